@@ -26,14 +26,9 @@ static const struct {
     char text[16]; /* which are copied whole: a length that is constant makes no call */
     size_t len;
 } suffixes[] = {
-#define SUFFIX(text)                                                                                         \
-    {                                                                                                        \
-        text, sizeof text - 1                                                                                \
-    }
-    [LK_REDIS_QUEUE] = SUFFIX(":locker:queue"),
-    [LK_REDIS_INFO] = SUFFIX(":locker:info"),
-    [LK_REDIS_OLD_FENCE] = SUFFIX(":locker:fence"),
-#undef SUFFIX
+    [LK_REDIS_QUEUE] = {":locker:queue", sizeof ":locker:queue" - 1},
+    [LK_REDIS_INFO] = {":locker:info", sizeof ":locker:info" - 1},
+    [LK_REDIS_OLD_FENCE] = {":locker:fence", sizeof ":locker:fence" - 1},
 };
 
 /* Whether Redis Cluster would hash a part of the name only (slot.h). */

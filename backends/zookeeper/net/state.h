@@ -71,6 +71,7 @@ struct LK_CHECKED(capability("mutex")) lk_zk_net {
     bool reading LK_ZK_GUARDED;       /* a thread drives */
     bool polling LK_ZK_GUARDED;       /* ... and is asleep in poll: kick it */
     bool in_turn LK_ZK_GUARDED;       /* the keeper has come: its turn will return keeper_at */
+    bool asked_in_vain LK_ZK_GUARDED; /* the latest question about what is watched left some of it open */
     int armed_fd LK_ZK_GUARDED;       /* descriptor that the keeper's epoll watches, or -1 */
     int64_t left_at LK_ZK_GUARDED;    /* when a caller last drove */
     int64_t keeper_at LK_ZK_GUARDED;  /* when the keeper means to come */
@@ -79,7 +80,6 @@ struct LK_CHECKED(capability("mutex")) lk_zk_net {
     lk_list requests LK_ZK_GUARDED;   /* that await their answer, the latest first */
     lk_list spare LK_ZK_GUARDED;      /* requests to be used again */
     lk_table watches LK_ZK_GUARDED;
-    bool asked_in_vain;            /* the latest question about what is watched left some of it open */
     lk_list unasked LK_ZK_GUARDED; /* of those, what goes along with the next request */
 };
 
