@@ -13,7 +13,7 @@ lk_file_id lk_file_id_of(const struct statx *s);
 int lk_file_open(const lk_file *self, const lk_file_name *name, int flags);
 /* Make an empty file under a new name in that directory (directory.h), to be renamed. -1: errno says why. */
 int lk_file_make(const lk_file *self, int parent, char name[LK_FILE_NEW_NAME]);
-/* Open one that is there, in the directory that lk_file_parent() found. */
+/* The same in the directory that lk_file_parent() found; what is made here has its mode less the umask. */
 int lk_file_open_in(const lk_file *self, int parent, const lk_file_name *name, int flags);
 /* Whether the open file may be used as a lock file; *s gets what was seen of it. */
 locker_status lk_file_check(const lk_file *self, const lk_file_name *name, int fd, struct statx *s,
