@@ -46,3 +46,4 @@ int lk_forker_play(int argc, char **argv);
 int lk_wanderer_play(int argc, char **argv);
 /* One of those that lock, try or sweep without a pause. */
 int lk_stormer_play(int argc, char **argv);
+int lk_sweeper_play(int argc, char **argv);

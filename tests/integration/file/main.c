@@ -65,6 +65,7 @@ int main(int argc, char **argv)
                                     {"forker", lk_forker_play},
                                     {"wanderer", lk_wanderer_play},
                                     {"stormer", lk_stormer_play},
+                                    {"sweeper", lk_sweeper_play},
                                     {NULL, NULL}};
     static const lk_group *const groups[] = {&lk_text,  &lk_trust, &lk_breaking, &lk_crash,
                                              &lk_queue, &lk_races, &lk_removal,  NULL};
