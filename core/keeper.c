@@ -13,13 +13,16 @@
 #include "lk_thread.h"
 #include "log.h"
 
-enum { BATCH = 1024, EVENTS = 16 };
+/* So many leases are renewed together: enough that a command costs little for each, and few enough that neither this
+ * thread nor the service keeps others waiting for long. */
+enum { BATCH = 256, EVENTS = 16 };
 
-/* A renewal whose time is this near goes along with one that is due: a quarter of the time between two. So
- * leases that were taken one after the other are soon renewed together. */
+/* A renewal whose time is this near goes along with one that is due: a quarter of the time between two. So leases
+ * that were taken one after the other are soon renewed together, and thousands in batches that are spread over
+ * that time. */
 static const int64_t slack_part = 4;
 
-/* Take what is due out of the heap's top, at most BATCH. */
+/* Take what is due out of the heap's top, and what goes along, at most BATCH. */
 static size_t collect_unlocking(locker *l, int64_t now, locker_claim *batch[BATCH]) LK_REQUIRES(l->mutex)
 {
     size_t n = 0;
@@ -30,7 +33,7 @@ static size_t collect_unlocking(locker *l, int64_t now, locker_claim *batch[BATC
                                   : 0;
         const int64_t until = LK_READ(claim->valid_until);
         const int64_t at = l->heap[0].at;
-        if (at > now && (at >= until || claim->unconfirmed || at - slack > now))
+        if (at > now && (n == 0 || at >= until || claim->unconfirmed || at - slack > now))
             break;
         if (lk_lease_due_locked(l, claim, now)) {
             lk_busy_begin_unlocking(l, claim, LK_IN_RENEW);
