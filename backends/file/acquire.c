@@ -191,13 +191,15 @@ static void set_retry(lk_file *self, lk_file_claim *c, bool first, bool notified
     c->poll_ns = lk_time_earlier(c->poll_ns * c->poll_factor, POLL_MAX);
 }
 
-/* For how long nobody has written to the file, or let go of it. */
+/* For how long nobody has written to the file, or let go of it. A time that is yet to come says nothing: the clock was set
+ * back since. */
 static int64_t untouched_for(const lk_file_claim *c)
 {
     struct stat s;
     if (fstat(c->fd, &s) != 0)
         return 0;
-    return lk_time_of(CLOCK_REALTIME) - ((int64_t)s.st_mtim.tv_sec * LK_S + s.st_mtim.tv_nsec);
+    const int64_t age = lk_time_of(CLOCK_REALTIME) - ((int64_t)s.st_mtim.tv_sec * LK_S + s.st_mtim.tv_nsec);
+    return age >= 0 ? age : INT64_MAX;
 }
 
 /* Whether the lock is free, and was at the last look, and nobody had it meanwhile. */

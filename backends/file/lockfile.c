@@ -157,7 +157,8 @@ int lk_file_make(const lk_file *self, int parent, char name[LK_FILE_NEW_NAME])
     return -1;
 }
 
-/* What the group shares has its mode before anybody finds it. */
+/* What the group shares has its mode before anybody finds it. Nobody can lock it before all have been told that it came to this
+ * name: they would be told right behind a grant that their file was replaced. */
 static int open_or_make_shared(const lk_file *self, int parent, const lk_file_name *name, int flags)
 {
     const char *last = name->text + name->last;
@@ -167,13 +168,18 @@ static int open_or_make_shared(const lk_file *self, int parent, const lk_file_na
         if (fd >= 0 || errno != ENOENT)
             return fd;
         fd = lk_file_make(self, parent, fresh);
-        if (fd < 0 || renameat2(parent, fresh, parent, last, RENAME_NOREPLACE) == 0)
+        if (fd < 0)
             return fd;
+        if (lk_file_whole_lock(fd, F_WRLCK) == 0 &&
+            renameat2(parent, fresh, parent, last, RENAME_NOREPLACE) == 0) {
+            (void)lk_file_whole_lock(fd, F_UNLCK);
+            return fd;
+        }
         const int code = errno;
         (void)unlinkat(parent, fresh, 0);
         close(fd);
         errno = code;
-        if (code != EEXIST)
+        if (code != EEXIST && code != ENOENT) /* a sweep took it for left behind: this process stood for long */
             return -1;
     }
 }

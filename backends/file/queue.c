@@ -168,6 +168,9 @@ static int find(const tickets *t, const char *ticket)
 /* Have its owner look again. False: that holds the lock, or has been told already; or it is nobody's. */
 static bool poke(int queue, const char *name)
 {
+    const int reached = open_other(queue, name); /* ENXIO: its owner is dead */
+    if (reached < 0)
+        return false;
     /* Read as well, for a writer alone would get SIGPIPE when the owner closes it right now. */
     const int fd = openat(queue, name, O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
     struct stat s;
@@ -176,6 +179,7 @@ static bool poke(int queue, const char *name)
                        ioctl(fd, FIONREAD, &written) == 0 && written == 0 && write(fd, "", 1) == 1;
     if (fd >= 0)
         close(fd);
+    close(reached);
     return pokes;
 }
 
@@ -366,13 +370,14 @@ void lk_file_queue_granted(lk_file *self, lk_file_claim *c)
     lk_mutex_lock(&self->mutex);
     unfollow_locked(self, c);
     const int fd = c->ticket_fd;
+    const bool poked = c->poked;
     if (fd >= 0)
         unwatch_locked(self, fd);
     lk_mutex_unlock(&self->mutex);
     if (fd < 0)
         return;
     int written = 0;
-    const bool told = ioctl(fd, FIONREAD, &written) == 0 && written > 0; /* that was for the next one, then */
+    const bool told = poked || (ioctl(fd, FIONREAD, &written) == 0 && written > 0); /* that was for the next one, then */
     (void)!write(fd, "", 1);
     if (told)
         poke_behind(self, c);

@@ -238,12 +238,18 @@ locker_status lk_file_fail_moved(const lk_file *self, locker_error *err)
                           self->path);
 }
 
+/* A part comes to its name where nothing was: so nobody's file is in it yet. And none of a key begins with a dot. */
+static bool is_fresh_part(const struct inotify_event *event)
+{
+    return (event->mask & IN_ISDIR) != 0 && (event->mask & IN_MOVED_TO) != 0;
+}
+
 static void on_directory_locked(lk_file *self, const struct inotify_event *event) LK_REQUIRES(self->mutex)
 {
     if (event->mask & (IN_MOVE_SELF | IN_IGNORED | IN_UNMOUNT)) {
         self->dir_wd = self->above_wd = -1;
         gone_locked(self);
-    } else if (event->len > 0) {
+    } else if (event->len > 0 && event->name[0] != '.' && !is_fresh_part(event)) {
         on_name_locked(self, event->name, (event->mask & IN_ISDIR) != 0);
     }
 }

@@ -20,20 +20,15 @@ static void unanswered_locked(lk_zk *z) LK_REQUIRES(*z->net)
         z->pulse_unanswered = lk_zk_now(z);
 }
 
-/* Answers come in order, so this one is the oldest's. */
-static void answered_locked(lk_zk *z, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
-{
-    z->pulse_unanswered = 0;
-    if (!lk_zk_unknown(reply->rc))
-        z->left_in_a_row = 0;
-}
-
 static void heartbeat_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     lk_zk_checks *c = context; /* each node is referred to */
     if (reply->rc == ZOK)
         lk_zk_confirm_locked(z->net, reply->sent);
-    answered_locked(z, reply);
+    z->pulse_unanswered = 0; /* answers come in order, so this one is the oldest's */
+    /* A leader that takes nearly as long as a server is given is not to be run away from at its next answer. */
+    if (!lk_zk_unknown(reply->rc) && lk_zk_now(z) - reply->sent < lk_zk_timeout_locked(z->net) / 16)
+        z->left_in_a_row = 0;
     for (size_t i = 0; i < c->count; i++) {
         lk_zk_node *node = c->items[i];
         if (reply->rc == ZOK) {
@@ -109,7 +104,8 @@ static void leave_locked(lk_zk *z, int64_t now) LK_REQUIRES(*z->net)
 static void touch_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     (void)context;
-    answered_locked(z, reply);
+    (void)reply; /* a server's own, which says nothing of the leader */
+    z->pulse_unanswered = 0;
 }
 
 /* Granted, or about to be as soon as there is proof. */

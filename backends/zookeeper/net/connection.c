@@ -1,10 +1,12 @@
 /* connection.c: whether there is a connection, with which server, and why there is none; and who waits for one, which is
  * told. The client library tells of a change by its state; what it doesn't tell is found out where it shows. */
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "state.h"
 
+enum { ROUNDS_MAX = 2 }; /* of all servers in vain, after which an attempt has no longer */
 static const int64_t patience_least_ns = 200 * LK_MS;
 
 bool lk_zk_is_up_locked(const lk_zk_net *net)
@@ -47,12 +49,26 @@ void lk_zk_calls_go_on_locked(lk_zk_net *net)
             lk_zk_call_done_locked(call);
 }
 
+/* The client library takes its first connection from a list of its own, and leaves its place in the other where it was: there
+ * the next two attempts would be at another server, and at the one that was left again. */
+static void settle_list_locked(lk_zk_net *net) LK_REQUIRES(*net)
+{
+    char here[128];
+    (void)snprintf(here, sizeof(here), "%s", zoo_get_current_server(net->zh));
+    for (unsigned i = lk_zk_address_count(net->addresses); i > 0; i--) {
+        zoo_cycle_next_server(net->zh);
+        if (strcmp(zoo_get_current_server(net->zh), here) == 0)
+            break;
+    }
+}
+
 static void went_up_locked(lk_zk_net *net) LK_REQUIRES(*net)
 {
     const clientid_t *id = zoo_client_id(net->zh);
     const int64_t timeout_ns = zoo_recv_timeout(net->zh) * LK_MS;
     if (net->session_id != id->client_id) {
         net->validity = (lk_zk_validity){0};
+        net->away_since = 0;
         if (timeout_ns != net->set.session_ns)
             net->svc->log(net->svc, LOCKER_LOG_INFO,
                           "zookeeper: asked for a session time-out of %lld ms, the server gave %lld ms",
@@ -61,11 +77,13 @@ static void went_up_locked(lk_zk_net *net) LK_REQUIRES(*net)
     net->session_id = id->client_id;
     net->timeout_ns = timeout_ns;
     lk_zk_validity_connected(&net->validity, net->begun_at, timeout_ns, net->set.tick_ns);
+    settle_list_locked(net);
     net->up = net->came_up = true;
+    net->up_since = lk_zk_net_now(net);
+    net->silent = 0;
     net->denied = net->bad_files = false;
     net->no_socket = 0;
     net->tls_trouble[0] = '\0';
-    net->away_since = 0;
     lk_zk_calls_go_on_locked(net);
 }
 
@@ -74,7 +92,9 @@ void lk_zk_went_down_locked(lk_zk_net *net)
     if (!net->up)
         return;
     net->up = net->came_up = false;
-    net->away_since = lk_zk_net_now(net);
+    const int64_t now = lk_zk_net_now(net);
+    if (net->away_since == 0 || now - net->up_since >= net->timeout_ns)
+        net->away_since = now;
     if (zoo_state(net->zh) != ZOO_CONNECTED_STATE)
         lk_zk_no_socket_locked(net);
     lk_zk_kick_locked(net);
@@ -114,14 +134,17 @@ void lk_zk_leave_server_locked(lk_zk_net *net, const char *why)
 /* The client library gives a server two thirds of the time-out before it connects anew, by which time what is held would be
  * all but lost. When its socket is shut down it goes on at once. One server alone may be slow, so it has longer, and however
  * near the deadline, two more attempts fit before it: it may have been restarted, and have forgotten the one that it took.
- * Where nothing is held, each attempt has the library's time: to begin again would only delay a server that is busy. */
+ * Where nothing is held, each attempt at one alone has the library's time: to begin again would only delay a server that is
+ * busy; and of several each has twice as long when all were tried in vain, because a new session has to be ordered by the
+ * leader, which may take long. */
 int64_t lk_zk_patience_locked(const lk_zk_net *net, int64_t now)
 {
     const int64_t left = net->session_id != 0 ? lk_zk_deadline_locked(net) - now : 0;
-    const unsigned servers = lk_zk_address_count(net->addresses);
+    const unsigned servers = lk_zk_address_count(net->addresses), rounds = net->silent / servers;
     int64_t patience;
     if (servers > 1)
-        patience = lk_time_earlier(net->timeout_ns / 8, net->set.connect_timeout_ns / servers);
+        patience = lk_time_earlier(net->timeout_ns / 8, net->set.connect_timeout_ns / servers)
+                   << (left > 0 ? 0 : rounds < ROUNDS_MAX ? rounds : ROUNDS_MAX);
     else if (left > 0)
         patience = lk_time_earlier(net->timeout_ns / 4, left / 3);
     else /* with TLS the library has no end */

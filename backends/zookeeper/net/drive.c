@@ -132,8 +132,10 @@ static void ask_interest_locked(lk_zk_net *net, int64_t now) LK_REQUIRES(*net)
     if (fd >= 0 && !net->up) {
         const int64_t until = lk_time_after(net->attempt_at, lk_zk_patience_locked(net, now));
         net->turn_at = lk_time_earlier(net->turn_at, until);
-        if (now >= until)
+        if (now >= until) {
+            net->silent++;
             lk_zk_reconnect_locked(net, "a server does not answer");
+        }
     }
 }
 

@@ -61,8 +61,10 @@ LK_UNCHECKED static void finish_locked(const void *data, lk_zk_reply reply)
      * why, and closed the connection; or it was too busy for the check alone. */
     if (request->refused != ZOK && (lk_zk_unknown(reply.rc) || request->refused != ZNOAUTH))
         reply.rc = request->refused;
-    else if (!lk_zk_unknown(reply.rc))
+    else if (!lk_zk_unknown(reply.rc)) {
         lk_zk_validity_answered(&net->validity, request->sent, lk_zk_net_now(net));
+        net->away_since = 0;
+    }
     if (reply.rc == ZSESSIONEXPIRED) /* the leader's word: the server goes on serving reads and pings */
         net->over = true;
     if (reply.rc == ZSESSIONCLOSEDREQUIRESASLAUTH) /* the server closes the connection, and says no more */

@@ -51,7 +51,8 @@ struct LK_CHECKED(capability("mutex")) lk_zk_net {
     int64_t timeout_ns LK_ZK_GUARDED;   /* negotiated */
     int64_t begun_at LK_ZK_GUARDED;     /* the present connection, or attempt to make one */
     lk_zk_validity validity LK_ZK_GUARDED;
-    int64_t away_since LK_ZK_GUARDED; /* when the connection was lost; 0 while it is up */
+    int64_t away_since LK_ZK_GUARDED; /* when the connection was lost; 0: there was an answer since */
+    int64_t up_since LK_ZK_GUARDED;   /* when it last came up */
     int64_t begin_at LK_ZK_GUARDED;   /* a handle that could not be made is tried again then */
     bool looking_up LK_ZK_GUARDED;    /* the hosts' addresses, in a thread */
     int64_t looked_up_at LK_ZK_GUARDED;
@@ -71,6 +72,7 @@ struct LK_CHECKED(capability("mutex")) lk_zk_net {
     bool reading LK_ZK_GUARDED;       /* a thread drives */
     bool polling LK_ZK_GUARDED;       /* ... and is asleep in poll: kick it */
     bool in_turn LK_ZK_GUARDED;       /* the keeper has come: its turn will return keeper_at */
+    unsigned silent LK_ZK_GUARDED;    /* attempts to connect that were given up for want of an answer, in a row */
     bool asked_in_vain LK_ZK_GUARDED; /* the latest question about what is watched left some of it open */
     int armed_fd LK_ZK_GUARDED;       /* descriptor that the keeper's epoll watches, or -1 */
     int64_t left_at LK_ZK_GUARDED;    /* when a caller last drove */

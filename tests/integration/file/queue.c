@@ -406,6 +406,25 @@ static void who_lets_go_touches_the_file_first(void **state)
     close(fd);
 }
 
+/* The clock was set back since the last unlock: nobody is shut out until it has come to that time again. */
+static void a_time_that_is_yet_to_come_shuts_nobody_out(void **state)
+{
+    const struct timespec late[2] = {{.tv_sec = time(NULL) + 3600}, {.tv_sec = time(NULL) + 3600}};
+    lk_place *place = *state;
+    struct flock mark = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = 1, .l_len = 1};
+    locker_handle *held;
+    locker_error err;
+    (void)lk_place_token(place, key);
+    /* A waiter's mark, and no waiter that would take the lock. */
+    const int fd = open(lk_place_file(place, "k.lock"), O_RDWR | O_CLOEXEC);
+    assert_true(fd >= 0 && fcntl(fd, F_OFD_SETLK, &mark) == 0);
+    lk_expect_busy(place->l, key);
+    assert_int_equal(utimensat(AT_FDCWD, lk_place_file(place, "k.lock"), late, 0), 0);
+    assert_ok(locker_try_lock(place->l, key, NULL, &held, &err), err);
+    lk_give(held);
+    close(fd);
+}
+
 /* A hand-over that follows a ticket is told at once although a fork's child has copies of all descriptors. */
 static void a_forked_child_holds_nobody_up(void **state)
 {
@@ -731,6 +750,7 @@ static const struct CMUnitTest tests[] = {
     place_test(short_waits_get_what_nobody_takes),
     place_test(who_waits_has_it_before_those_who_try),
     place_test(who_lets_go_touches_the_file_first),
+    place_test(a_time_that_is_yet_to_come_shuts_nobody_out),
     place_test(a_forked_child_holds_nobody_up),
     place_test(a_break_is_told_to_all_in_line),
     place_test(a_wait_needs_no_ticket),

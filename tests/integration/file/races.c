@@ -33,6 +33,8 @@ int __real_lk_file_parent(const lk_file *self, const lk_file_name *name, bool cr
 int __wrap_lk_file_parent(const lk_file *self, const lk_file_name *name, bool create);
 int __real_renameat(int from_dir, const char *from, int to_dir, const char *to);
 int __wrap_renameat(int from_dir, const char *from, int to_dir, const char *to);
+int __real_renameat2(int from_dir, const char *from, int to_dir, const char *to, unsigned flags);
+int __wrap_renameat2(int from_dir, const char *from, int to_dir, const char *to, unsigned flags);
 
 /* Once, before the next lock of a whole file is tried, or let go of. */
 static void (*before_lock)(void);
@@ -86,6 +88,21 @@ int __wrap_renameat(int from_dir, const char *from, int to_dir, const char *to)
     if (once != NULL)
         once();
     return __real_renameat(from_dir, from, to_dir, to);
+}
+
+/* Once, when a file that was made under another name has come to its own. */
+static void (*after_making)(void);
+
+int __wrap_renameat2(int from_dir, const char *from, int to_dir, const char *to, unsigned flags)
+{
+    void (*const once)(void) = after_making;
+    after_making = NULL;
+    const int rc = __real_renameat2(from_dir, from, to_dir, to, flags);
+    const int code = errno;
+    if (once != NULL)
+        once();
+    errno = code;
+    return rc;
 }
 
 /* Once, when the directory of a file is open and the file not yet. */
@@ -888,6 +905,43 @@ static void a_child_closes_what_is_being_locked(void **state)
     locker_handle_free(held);
 }
 
+/* ------------------------------------------------------------------ a shared file, in the making ---- */
+
+static struct {
+    locker *l;
+    locker_status status;
+} comer;
+
+static void come(void)
+{
+    locker_handle *held;
+    locker_error err;
+    comer.status = locker_try_lock(comer.l, "k", NULL, &held, &err);
+    if (comer.status == LOCKER_OK)
+        lk_give(held);
+}
+
+/* Its coming to its name is told to one after the other: who had a grant before he is told would take it for a break. */
+static void a_file_in_the_making_is_nobodys(void **state)
+{
+    const lk_place *place = *state;
+    char uri[200];
+    locker_handle *held;
+    locker_error err;
+    locker *l;
+    snprintf(uri, sizeof uri, "file://%s/group?shared=yes", place->base);
+    assert_ok(locker_open(uri, NULL, &l, &err), err);
+    assert_ok(locker_open(uri, NULL, &comer.l, &err), err);
+    comer.status = LOCKER_OK;
+    after_making = come;
+    assert_ok(locker_try_lock(l, "k", NULL, &held, &err), err);
+    assert_int_equal(comer.status, LOCKER_BUSY);
+    assert_ok(locker_unlock(held, &err), err);
+    locker_handle_free(held);
+    lk_close_locker(comer.l);
+    lk_close_locker(l);
+}
+
 /* ------------------------------------------------------------------ a break, and a waiter ---- */
 
 static locker_handle *named;
@@ -1014,6 +1068,7 @@ static const struct CMUnitTest tests[] = {
     place_test(who_can_see_the_path_no_more_keeps_its_lock),
     place_test(a_wait_outlives_a_want_of_descriptors),
     place_test(a_wait_behind_its_own_process_outlives_a_want_of_descriptors),
+    place_test(a_file_in_the_making_is_nobodys),
     place_test(a_child_closes_what_is_being_locked),
     place_test(nobody_comes_between_a_break_and_the_one_it_names),
     place_test(a_break_takes_away_what_it_has_looked_at),

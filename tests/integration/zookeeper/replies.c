@@ -706,6 +706,50 @@ static void two_servers_that_are_silent_lose_no_lock(void **state)
     lk_close_locker(l);
 }
 
+enum { ADDRESSES = 3 };
+
+struct addresses {
+    lk_proxy *proxy[ADDRESSES];
+    int at; /* one of them; -1: none */
+};
+
+/* Whether another than the one at `at` is asked for a connection: it is at `at` then. */
+static bool goes_on(void *context)
+{
+    struct addresses *a = context;
+    const int from = a->at;
+    for (int i = 0; i < ADDRESSES && a->at == from; i++)
+        if (i != from && lk_proxy_requests(a->proxy[i], LK_ZKP_CONNECT) > 0)
+            a->at = i;
+    return a->at != from;
+}
+
+/* And not the one again that was left first. */
+static void the_third_server_is_tried_third(void **state)
+{
+    enum { TTL = 8000 };
+    lk_env *env = *state;
+    struct addresses a = {.proxy = {env->proxy}, .at = -1};
+    for (int i = 1; i < ADDRESSES; i++)
+        a.proxy[i] = lk_proxy_begin(&lk_proxy_zookeeper, env->zk->port);
+    locker *l = lk_open_uri("zookeeper://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d/shop?ttl=%dms",
+                            lk_proxy_port(a.proxy[0]), lk_proxy_port(a.proxy[1]), lk_proxy_port(a.proxy[2]), TTL);
+    locker_handle *held = lk_take(l, "kept");
+    lk_require(goes_on, &a, "one of them should be connected to");
+    const int first = a.at;
+    lk_proxy_await_passed(lk_proxy_passed(a.proxy[first], LK_ZKP_MULTI), 4);
+    for (int i = 0; i < ADDRESSES; i++)
+        lk_proxy_hold(a.proxy[i], false, true);
+    lk_require(goes_on, &a, "another should be tried");
+    lk_proxy_hold(a.proxy[ADDRESSES - first - a.at], false, false);
+    lk_require_renewal(l);
+    assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
+    lk_give(held);
+    lk_close_locker(l);
+    for (int i = 1; i < ADDRESSES; i++)
+        lk_proxy_free(a.proxy[i]);
+}
+
 /* What a look has asked for is asked for again where the connection is lost: it changes nothing. A break looks first. */
 static void who_looks_asks_again(void **state)
 {
@@ -878,6 +922,7 @@ static const struct CMUnitTest tests[] = {
     proxied_test(a_heartbeat_without_an_answer_moves_us_on),
     proxied_test(a_slow_leader_is_not_run_away_from),
     proxied_test(two_servers_that_are_silent_lose_no_lock),
+    proxied_test(the_third_server_is_tried_third),
     proxied_test(a_question_that_is_lost_is_asked_again),
     proxied_test(a_deletion_that_is_never_told),
     proxied_test(a_connection_that_is_never_served),
