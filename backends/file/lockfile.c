@@ -179,7 +179,8 @@ static int open_or_make_shared(const lk_file *self, int parent, const lk_file_na
         (void)unlinkat(parent, fresh, 0);
         close(fd);
         errno = code;
-        if (code != EEXIST && code != ENOENT) /* a sweep took it for left behind: this process stood for long */
+        if (code != EEXIST &&
+            code != ENOENT) /* a sweep took it for left behind: this process stood for long */
             return -1;
     }
 }

@@ -377,7 +377,8 @@ void lk_file_queue_granted(lk_file *self, lk_file_claim *c)
     if (fd < 0)
         return;
     int written = 0;
-    const bool told = poked || (ioctl(fd, FIONREAD, &written) == 0 && written > 0); /* that was for the next one, then */
+    const bool told =
+        poked || (ioctl(fd, FIONREAD, &written) == 0 && written > 0); /* that was for the next one, then */
     (void)!write(fd, "", 1);
     if (told)
         poke_behind(self, c);

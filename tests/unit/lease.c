@@ -277,7 +277,8 @@ static void test_batches_are_spread_as_the_leases_are(void **state)
         lk_mock_advance_by(mock, 1);
     }
     lk_mock_advance_by(mock, TTL / 3 - LEASES);
-    for (int round = 0; round < 3; round++) { /* the first is due; and so is the first of those that did not go along */
+    for (int round = 0; round < 3;
+         round++) { /* the first is due; and so is the first of those that did not go along */
         const unsigned before = (unsigned)(round * LEASES);
         assert_int_equal(lk_mock_calls(mock, LOCKER_OP_RENEW), before + TOGETHER);
         lk_mock_advance_by(mock, TOGETHER - 1);

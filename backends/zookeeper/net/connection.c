@@ -144,7 +144,9 @@ int64_t lk_zk_patience_locked(const lk_zk_net *net, int64_t now)
     int64_t patience;
     if (servers > 1)
         patience = lk_time_earlier(net->timeout_ns / 8, net->set.connect_timeout_ns / servers)
-                   << (left > 0 ? 0 : rounds < ROUNDS_MAX ? rounds : ROUNDS_MAX);
+                   << (left > 0              ? 0
+                       : rounds < ROUNDS_MAX ? rounds
+                                             : ROUNDS_MAX);
     else if (left > 0)
         patience = lk_time_earlier(net->timeout_ns / 4, left / 3);
     else /* with TLS the library has no end */

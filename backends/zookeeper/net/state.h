@@ -72,7 +72,8 @@ struct LK_CHECKED(capability("mutex")) lk_zk_net {
     bool reading LK_ZK_GUARDED;       /* a thread drives */
     bool polling LK_ZK_GUARDED;       /* ... and is asleep in poll: kick it */
     bool in_turn LK_ZK_GUARDED;       /* the keeper has come: its turn will return keeper_at */
-    unsigned silent LK_ZK_GUARDED;    /* attempts to connect that were given up for want of an answer, in a row */
+    unsigned silent
+        LK_ZK_GUARDED; /* attempts to connect that were given up for want of an answer, in a row */
     bool asked_in_vain LK_ZK_GUARDED; /* the latest question about what is watched left some of it open */
     int armed_fd LK_ZK_GUARDED;       /* descriptor that the keeper's epoll watches, or -1 */
     int64_t left_at LK_ZK_GUARDED;    /* when a caller last drove */

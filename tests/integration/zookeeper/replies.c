@@ -517,6 +517,75 @@ static void a_slow_leader_is_not_run_away_from(void **state)
     lk_close_locker(l);
 }
 
+/* One that answers just in time is slow still. */
+static void a_slow_leader_is_known_by_its_answers(void **state)
+{
+    enum { TTL = 16000 };
+    lk_env *env = *state;
+    int port = lk_proxy_port(env->proxy);
+    locker *l = lk_open_uri("zookeeper://127.0.0.1:%d,127.0.0.1:%d/shop?ttl=%dms", port, port, TTL);
+    locker_handle *held = lk_take(l, "slow");
+    int64_t silent_since = 0;
+    for (unsigned i = 1; i <= 2; i++) {
+        if (i == 2) {
+            lk_proxy_delay(env->proxy, 0, TTL / 8 * 3 / 4);
+            lk_require_renewal(l);
+        }
+        lk_proxy_harm(env->proxy, LK_PROXY_SWALLOW, LK_ZKP_MULTI, 1, 0);
+        lk_proxy_await_harm(env->proxy, i);
+        silent_since = lk_test_now_ms();
+        lk_proxy_await_passed(lk_proxy_passed(env->proxy, LK_ZKP_CONNECT), 1);
+    }
+    assert_true(lk_test_now_ms() - silent_since > TTL / 8 * 3 / 2 - TTL / 8 * 3 / 4);
+    lk_proxy_delay(env->proxy, 0, 0);
+    lk_require_renewal(l);
+    assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
+    lk_give(held);
+    lk_close_locker(l);
+}
+
+enum { CONNECT_REPLY = 41 /* bytes */ };
+
+struct endless {
+    lk_proxy *proxy;
+    unsigned ended; /* connections */
+    locker *waiter;
+};
+
+static bool is_over(void *context)
+{
+    struct endless *e = context;
+    if (lk_proxy_harmed(e->proxy) > e->ended) {
+        e->ended++;
+        lk_proxy_harm(e->proxy, LK_PROXY_CUT, LK_ZKP_CONNECT, 1, CONNECT_REPLY);
+    }
+    return lk_stats(e->waiter).waiting == 0;
+}
+
+/* As where the watches are too many for a server to take: each connection keeps the session alive, and nothing can be done
+ * in it. */
+static void a_session_without_answers_ends(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_through(env, "/shop?ttl=4s"), *other = lk_open_at(env->zk, "/shop?ttl=4s");
+    locker_handle *held = lk_take(l, "k");
+    lk_locking waiter;
+    lk_locking_start(&waiter, other, "k", NULL);
+    lk_require_waiting(other, 1);
+    struct endless e = {.proxy = env->proxy, .waiter = other};
+    lk_proxy_harm(env->proxy, LK_PROXY_CUT, LK_ZKP_CONNECT, 1, CONNECT_REPLY);
+    lk_proxy_cut_all(env->proxy);
+    lk_require(is_over, &e, "another should have the lock");
+    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
+    assert_true(e.ended > 2);
+    assert_int_equal(locker_handle_state(held), LOCKER_STATE_LOST);
+    locker_handle_free(held);
+    lk_give(waiter.held);
+    lk_give(lk_take(l, "k")); /* in a new one */
+    lk_close_locker(other);
+    lk_close_locker(l);
+}
+
 /* A server that is alone, and takes a connection that it never serves, is connected to again after a quarter
  * of the session, and not after the two thirds that the client library gives it. It has taken the session up
  * on both connections by then. */
@@ -732,8 +801,9 @@ static void the_third_server_is_tried_third(void **state)
     struct addresses a = {.proxy = {env->proxy}, .at = -1};
     for (int i = 1; i < ADDRESSES; i++)
         a.proxy[i] = lk_proxy_begin(&lk_proxy_zookeeper, env->zk->port);
-    locker *l = lk_open_uri("zookeeper://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d/shop?ttl=%dms",
-                            lk_proxy_port(a.proxy[0]), lk_proxy_port(a.proxy[1]), lk_proxy_port(a.proxy[2]), TTL);
+    locker *l =
+        lk_open_uri("zookeeper://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d/shop?ttl=%dms",
+                    lk_proxy_port(a.proxy[0]), lk_proxy_port(a.proxy[1]), lk_proxy_port(a.proxy[2]), TTL);
     locker_handle *held = lk_take(l, "kept");
     lk_require(goes_on, &a, "one of them should be connected to");
     const int first = a.at;
@@ -921,10 +991,12 @@ static const struct CMUnitTest tests[] = {
     proxied_test(the_reply_to_a_heartbeat_is_cut_off),
     proxied_test(a_heartbeat_without_an_answer_moves_us_on),
     proxied_test(a_slow_leader_is_not_run_away_from),
+    proxied_test(a_slow_leader_is_known_by_its_answers),
     proxied_test(two_servers_that_are_silent_lose_no_lock),
     proxied_test(the_third_server_is_tried_third),
     proxied_test(a_question_that_is_lost_is_asked_again),
     proxied_test(a_deletion_that_is_never_told),
+    proxied_test(a_session_without_answers_ends),
     proxied_test(a_connection_that_is_never_served),
     proxied_test(connections_that_are_never_served),
     proxied_test(an_unlock_without_a_connection),
