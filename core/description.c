@@ -19,7 +19,8 @@ static const char *const kinds[] = {[LOCKER_PARAM_DURATION] = "duration",
                                     [LOCKER_PARAM_NUMBER] = "number",
                                     [LOCKER_PARAM_BOOL] = "bool",
                                     [LOCKER_PARAM_TEXT] = "text",
-                                    [LOCKER_PARAM_PATH] = "path"};
+                                    [LOCKER_PARAM_PATH] = "path",
+                                    [LOCKER_PARAM_SECRET_FILE] = "path"};
 
 typedef enum { WORDS, FLAG, LIMIT, SCOPE, FAIRNESS, KIND } lk_form;
 

@@ -17,7 +17,7 @@ enum {
     FLIGHT_ROOM = 1 << 15
 };
 
-enum step { STEP_AUTH, STEP_HELLO, STEP_SELECT, STEP_LOAD, STEP_ROLE, STEP_INFO, STEP_TIME };
+enum step { STEP_AUTH, STEP_SENTINEL, STEP_HELLO, STEP_SELECT, STEP_LOAD, STEP_ROLE, STEP_INFO, STEP_TIME };
 
 /* The commands of one flight, and what each is for. */
 struct flight {
@@ -47,6 +47,10 @@ static void fill(struct flight *f, const lk_redis_target *t, const lk_redis_scri
         add(f, STEP_AUTH, LK_REDIS_COMMAND("AUTH", t->user, t->password));
     else if (t->password != NULL)
         add(f, STEP_AUTH, LK_REDIS_COMMAND("AUTH", t->password));
+    if (t->master_name != NULL) {
+        add(f, STEP_SENTINEL, LK_REDIS_COMMAND("SENTINEL", "GET-MASTER-ADDR-BY-NAME", t->master_name));
+        return;
+    }
     add(f, STEP_HELLO, LK_REDIS_COMMAND("HELLO", "2")); /* no user is denied it; Redis 5 does not know it */
     (void)lk_redis_number_text(database, (uint64_t)t->database);
     if (t->database != 0)
@@ -74,6 +78,7 @@ static locker_status judge(const lk_redis_target *t, enum step step, const redis
                            const char *peer, lk_redis_failure *why)
 {
     const lk_redis_fault fault = lk_redis_reply_fault(reply);
+    const char *const name = t->service->name;
     locker_error *err = &why->error;
     if (fault == LK_REDIS_FAULT_NONE || reply->str == NULL) /* an error always has a text */
         return LOCKER_OK;
@@ -81,18 +86,25 @@ static locker_status judge(const lk_redis_target *t, enum step step, const redis
     if (why->transient)
         return lk_redis_reply_error(reply, "connecting", err);
     if (strncmp(reply->str, "NOAUTH", 6) == 0)
-        return lk_denied(err, "Redis at %s wants a password; give password_file or LOCKER_PASSWORD", peer);
+        return lk_denied(err, "%s at %s wants a password; give %s", name, peer, t->service->password);
     if (step == STEP_AUTH && strstr(reply->str, "no password is set") != NULL)
-        return lk_denied(err, "Redis at %s has no password set; leave the password out of the configuration",
-                         peer);
+        return lk_denied(err, "%s at %s has no password set; leave the password out of the configuration",
+                         name, peer);
     if (step == STEP_AUTH && strstr(reply->str, "without any password configured") != NULL)
         return lk_denied(err,
-                         "Redis at %s has no password set for its default user; leave the password "
+                         "%s at %s has no password set for its default user; leave the password "
                          "out of the configuration, or name a user",
-                         peer);
+                         name, peer);
     if (step == STEP_AUTH)
-        return lk_denied(err, "Redis at %s refuses user '%s' with this password; correct one of them", peer,
+        return lk_denied(err, "%s at %s refuses user '%s' with this password; correct one of them", name, peer,
                          t->user != NULL ? t->user : "default");
+    if (step == STEP_SENTINEL && fault == LK_REDIS_FAULT_DENIED)
+        return lk_redis_reply_error(reply, "asking a Sentinel for the master", err);
+    if (step == STEP_SENTINEL)
+        return lk_misconfigured(err,
+                                "what listens at %s is no Sentinel (%s); name the Sentinels, usually at port "
+                                "26379, or the server itself by redis://",
+                                peer, reply->str);
     if (step == STEP_SELECT && fault == LK_REDIS_FAULT_DENIED)
         return lk_redis_reply_error(reply, "choosing the database", err);
     if (step == STEP_SELECT)
@@ -109,6 +121,25 @@ static void read_role(const redisReply *reply, char *master)
         reply->element[1]->type != REDIS_REPLY_STRING || reply->element[2]->type != REDIS_REPLY_INTEGER)
         return;
     lk_redis_peer_name(reply->element[1]->str, (int)reply->element[2]->integer, master);
+}
+
+/* A Sentinel's answer: [host, port], or nil. */
+static locker_status read_master(const lk_redis_target *t, const redisReply *reply, const char *peer,
+                                 char *master, locker_error *err)
+{
+    if (reply->type == REDIS_REPLY_NIL)
+        return lk_misconfigured(
+            err, "Sentinel at %s watches no master that is called '%.100s'; correct the name in the URI's path",
+            peer, t->master_name);
+    int port = 0;
+    if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
+        reply->element[0]->type == REDIS_REPLY_STRING && reply->element[1]->type == REDIS_REPLY_STRING)
+        port = atoi(reply->element[1]->str);
+    if (port <= 0 || port > 65535)
+        return locker_error_set(err, LOCKER_PROTOCOL, 0,
+                                "Sentinel at %s says no address of its master; check that it is one", peer);
+    lk_redis_peer_name(reply->element[0]->str, port, master);
+    return LOCKER_OK;
 }
 
 /* A field of HELLO's answer, which is a list of names and values; NULL: there is none of that type. */
@@ -165,6 +196,8 @@ static locker_status read_answer(const lk_redis_target *t, enum step step, const
     const locker_status status = judge(t, step, reply, socket->peer, why);
     if (status != LOCKER_OK)
         return status;
+    if (step == STEP_SENTINEL)
+        return read_master(t, reply, socket->peer, master, &why->error);
     if (is_in_cluster(step, reply))
         return lk_unsupported(&why->error,
                               "Redis at %s is a node of a Redis Cluster, which this driver can't "
@@ -220,12 +253,12 @@ static bool handshake(const lk_redis_target *t, lk_redis_socket *socket, const l
     } else if (f.failed) {
         lk_out_of_memory(&why->error);
     } else if (f.reply[0] != NULL && f.reply[0]->type == REDIS_REPLY_ERROR) {
-        lk_unavailable(&why->error, "Redis at %s refuses the connection: %s", socket->peer,
+        lk_unavailable(&why->error, "%s at %s refuses the connection: %s", t->service->name, socket->peer,
                        f.reply[0]->str); /* too many clients, protected mode */
     } else {
         locker_error_set(&why->error, LOCKER_UNAVAILABLE, failure,
-                         "Redis at %s did not finish the greeting: %s; is it a Redis server?", socket->peer,
-                         strerror(failure));
+                         "%s at %s did not finish the greeting: %s; is it a Redis server?", t->service->name,
+                         socket->peer, strerror(failure));
     }
     for (size_t i = 0; i < f.count; i++)
         freeReplyObject(f.reply[i]);
@@ -278,7 +311,7 @@ static lk_redis_socket *greet_host(const lk_redis_target *t, const char *host, i
 {
     char peer[LK_REDIS_PEER_MAX];
     lk_redis_peer_name(host, port, peer);
-    struct addrinfo *found = lk_redis_resolve(host, port, peer, why);
+    struct addrinfo *found = lk_redis_resolve(t, host, port, peer, why);
     size_t left = 0;
     lk_redis_socket *socket = NULL;
     bool kept = false, answered = false;
@@ -326,17 +359,81 @@ static lk_redis_socket *follow(const lk_redis_target *t, const char *start, cons
     return NULL;
 }
 
+/* One Sentinel after the other, until one knows the master. What one said is kept rather than that another can't be
+ * reached. None may take long at first: it is one of several, and most are near. */
+static bool ask_sentinels(lk_redis_target *s, int64_t until, char *master, lk_redis_failure *why)
+{
+    static const int64_t patience = 500 * LK_MS;
+    const size_t first = LK_READ(s->first);
+    why->deserted = true;
+    for (size_t i = 0; i < 2 * s->host_count; i++) {
+        const locker_host *const host = &s->hosts[(first + i) % s->host_count];
+        const int64_t all = share(until, i < s->host_count ? 2 : 2 * s->host_count - i);
+        lk_redis_failure here = {.deserted = true};
+        lk_redis_socket *socket = greet_host(
+            s, host->name, host->port, NULL,
+            i < s->host_count ? lk_time_earlier(all, lk_redis_system_now() + patience) : all, master, &here);
+        lk_redis_socket_free(socket, false);
+        if (socket != NULL) {
+            LK_WRITE(s->first, (unsigned)((first + i) % s->host_count));
+            return true;
+        }
+        const bool deserted = why->deserted && here.deserted;
+        if (!why->permanent)
+            *why = here;
+        why->deserted = deserted;
+        if (i + 1 == s->host_count && (why->permanent || deserted))
+            break; /* nobody was only slow */
+    }
+    if (!why->permanent) {
+        const locker_error last = why->error;
+        locker_error_set(&why->error, LOCKER_UNAVAILABLE, last.os_error,
+                         "none of the Sentinels (%zu) can be asked for the master; the last: %s", s->host_count,
+                         last.text);
+    }
+    return false;
+}
+
+/* Sentinels may name a master that is gone, or not one yet, while a failover is under way: they are asked again soon. */
+static lk_redis_socket *connect_named(const lk_redis_target *t, const lk_redis_scripts *scripts, int64_t until,
+                                      lk_redis_failure *why)
+{
+    char host[LK_REDIS_PEER_MAX], named[LK_REDIS_PEER_MAX], master[LK_REDIS_PEER_MAX];
+    int port = 0;
+    if (!ask_sentinels(t->sentinels, share(until, 2), named, why))
+        return NULL;
+    *why = (lk_redis_failure){0};
+    if (!split_peer(named, host, &port)) {
+        locker_error_set(&why->error, LOCKER_PROTOCOL, 0, "Sentinels name '%s' as master, which is no address",
+                         named);
+        return NULL;
+    }
+    lk_redis_socket *const socket = greet_host(t, host, port, scripts, until, master, why);
+    if (socket != NULL && master[0] != '\0') {
+        lk_redis_socket_free(socket, false);
+        lk_unavailable(&why->error,
+                       "Sentinels name %s as the master '%.100s', and it is a replica; a failover may be under way",
+                       named, t->sentinels->master_name);
+    } else if (socket != NULL) {
+        return socket;
+    }
+    why->transient = !why->permanent;
+    return NULL;
+}
+
 lk_redis_socket *lk_redis_connect_master(const lk_redis_target *t, const char *redirect,
                                          const lk_redis_scripts *scripts, int64_t until,
                                          lk_redis_failure *why)
 {
+    const size_t others = t->unix_path != NULL || t->sentinels != NULL ? 1 : t->host_count;
     lk_redis_socket *socket = NULL;
     why->deserted = true;
     if (redirect[0] != '\0')
-        socket =
-            follow(t, redirect, scripts, share(until, 1 + (t->unix_path != NULL ? 1 : t->host_count)), why);
+        socket = follow(t, redirect, scripts, share(until, 1 + others), why);
     if (socket == NULL && t->unix_path != NULL)
         return follow(t, t->unix_path, scripts, until, why);
+    if (socket == NULL && t->sentinels != NULL)
+        return connect_named(t, scripts, until, why);
     for (size_t i = 0; i < t->host_count && socket == NULL; i++) {
         char peer[LK_REDIS_PEER_MAX];
         lk_redis_peer_name(t->hosts[i].name, t->hosts[i].port, peer);
