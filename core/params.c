@@ -201,8 +201,7 @@ static locker_status read_secret(const char *name, char **path, locker_error *er
     return *path != NULL ? LOCKER_OK : lk_config_no_memory(err);
 }
 
-static locker_status fill_given(lk_config *c, locker_value *common, locker_value *own,
-                                locker_error *err)
+static locker_status fill_given(lk_config *c, locker_value *common, locker_value *own, locker_error *err)
 {
     locker_status status = LOCKER_OK;
     for (size_t i = 0; i < c->given_count && status == LOCKER_OK; i++) {

@@ -191,8 +191,8 @@ static bool tell(lk_server *sentinel, const char *question)
 bool lk_server_watch(lk_server *sentinel, const char *name, const lk_server *master, int quorum, int down_ms)
 {
     char monitor[200], down[200], again[200];
-    snprintf(monitor, sizeof monitor, "SENTINEL MONITOR %s %s %d %d", name, master->place.address, master->port,
-             quorum);
+    snprintf(monitor, sizeof monitor, "SENTINEL MONITOR %s %s %d %d", name, master->place.address,
+             master->port, quorum);
     snprintf(down, sizeof down, "SENTINEL SET %s down-after-milliseconds %d", name, down_ms);
     snprintf(again, sizeof again, "SENTINEL SET %s failover-timeout %d", name, 10 * down_ms);
     return tell(sentinel, monitor) && tell(sentinel, down) && tell(sentinel, again);

@@ -166,8 +166,8 @@ const locker_driver lk_redis_driver = {
     .abi = LOCKER_DRIVER_ABI,
     .size = sizeof(locker_driver),
     .name = "redis",
-    .schemes = (const char *const[]){"redis", "rediss", "redis+unix", "redis+sentinel", "valkey",
-                                         "valkeys", "valkey+unix", "valkey+sentinel", NULL},
+    .schemes = (const char *const[]){"redis", "rediss", "redis+unix", "redis+sentinel", "valkey", "valkeys",
+                                     "valkey+unix", "valkey+sentinel", NULL},
     .example = "redis://127.0.0.1:6379/0?ttl=30s",
 #ifdef LOCKER_REDIS_TLS
     .features = "TLS needs tls_ca; a certificate is checked against it, its name is not",

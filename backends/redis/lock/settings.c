@@ -29,7 +29,8 @@ const locker_parameter lk_redis_params[] = {
     {"wait_replicas", LOCKER_PARAM_NUMBER, "0", 0, 1000,
      "a lock counts as taken once so many replicas have it (WAIT); narrows what a failover can lose"},
     {"wait_timeout", LOCKER_PARAM_DURATION, "500ms", 1, 60000, "how long to wait for wait_replicas"},
-    {"sentinel_user", LOCKER_PARAM_TEXT, NULL, 0, 0, "+sentinel: the user at the Sentinels, if they have users"},
+    {"sentinel_user", LOCKER_PARAM_TEXT, NULL, 0, 0,
+     "+sentinel: the user at the Sentinels, if they have users"},
     {"sentinel_password_file", LOCKER_PARAM_SECRET_FILE, NULL, 0, 0,
      "+sentinel: a file whose first line is the password at the Sentinels"},
     {"tls_ca", LOCKER_PARAM_PATH, NULL, 0, 0,
@@ -79,8 +80,9 @@ static locker_status read_master_name(lk_redis_target *t, const char **path, loc
     const char *const name = *path[0] == '/' ? *path + 1 : *path;
     const size_t len = strcspn(name, "/");
     if (len == 0)
-        return lk_misconfigured(err, "the URI names no master; write redis+sentinel://HOST,HOST/MASTER/0, with the "
-                                     "name by which the Sentinels know it");
+        return lk_misconfigured(
+            err, "the URI names no master; write redis+sentinel://HOST,HOST/MASTER/0, with the "
+                 "name by which the Sentinels know it");
     t->sentinels->master_name = strndup(name, len);
     *path = name + len;
     return t->sentinels->master_name != NULL ? LOCKER_OK : lk_out_of_memory(err);

@@ -4,6 +4,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "master.h"
 #include "net.h"
 #include "subscription.h"
 

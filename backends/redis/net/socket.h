@@ -41,9 +41,10 @@ typedef struct lk_redis_target {
     /* Those that say where the master is, on each connection anew; NULL: it is among the hosts. */
     struct lk_redis_target *sentinels;
     char *master_name; /* of Sentinels: what they call it; NULL: these are servers */
-    atomic_uint first; /* of Sentinels: the host that was of use last, which is asked first; relaxed: a hint */
-    char *user;      /* NULL: none */
-    char *password;  /* NULL: none; wiped when freed */
+    atomic_uint
+        first;      /* of Sentinels: the host that was of use last, which is asked first; relaxed: a hint */
+    char *user;     /* NULL: none */
+    char *password; /* NULL: none; wiped when freed */
     int64_t database;
     bool tls;
     char *tls_ca, *tls_cert, *tls_key, *tls_name; /* NULL: none */

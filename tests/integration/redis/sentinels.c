@@ -61,8 +61,7 @@ static int begin(void **state)
     lk_follow(h->master, NULL); /* with a login for when it is a replica */
     for (int i = 0; i < SENTINELS; i++) {
         start_sentinel(&h->sentinel[i], NULL);
-        lk_test_need(&h->sentinel[i],
-                     lk_server_watch(&h->sentinel[i], master_name, h->master, 2, DOWN_MS));
+        lk_test_need(&h->sentinel[i], lk_server_watch(&h->sentinel[i], master_name, h->master, 2, DOWN_MS));
     }
     return 0;
 }
@@ -81,7 +80,8 @@ static int end(void **state)
 
 #define house_test(f) cmocka_unit_test_setup_teardown(f, begin, end)
 
-static locker_status try_open(const house *h, const char *name, const char *query, locker **l, locker_error *err)
+static locker_status try_open(const house *h, const char *name, const char *query, locker **l,
+                              locker_error *err)
 {
     return lk_try_uri(l, err, "redis+sentinel://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d/%s?%s",
                       h->sentinel[0].port, h->sentinel[1].port, h->sentinel[2].port, name, query);
@@ -142,7 +142,8 @@ static void what_they_do_not_know_is_told(void **state)
     snprintf(uri, sizeof uri, "redis+sentinel://127.0.0.1:%d/%s", h->replica->port, master_name);
     assert_status(LOCKER_CONFIG, lk_try_uri(&l, &err, "%s", uri), err);
     assert_non_null(strstr(err.text, "is no Sentinel"));
-    assert_status(LOCKER_CONFIG, lk_try_uri(&l, &err, "redis://127.0.0.1:%d/?sentinel_user=x", h->master->port), err);
+    assert_status(LOCKER_CONFIG,
+                  lk_try_uri(&l, &err, "redis://127.0.0.1:%d/?sentinel_user=x", h->master->port), err);
     assert_non_null(strstr(err.text, "sentinel_user"));
     for (int i = 0; i < SENTINELS; i++)
         lk_server_kill(&h->sentinel[i]);
@@ -162,24 +163,28 @@ static void they_have_users_of_their_own(void **state)
     lk_test_need(&h->sentinel[0], lk_server_watch(&h->sentinel[0], master_name, h->master, 2, DOWN_MS));
     char answer[100];
     assert_true(lk_server_ask(&h->sentinel[0], "ACL SETUSER looker on >look +@all", answer, sizeof answer));
-    assert_true(lk_server_ask(&h->sentinel[0], "ACL SETUSER default on >secret -@all +auth", answer, sizeof answer));
+    assert_true(
+        lk_server_ask(&h->sentinel[0], "ACL SETUSER default on >secret -@all +auth", answer, sizeof answer));
     const int port = h->sentinel[0].port;
-    assert_status(LOCKER_DENIED, lk_try_uri(&l, &err, "redis+sentinel://127.0.0.1:%d/%s", port, master_name), err);
+    assert_status(LOCKER_DENIED, lk_try_uri(&l, &err, "redis+sentinel://127.0.0.1:%d/%s", port, master_name),
+                  err);
     assert_non_null(strstr(err.text, "sentinel_password_file"));
     lk_private_directory(directory);
     snprintf(file, sizeof file, "%s/word", directory);
     FILE *f = fopen(file, "w");
     assert_true(f != NULL && fputs("look\n", f) >= 0 && fclose(f) == 0);
-    assert_ok(lk_try_uri(&l, &err, "redis+sentinel://127.0.0.1:%d/%s?sentinel_user=looker&sentinel_password_file=%s",
+    assert_ok(lk_try_uri(&l, &err,
+                         "redis+sentinel://127.0.0.1:%d/%s?sentinel_user=looker&sentinel_password_file=%s",
                          port, master_name, file),
               err);
     lk_give(lk_take(l, "k", NULL));
     lk_close_locker(l);
-    assert_status(LOCKER_DENIED,
-                  lk_try_uri(&l, &err,
-                             "redis+sentinel://127.0.0.1:%d/%s?sentinel_user=nobody&sentinel_password_file=%s", port,
-                             master_name, file),
-                  err);
+    assert_status(
+        LOCKER_DENIED,
+        lk_try_uri(&l, &err,
+                   "redis+sentinel://127.0.0.1:%d/%s?sentinel_user=nobody&sentinel_password_file=%s", port,
+                   master_name, file),
+        err);
     assert_non_null(strstr(err.text, "refuses user 'nobody'"));
     assert_null(strstr(err.text, "look"));
     lk_remove_directory(directory);
@@ -299,9 +304,12 @@ static void an_old_master_that_comes_back_is_left(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    house_test(the_master_that_they_name_is_used),     house_test(one_that_is_gone_hides_no_other),
-    house_test(what_they_do_not_know_is_told),         house_test(they_have_users_of_their_own),
-    house_test(a_failover_is_followed),                house_test(an_old_master_that_comes_back_is_left),
+    house_test(the_master_that_they_name_is_used),
+    house_test(one_that_is_gone_hides_no_other),
+    house_test(what_they_do_not_know_is_told),
+    house_test(they_have_users_of_their_own),
+    house_test(a_failover_is_followed),
+    house_test(an_old_master_that_comes_back_is_left),
 };
 
 const lk_group lk_sentinels = {"sentinels", tests, sizeof(tests) / sizeof(tests[0]), NULL, NULL};
