@@ -45,7 +45,10 @@ LK_UNCHECKED static bool make_parts(lk_redis *r, const locker_services *svc)
     lk_list_init(&r->cleanups);
     lk_list_init(&r->renewals.waiting);
     lk_list_init(&r->notes.grants);
-    r->net = lk_redis_net_new(&r->shared, &r->set.target, r->channel, &events, r, &r->commands);
+    r->net = lk_redis_net_new(&r->shared, &r->set.target, r->channel, &events, r, &r->commands,
+                             r->set.wait_replicas > 0 ? &r->renewing : NULL);
+    if (r->renewing == NULL)
+        r->renewing = r->commands;
     if (r->net == NULL)
         lk_redis_shared_destroy(&r->shared);
     return r->net != NULL;

@@ -30,6 +30,7 @@ typedef struct {
     bool armed LK_GUARDED_BY(mutex);     /* the keeper's epoll watches for input */
     bool armed_out LK_GUARDED_BY(mutex); /* ... and for room to write */
     bool proven LK_GUARDED_BY(mutex);    /* it has answered at least once */
+    bool beside; /* callers use another one: that this one answers says nothing of it; constant */
     bool polling;                        /* the reader may be asleep in poll: kick it */
     lk_redis_op *first, **last;          /* in flight or about to be, in order */
     size_t waited LK_GUARDED_BY(mutex);  /* how many of them a thread waits for */
