@@ -19,9 +19,9 @@ static const int64_t apart_ns = LK_MS;
 
 struct renewal {
     lk_redis *r;
-    lk_list link; /* in lk_redis_renewals.waiting, until it is sent */
-    int64_t sent; /* before the command could have been sent */
-    bool whole;   /* the script's text was sent */
+    lk_list link;  /* in lk_redis_renewals.waiting, until it is sent */
+    int64_t sent;  /* before the command could have been sent */
+    bool whole;    /* the script's text was sent */
     bool answered; /* by the script: the claims that it still refers to have their leases at the server */
     bool again;    /* the server does not know the script */
     bool waits;    /* an answer to WAIT is to come behind the script's */
@@ -135,7 +135,8 @@ static void tell_lost_locked(struct renewal *n, const char *answers) LK_REDIS_LO
         if (claim == NULL)
             continue;
         lk_redis_claim_renewals_to_locked(lk_redis_claim_of(claim), NULL); /* it is lost but once */
-        r->shared.svc->lease_lost(r->shared.svc, claim, "its key at Redis was deleted, replaced or has expired");
+        r->shared.svc->lease_lost(r->shared.svc, claim,
+                                  "its key at Redis was deleted, replaced or has expired");
     }
 }
 

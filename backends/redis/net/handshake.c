@@ -108,9 +108,12 @@ static locker_status judge(const lk_redis_target *t, enum step step, const redis
     return LOCKER_OK; /* scripts are sent whole then; a server that hides its role is taken for a master */
 }
 
-/* ROLE's answer of a replica: ["slave", host, port, ...]. */
-static void read_role(const redisReply *reply, char *master)
+/* ROLE's answer of a replica: ["slave", host, port, ...]; of a master: ["master", offset, [replicas]]. */
+static void read_role(const redisReply *reply, lk_redis_socket *socket, char *master)
 {
+    if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 3 &&
+        reply->element[2]->type == REDIS_REPLY_ARRAY)
+        socket->replicas = (int64_t)reply->element[2]->elements;
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 3 ||
         reply->element[0]->type != REDIS_REPLY_STRING || strcmp(reply->element[0]->str, "slave") != 0 ||
         reply->element[1]->type != REDIS_REPLY_STRING || reply->element[2]->type != REDIS_REPLY_INTEGER)
@@ -201,7 +204,7 @@ static locker_status read_answer(const lk_redis_target *t, enum step step, const
                               socket->peer);
     read_identity(step, reply, socket);
     if (step == STEP_ROLE)
-        read_role(reply, master);
+        read_role(reply, socket, master);
     if (step == STEP_TIME && lk_redis_reply_time(reply, &socket->server_us))
         socket->server_at = lk_redis_system_now();
     return LOCKER_OK;

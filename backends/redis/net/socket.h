@@ -70,6 +70,7 @@ typedef struct {
     int64_t server_us;    /* the server's time in us as the handshake learned it; 0: it did not */
     int64_t server_at;    /* ... and when that came, in ns of the system's clock */
     lk_redis_server server;
+    int64_t replicas;             /* that the master had at the handshake; 0 also: it did not tell */
     int64_t client_id;            /* what the server calls this connection; 0: not known */
     char peer[LK_REDIS_PEER_MAX]; /* "host:port" or the socket's path, for messages and comparisons */
 } lk_redis_socket;
