@@ -194,6 +194,6 @@ bool lk_server_watch(lk_server *sentinel, const char *name, const lk_server *mas
     snprintf(monitor, sizeof monitor, "SENTINEL MONITOR %s %s %d %d", name, master->place.address,
              master->port, quorum);
     snprintf(down, sizeof down, "SENTINEL SET %s down-after-milliseconds %d", name, down_ms);
-    snprintf(again, sizeof again, "SENTINEL SET %s failover-timeout %d", name, 10 * down_ms);
+    snprintf(again, sizeof again, "SENTINEL SET %s failover-timeout %d", name, 4 * down_ms);
     return tell(sentinel, monitor) && tell(sentinel, down) && tell(sentinel, again);
 }
