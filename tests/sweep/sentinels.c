@@ -191,8 +191,10 @@ static lk_outcome contend(const struct trial *t, lk_server *master, lk_child *ho
     locker *rival;
     locker_error err;
     lk_child_say(holder, "lock");
-    if (lk_child_hear_within(holder, 5000, line) == NULL || sscanf(line, "held %lld", &o.at_grant) != 1)
+    if (lk_child_hear_within(holder, 5000, line) == NULL || sscanf(line, "held %lld", &o.at_grant) != 1) {
+        sleep(2); /* a replica that has just come confirms nothing for a while */
         return lk_broken_off(line);
+    }
     if (!t->late && locker_open(uri, NULL, &rival, &err) != LOCKER_OK)
         return lk_broken_off(err.text);
     if (!t->late)

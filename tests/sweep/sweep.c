@@ -95,7 +95,9 @@ static void note(const lk_sweep *sweep, int set, int number, const lk_outcome *o
 {
     char line[800], parameters[200];
     const bool held = o->granted == 0 || o->deadline == 0; /* it was not lost, or nobody had it */
-    const char *result = !o->ran ? "void" : held || o->granted > o->deadline ? "kept" : "overlap";
+    const char *result = !o->ran                             ? "void"
+                         : held || o->granted >= o->deadline ? "kept"
+                                                             : "overlap"; /* to the ms */
     const int fd = open(ledger, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     char text[sizeof o->text];
     memcpy(text, o->text, sizeof text);

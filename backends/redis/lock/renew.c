@@ -19,9 +19,10 @@ static const int64_t apart_ns = LK_MS;
 
 struct renewal {
     lk_redis *r;
-    lk_list link;  /* in lk_redis_renewals.waiting, until it is sent */
-    int64_t sent;  /* before the command could have been sent */
-    bool whole;    /* the script's text was sent */
+    lk_redis_pipeline *on; /* it was sent */
+    lk_list link;          /* in lk_redis_renewals.waiting, until it is sent */
+    int64_t sent;          /* before the command could have been sent */
+    bool whole;            /* the script's text was sent */
     bool answered; /* by the script: the claims that it still refers to have their leases at the server */
     bool again;    /* the server does not know the script */
     bool waits;    /* an answer to WAIT is to come behind the script's */
@@ -82,6 +83,12 @@ static char *put_command(lk_redis *r, const struct renewal *n, const char *scrip
     return out;
 }
 
+/* What carries them; where it can't be had, what carries all else. */
+static lk_redis_pipeline *carrier_locked(const lk_redis *r) LK_REDIS_LOCKED
+{
+    return r->renewing->state == LK_REDIS_UP ? r->renewing : r->commands;
+}
+
 static void script_done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED;
 static void wait_done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED;
 
@@ -92,7 +99,7 @@ static bool submit_wait_locked(struct renewal *n) LK_REDIS_LOCKED
     (void)lk_redis_number_text(count, (uint64_t)n->r->set.wait_replicas);
     (void)lk_redis_number_text(bound, (uint64_t)(n->r->set.wait_timeout_ns / LK_MS));
     const lk_redis_command a = LK_REDIS_COMMAND("WAIT", count, bound);
-    return lk_redis_submit_command_locked(n->r->renewing, &a, wait_done_locked, n);
+    return lk_redis_submit_command_locked(n->on, &a, wait_done_locked, n);
 }
 
 static bool submit_locked(struct renewal *n) LK_REDIS_LOCKED
@@ -103,11 +110,12 @@ static bool submit_locked(struct renewal *n) LK_REDIS_LOCKED
     size_t room = LK_REDIS_BATCH_BYTES + strlen(script);
     for (size_t i = 0; i < n->count; i++)
         room += lk_redis_batch_room(r, n->slot[i].claim);
-    char *out = lk_redis_room_locked(r->renewing, room);
+    n->on = carrier_locked(r);
+    char *out = lk_redis_room_locked(n->on, room);
     n->sent = lk_redis_now(&r->shared);
     n->answered = n->again = n->waits = false;
     if (out == NULL ||
-        !lk_redis_submit_locked(r->renewing, put_command(r, n, script, whole, out), script_done_locked, n))
+        !lk_redis_submit_locked(n->on, put_command(r, n, script, whole, out), script_done_locked, n))
         return false;
     n->proven = r->set.wait_replicas == 0;
     n->waits = !n->proven && submit_wait_locked(n); /* without: nothing is extended */
@@ -166,7 +174,7 @@ static bool has_room_locked(const lk_redis *r, int64_t now) LK_REDIS_LOCKED
 /* Send what waits, as far as there is room. Without a connection it goes: no answer is no extension, and core asks again. */
 static void send_locked(lk_redis *r, int64_t now) LK_REDIS_LOCKED
 {
-    const bool up = r->renewing->state == LK_REDIS_UP;
+    const bool up = carrier_locked(r)->state == LK_REDIS_UP;
     while (!up || has_room_locked(r, now)) {
         lk_list *const link = lk_list_take(&r->renewals.waiting);
         if (link == NULL)
@@ -255,7 +263,7 @@ void lk_redis_renew(void *self, locker_claim *const *grants, size_t count)
 {
     lk_redis *r = self;
     lk_redis_lock(&r->shared);
-    for (size_t from = 0; from < count && r->renewing->state == LK_REDIS_UP; from += BATCH_MAX) {
+    for (size_t from = 0; from < count && carrier_locked(r)->state == LK_REDIS_UP; from += BATCH_MAX) {
         const size_t batch = count - from < BATCH_MAX ? count - from : BATCH_MAX;
         struct renewal *n = malloc(sizeof *n + batch * sizeof n->slot[0]);
         if (n == NULL)
@@ -267,7 +275,7 @@ void lk_redis_renew(void *self, locker_claim *const *grants, size_t count)
     }
     send_locked(r, lk_redis_now(&r->shared));
     const bool more = !lk_list_empty(&r->renewals.waiting);
-    lk_redis_pump_unlocking(r->renewing);
+    lk_redis_pump_unlocking(carrier_locked(r));
     lk_redis_unlock(&r->shared);
     if (more)
         r->shared.svc->attend(r->shared.svc);

@@ -95,6 +95,9 @@ static locker_status judge(const lk_redis_target *t, enum step step, const redis
                          peer, t->user != NULL ? t->user : "default");
     if (step == STEP_SENTINEL && fault == LK_REDIS_FAULT_DENIED)
         return lk_redis_reply_error(reply, "asking a Sentinel for the master", err);
+    why->transient = step == STEP_SENTINEL && strstr(reply->str, "unknown command") == NULL;
+    if (why->transient) /* too many clients, protected mode */
+        return lk_unavailable(err, "%s at %s refuses the connection: %s", name, peer, reply->str);
     if (step == STEP_SENTINEL)
         return lk_misconfigured(err,
                                 "what listens at %s is no Sentinel (%s); name the Sentinels, usually at port "
@@ -121,6 +124,23 @@ static void read_role(const redisReply *reply, lk_redis_socket *socket, char *ma
     lk_redis_peer_name(reply->element[1]->str, (int)reply->element[2]->integer, master);
 }
 
+/* 0: it is none. */
+static int read_port(const char *text)
+{
+    char *end;
+    const unsigned long port = strtoul(text, &end, 10);
+    return text[0] >= '0' && text[0] <= '9' && *end == '\0' && port <= 65535 ? (int)port : 0;
+}
+
+static bool is_host(const char *text)
+{
+    const size_t len = strlen(text);
+    for (size_t i = 0; i < len; i++)
+        if (text[i] <= ' ' || text[i] > '~')
+            return false;
+    return len > 0 && len <= 255;
+}
+
 /* A Sentinel's answer: [host, port], or nil. */
 static locker_status read_master(const lk_redis_target *t, const redisReply *reply, const char *peer,
                                  char *master, locker_error *err)
@@ -133,8 +153,8 @@ static locker_status read_master(const lk_redis_target *t, const redisReply *rep
     int port = 0;
     if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
         reply->element[0]->type == REDIS_REPLY_STRING && reply->element[1]->type == REDIS_REPLY_STRING)
-        port = atoi(reply->element[1]->str);
-    if (port <= 0 || port > 65535)
+        port = read_port(reply->element[1]->str);
+    if (port == 0 || !is_host(reply->element[0]->str))
         return locker_error_set(err, LOCKER_PROTOCOL, 0,
                                 "Sentinel at %s says no address of its master; check that it is one", peer);
     lk_redis_peer_name(reply->element[0]->str, port, master);
@@ -157,6 +177,18 @@ static const char *info_field(const redisReply *reply, const char *name)
 {
     const char *at = reply->type == REDIS_REPLY_STRING ? strstr(reply->str, name) : NULL;
     return at != NULL && (at == reply->str || at[-1] == '\n') ? at + strlen(name) : NULL;
+}
+
+/* INFO's lines of a replica. */
+static void read_role_of_info(const redisReply *reply, char *master)
+{
+    const char *const role = info_field(reply, "role:"), *const host = info_field(reply, "master_host:"),
+                      *const port = info_field(reply, "master_port:");
+    char name[256];
+    if (role == NULL || strncmp(role, "slave", 5) != 0 || host == NULL || port == NULL)
+        return;
+    (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(host, "\r\n"), host);
+    lk_redis_peer_name(name, atoi(port), master);
 }
 
 static void read_id(const redisReply *reply, const char *name, char out[LK_REDIS_SERVER_ID_LEN + 1])
@@ -203,6 +235,8 @@ static locker_status read_answer(const lk_redis_target *t, enum step step, const
                               "use yet; name a server that runs without cluster-enabled",
                               socket->peer);
     read_identity(step, reply, socket);
+    if (step == STEP_INFO && master[0] == '\0') /* whose user may not ask ROLE */
+        read_role_of_info(reply, master);
     if (step == STEP_ROLE)
         read_role(reply, socket, master);
     if (step == STEP_TIME && lk_redis_reply_time(reply, &socket->server_us))

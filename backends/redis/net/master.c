@@ -106,6 +106,7 @@ static bool ask_sentinels(lk_redis_target *s, int64_t until, char *master, lk_re
 {
     static const int64_t patience = 500 * LK_MS;
     const size_t first = LK_READ(s->first);
+    bool slow = false;
     why->deserted = true;
     for (size_t i = 0; i < 2 * s->host_count; i++) {
         const locker_host *const host = &s->hosts[(first + i) % s->host_count];
@@ -120,11 +121,12 @@ static bool ask_sentinels(lk_redis_target *s, int64_t until, char *master, lk_re
             return true;
         }
         const bool deserted = why->deserted && here.deserted;
+        slow = slow || (!here.permanent && !here.deserted);
         if (!why->permanent)
             *why = here;
         why->deserted = deserted;
-        if (i + 1 == s->host_count && (why->permanent || deserted))
-            break; /* nobody was only slow */
+        if (i + 1 == s->host_count && !slow)
+            break; /* to ask again would tell nothing else */
     }
     if (!why->permanent) {
         const locker_error last = why->error;
@@ -132,6 +134,7 @@ static bool ask_sentinels(lk_redis_target *s, int64_t until, char *master, lk_re
                          "none of the Sentinels (%zu) can be asked for the master; the last: %s",
                          s->host_count, last.text);
     }
+    why->permanent = false; /* who waits goes on: Sentinels come back, and learn a name */
     return false;
 }
 
@@ -143,7 +146,10 @@ static lk_redis_socket *connect_named(const lk_redis_target *t, const lk_redis_s
     int port = 0;
     if (!ask_sentinels(t->sentinels, share(until, 2), named, why))
         return NULL;
-    *why = (lk_redis_failure){0};
+    *why = (lk_redis_failure){.transient = true};
+    /* One that has not heard of a failover must not hide the others: unless what it says is of use, the next is asked. */
+    const unsigned told = LK_READ(t->sentinels->first);
+    LK_WRITE(t->sentinels->first, (unsigned)((told + 1) % t->sentinels->host_count));
     if (!split_peer(named, host, &port)) {
         locker_error_set(&why->error, LOCKER_PROTOCOL, 0,
                          "Sentinels name '%s' as master, which is no address", named);
@@ -157,6 +163,7 @@ static lk_redis_socket *connect_named(const lk_redis_target *t, const lk_redis_s
             "Sentinels name %s as the master '%.100s', and it is a replica; a failover may be under way",
             named, t->sentinels->master_name);
     } else if (socket != NULL) {
+        LK_WRITE(t->sentinels->first, told);
         return socket;
     }
     why->transient = !why->permanent;

@@ -9,6 +9,9 @@
 #include "subscription.h"
 
 static const int64_t loading_again_ns = 50 * LK_MS;
+static const int64_t round_least_ns =
+    100 * LK_MS; /* one that has less time would only tell that it had none */
+static const int64_t apart_again_ns = LK_S;
 static const int64_t thread_again_ns = LK_S; /* a thread that could not be started */
 enum { OLD_CONNECTIONS = 8 };
 
@@ -21,7 +24,9 @@ struct lk_redis_net {
     lk_redis_scripts scripts; /* without hash: for connecting again */
     lk_redis_reconnect reconnect;
     lk_redis_pipeline pipeline, apart;
-    bool has_apart; /* constant */
+    bool has_apart;                           /* constant */
+    int64_t apart_at LK_GUARDED_BY(mutex);    /* when it is tried again to have it */
+    bool apart_was_told LK_GUARDED_BY(mutex); /* that it can't be had */
     lk_redis_subscription subscription;
     /* The server's names of connections to this run of it that were given up, and may not have ended there; 0: it has. */
     int64_t old[OLD_CONNECTIONS] LK_GUARDED_BY(mutex);
@@ -130,9 +135,12 @@ static void lost_locked(void *self, const char *why) LK_REDIS_LOCKED
     net->shared->svc->suspect(net->shared->svc, true);
 }
 
+/* It is the busier one, so what it finds out is asked of the other one, too: a server that is silent is given up there. */
 static void lost_apart_locked(void *self, const char *why) LK_REDIS_LOCKED
 {
-    const lk_redis_net *net = self;
+    lk_redis_net *net = self;
+    const lk_redis_command a = LK_REDIS_COMMAND("PING");
+    (void)lk_redis_submit_command_locked(&net->pipeline, &a, NULL, NULL);
     net->shared->svc->log(net->shared->svc, LOCKER_LOG_INFO,
                           "redis: lost the connection for renewals to %s: %s", net->apart.socket->peer, why);
 }
@@ -156,7 +164,7 @@ void lk_redis_net_moved(lk_redis_net *net, const redisReply *reply)
 
 static bool lacks_apart_locked(const lk_redis_net *net) LK_REDIS_LOCKED
 {
-    return net->has_apart && net->apart.state == LK_REDIS_DOWN;
+    return net->has_apart && net->apart.state == LK_REDIS_DOWN && lk_redis_now(net->shared) >= net->apart_at;
 }
 
 static bool is_missing_locked(const void *self) LK_REDIS_LOCKED
@@ -234,14 +242,19 @@ static void connect_apart_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
     if (!connect_beside_unlocking(net, false, &socket, &why))
         return;
     if (socket == NULL) {
-        if (why.error.status != LOCKER_OK)
+        if (why.error.status != LOCKER_OK && !net->apart_was_told)
             net->shared->svc->log(net->shared->svc, LOCKER_LOG_WARN, "redis: no connection for renewals: %s",
                                   why.error.text);
-        lk_redis_reconnect_back_off_locked(&net->reconnect);
+        net->apart_was_told = true;
+        net->apart_at = lk_redis_now(net->shared) + apart_again_ns +
+                        (int64_t)lk_redis_random_locked(net->shared, (uint64_t)apart_again_ns);
+        net->shared->svc->attend(net->shared->svc);
         return;
     }
+    net->apart_was_told = false;
     lk_redis_pipeline_install_locked(&net->apart, socket);
-    net->shared->svc->suspect(net->shared->svc, false); /* what is overdue is renewed at once */
+    if (net->pipeline.state == LK_REDIS_UP)
+        net->shared->svc->suspect(net->shared->svc, false); /* what is overdue is renewed at once */
 }
 
 static void connect_subscription_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
@@ -295,7 +308,7 @@ locker_status lk_redis_net_connect(lk_redis_net *net, const lk_redis_scripts *sc
             lk_redis_unlock(net->shared);
             return LOCKER_OK;
         }
-        if (!why.transient || lk_redis_system_now() >= until)
+        if (!why.transient || lk_redis_system_now() + loading_again_ns + round_least_ns >= until)
             break;
         lk_redis_pause(net->shared, lk_redis_now(net->shared) + loading_again_ns);
     }
@@ -412,6 +425,8 @@ int64_t lk_redis_net_end_turn(lk_redis_net *net, int64_t now)
     lk_redis_pipeline_arm_locked(&net->apart);
     next = lk_time_earlier(next, lk_redis_pipeline_due_locked(&net->pipeline));
     next = lk_time_earlier(next, lk_redis_pipeline_due_locked(&net->apart));
+    if (net->has_apart && net->apart.state == LK_REDIS_DOWN && net->apart_at > now)
+        next = lk_time_earlier(next, net->apart_at);
     shared->dispatching = false;
     lk_redis_unlock(shared);
     return next;
