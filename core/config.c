@@ -32,7 +32,7 @@ void lk_config_clear(lk_config *c)
         drop(c->pub.hosts[i].name);
     for (size_t i = 0; i < c->given_count; i++) {
         free(c->given[i].name);
-        free(c->given[i].text);
+        lk_wipe(c->given[i].text);
     }
     lk_wipe(c->pub.password);
     const void *const others[] = {c->given,    c->pub.hosts, c->pub.values,     c->pub.scheme,

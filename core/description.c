@@ -15,11 +15,10 @@
 static const char *const scopes[] = {
     [LOCKER_SCOPE_PROCESS] = "process", [LOCKER_SCOPE_HOST] = "host", [LOCKER_SCOPE_NETWORK] = "network"};
 static const char *const fairnesses[] = {[LOCKER_FAIR_LOCAL] = "local", [LOCKER_FAIR_GLOBAL] = "global"};
-static const char *const kinds[] = {[LOCKER_PARAM_DURATION] = "duration",
-                                    [LOCKER_PARAM_NUMBER] = "number",
-                                    [LOCKER_PARAM_BOOL] = "bool",
-                                    [LOCKER_PARAM_TEXT] = "text",
-                                    [LOCKER_PARAM_PATH] = "path"};
+static const char *const kinds[] = {
+    [LOCKER_PARAM_DURATION] = "duration", [LOCKER_PARAM_NUMBER] = "number",
+    [LOCKER_PARAM_BOOL] = "bool",         [LOCKER_PARAM_TEXT] = "text",
+    [LOCKER_PARAM_PATH] = "path",         [LOCKER_PARAM_SECRET_FILE] = "path"};
 
 typedef enum { WORDS, FLAG, LIMIT, SCOPE, FAIRNESS, KIND } lk_form;
 

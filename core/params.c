@@ -20,7 +20,7 @@ static const locker_parameter common_params[] = {
     [COMMAND] = {"command_timeout", LOCKER_PARAM_DURATION, "5s", 1, 0, "bound for one answer of the service"},
     [CLEANUP] = {"cleanup_timeout", LOCKER_PARAM_DURATION, "2s", 1, 0,
                  "bound for the clean-up of one call, and of close"},
-    [PASSWORD_FILE] = {"password_file", LOCKER_PARAM_PATH, NULL, 0, 0,
+    [PASSWORD_FILE] = {"password_file", LOCKER_PARAM_SECRET_FILE, NULL, 0, 0,
                        "a file whose first line is the password"},
     [COMMON] = {NULL, LOCKER_PARAM_TEXT, NULL, 0, 0, NULL},
 };
@@ -154,10 +154,12 @@ static locker_status parse(const locker_parameter *param, const char *text, lock
         return parse_number(param, value, err);
     case LOCKER_PARAM_BOOL:
         return parse_bool(param, value, err);
+    case LOCKER_PARAM_PATH:
+    case LOCKER_PARAM_SECRET_FILE:
+        return *text != '\0' ? LOCKER_OK
+                             : lk_misconfigured(err, "parameter %s is empty: give a path", param->name);
     default:
-        return param->kind != LOCKER_PARAM_PATH || *text != '\0'
-                   ? LOCKER_OK
-                   : lk_misconfigured(err, "parameter %s is empty: give a path", param->name);
+        return LOCKER_OK;
     }
 }
 
@@ -178,12 +180,32 @@ static locker_status fill_defaults(const locker_parameter *table, locker_value *
     return status;
 }
 
-static locker_status fill_given(const lk_config *c, locker_value *common, locker_value *own,
-                                locker_error *err)
+/* The path's place is taken by the file's first line. */
+static locker_status read_secret(const char *name, char **path, locker_error *err)
+{
+    char line[1024] = "";
+    FILE *f = fopen(*path, "re");
+    if (f == NULL) /* without a slash it may be the secret itself */
+        return locker_error_set(err, LOCKER_CONFIG, errno, "can't open %s %.200s: %s", name,
+                                strchr(*path, '/') != NULL ? *path : "(a name without '/' is not shown)",
+                                strerror(errno));
+    if (fgets(line, sizeof line, f) == NULL)
+        line[0] = '\0';
+    line[strcspn(line, "\r\n")] = '\0';
+    (void)fclose(f);
+    if (line[0] == '\0')
+        return lk_misconfigured(err, "%s %.200s is empty", name, *path);
+    free(*path);
+    *path = strdup(line);
+    explicit_bzero(line, sizeof line);
+    return *path != NULL ? LOCKER_OK : lk_config_no_memory(err);
+}
+
+static locker_status fill_given(lk_config *c, locker_value *common, locker_value *own, locker_error *err)
 {
     locker_status status = LOCKER_OK;
     for (size_t i = 0; i < c->given_count && status == LOCKER_OK; i++) {
-        const lk_given *given = &c->given[i];
+        lk_given *given = &c->given[i];
         const bool is_own = find(common_params, given->name) == COMMON;
         const locker_parameter *const table = is_own ? c->driver->params : common_params;
         locker_value *const values = is_own ? own : common;
@@ -192,7 +214,10 @@ static locker_status fill_given(const lk_config *c, locker_value *common, locker
             return lk_misconfigured(
                 err, "the %s driver has no parameter '%s': 'locker drivers' lists those that it has",
                 c->driver->name, lk_config_word(given->name));
-        status = parse(&table[at], given->text, &values[at], err);
+        if (table[at].kind == LOCKER_PARAM_SECRET_FILE && given->text[0] != '\0')
+            status = read_secret(table[at].name, &given->text, err);
+        if (status == LOCKER_OK)
+            status = parse(&table[at], given->text, &values[at], err);
         values[at].given = true;
     }
     return status;
@@ -202,25 +227,6 @@ static locker_status copy(const char **own, const char *text, locker_error *err)
 {
     *own = strdup(text);
     return *own != NULL ? LOCKER_OK : lk_config_no_memory(err);
-}
-
-static locker_status read_password_file(lk_config *c, const char *path, locker_error *err)
-{
-    FILE *f = fopen(path, "re");
-    if (f == NULL) /* without a slash it may be the password itself */
-        return locker_error_set(err, LOCKER_CONFIG, errno, "can't open password_file %.200s: %s",
-                                strchr(path, '/') != NULL ? path : "(a name without '/' is not shown)",
-                                strerror(errno));
-    char line[1024];
-    if (fgets(line, sizeof line, f) == NULL)
-        line[0] = '\0';
-    line[strcspn(line, "\r\n")] = '\0';
-    (void)fclose(f);
-    const locker_status status = line[0] != '\0'
-                                     ? copy(&c->pub.password, line, err)
-                                     : lk_misconfigured(err, "password_file %.200s is empty", path);
-    explicit_bzero(line, sizeof line);
-    return status;
 }
 
 /* The caller's, else the URI's, else the file's, else the environment's. */
@@ -236,10 +242,8 @@ static locker_status find_password(lk_config *c, const char *text, const char *f
         return lk_misconfigured(err, "both a password and password_file are given: keep one");
     if (text == NULL && c->pub.password != NULL)
         return LOCKER_OK;
-    if (text == NULL && file != NULL)
-        return read_password_file(c, file, err);
     if (text == NULL)
-        text = getenv("LOCKER_PASSWORD");
+        text = file != NULL ? file : getenv("LOCKER_PASSWORD");
     if (text == NULL || *text == '\0')
         return LOCKER_OK;
     lk_wipe(c->pub.password);

@@ -423,7 +423,8 @@ typedef enum locker_param_kind {
     LOCKER_PARAM_NUMBER = 2,
     LOCKER_PARAM_BOOL = 3,
     LOCKER_PARAM_TEXT = 4,
-    LOCKER_PARAM_PATH = 5 /**< text, not empty */
+    LOCKER_PARAM_PATH = 5,       /**< text, not empty */
+    LOCKER_PARAM_SECRET_FILE = 6 /**< the path of a file whose first line is the value */
 } locker_param_kind;
 
 /** One parameter of a driver's URI query or profile; tables end by one whose name is NULL. Static data. */

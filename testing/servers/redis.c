@@ -13,9 +13,11 @@
 
 enum { PATIENCE_MS = 30000 };
 
-static void command(const lk_server *server, lk_command *line)
+static void command_for(const lk_server *server, lk_command *line, const char *configuration)
 {
     lk_command_add(line, "redis-server");
+    if (configuration != NULL)
+        lk_command_print(line, "%s/%s", server->directory, configuration);
     lk_command_add(line, "--port");
     lk_command_print(line, "%d", server->port);
     lk_command_add(line, "--bind");
@@ -24,11 +26,30 @@ static void command(const lk_server *server, lk_command *line)
     lk_command_add(line, server->directory);
     lk_command_add(line, "--unixsocket");
     lk_command_print(line, "%s/socket", server->directory);
-    lk_command_add(line, "--save");
-    lk_command_add(line, "");
     lk_command_add(line, "--daemonize");
     lk_command_add(line, "no");
     lk_command_add_all(line, server->setup.options);
+}
+
+static void command(const lk_server *server, lk_command *line)
+{
+    command_for(server, line, NULL);
+    lk_command_add(line, "--save");
+    lk_command_add(line, "");
+}
+
+/* It writes there what it learns. */
+static const char sentinel_file[] = "sentinel.conf";
+
+static bool prepare_sentinel(lk_server *server)
+{
+    return lk_server_write(server, sentinel_file, "protected-mode no\n");
+}
+
+static void command_sentinel(const lk_server *server, lk_command *line)
+{
+    command_for(server, line, sentinel_file);
+    lk_command_add(line, "--sentinel");
 }
 
 /* ------------------------------------------------------------------ asking ---- */
@@ -124,6 +145,19 @@ const lk_server_kind lk_server_redis = {
     .version = version,
 };
 
+const lk_server_kind lk_server_sentinel = {
+    .name = "redis-server --sentinel",
+    .word = "sentinel",
+    .package = "redis-server",
+    .port = 26379,
+    .patience_ms = PATIENCE_MS,
+    .prepare = prepare_sentinel,
+    .command = command_sentinel,
+    .serves = serves,
+    .ask = ask,
+    .version = version,
+};
+
 /* ------------------------------------------------------------------ a replica ---- */
 
 static bool is_linked(void *context)
@@ -143,4 +177,23 @@ bool lk_server_follow(lk_server *replica, const lk_server *master)
         return lk_server_fails(replica, "%s is answered by '%.99s'", question, answer);
     return master == NULL || lk_until(is_linked, replica, PATIENCE_MS) ||
            lk_server_fails(replica, "the replica does not follow its master");
+}
+
+/* ------------------------------------------------------------------ Sentinels ---- */
+
+static bool tell(lk_server *sentinel, const char *question)
+{
+    char answer[256] = "";
+    return lk_server_ask(sentinel, question, answer, sizeof answer) ||
+           lk_server_fails(sentinel, "%s is answered by '%.99s'", question, answer);
+}
+
+bool lk_server_watch(lk_server *sentinel, const char *name, const lk_server *master, int quorum, int down_ms)
+{
+    char monitor[200], down[200], again[200];
+    snprintf(monitor, sizeof monitor, "SENTINEL MONITOR %s %s %d %d", name, master->place.address,
+             master->port, quorum);
+    snprintf(down, sizeof down, "SENTINEL SET %s down-after-milliseconds %d", name, down_ms);
+    snprintf(again, sizeof again, "SENTINEL SET %s failover-timeout %d", name, 4 * down_ms);
+    return tell(sentinel, monitor) && tell(sentinel, down) && tell(sentinel, again);
 }

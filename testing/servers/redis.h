@@ -6,5 +6,11 @@
 
 extern const lk_server_kind lk_server_redis;
 
+/** A Sentinel, which watches no master yet. */
+extern const lk_server_kind lk_server_sentinel;
+
 /** Makes it follow a master, or (NULL) nobody; the first waits until it has the master's data. */
 bool lk_server_follow(lk_server *replica, const lk_server *master);
+
+/** Has a Sentinel watch a master by that name, which `quorum` of them have to find down, after so many ms. */
+bool lk_server_watch(lk_server *sentinel, const char *name, const lk_server *master, int quorum, int down_ms);

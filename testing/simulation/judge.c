@@ -53,7 +53,7 @@ static struct {
     unsigned lasting;                    /* faults that last */
     int64_t ill_since, well_at;          /* when the latest trouble began, and is over, if none lasts */
     int64_t calm_at;                     /* when all that was left behind is over, too */
-    int64_t forgot_renewals_at;    /* when a failover did that lost none that was confirmed; -1: never */
+    int64_t forgot_ends_at;        /* when a failover did that lost none that was confirmed; -1: never */
     int64_t forgot_at;             /* when the service lost its data; -1: never */
     int64_t flushed_at;            /* likewise, and the same server went on */
     int64_t deaf_from, deaf_until; /* a leader heard of no touch for too long: the latest such time */
@@ -64,7 +64,7 @@ void lk_sim_judge_begin(const lk_sim_bounds *bounds)
 {
     memset(&judge, 0, sizeof judge);
     judge.bounds = *bounds;
-    judge.forgot_at = judge.flushed_at = judge.forgot_renewals_at = -1;
+    judge.forgot_at = judge.flushed_at = judge.forgot_ends_at = -1;
     for (unsigned i = 0; i < LK_SIM_KEYS_MAX; i++)
         judge.idle_since[i] = -1;
 }
@@ -141,16 +141,16 @@ void lk_sim_judge_flushes(void)
     judge.flushed_at = lk_sim_now();
 }
 
-void lk_sim_judge_forgets_renewals(void)
+void lk_sim_judge_forgets_ends(bool goes_on)
 {
-    judge.forgot_renewals_at = lk_sim_now();
+    judge.forgot_ends_at = goes_on ? INT64_MAX : lk_sim_now();
     forget_others();
 }
 
 /* When the service last lost what it had confirmed. */
 static int64_t last_forgot_at(void)
 {
-    return judge.forgot_renewals_at > judge.forgot_at ? judge.forgot_renewals_at : judge.forgot_at;
+    return judge.forgot_ends_at > judge.forgot_at ? judge.forgot_ends_at : judge.forgot_at;
 }
 
 void lk_sim_judge_was_deaf(int64_t since)
@@ -193,10 +193,7 @@ static bool is_forgotten(const lk_sim_hold *hold)
 {
     const int64_t counts = sent_at(hold),
                   sent = judge.bounds.has_leases || counts > hold->asked_at ? counts : hold->asked_at;
-    const bool was_renewed = hold->handle == NULL || hold->until > hold->first_until;
-    return (judge.forgot_at >= 0 && sent <= judge.forgot_at) ||
-           (judge.forgot_renewals_at >= 0 && sent <= judge.forgot_renewals_at && was_renewed &&
-            lk_sim_now() >= hold->first_until);
+    return judge.forgot_at >= 0 && sent <= judge.forgot_at;
 }
 
 /* Its session's deadline counts from what a server answered by itself meanwhile. */
@@ -570,7 +567,7 @@ static void see_release(const lk_sim_hold *hold)
         if (has_broken(b, hold) && b->began > last_forgot_at())
             lk_sim_fail("key %u: unlock of token %llu answered OK, and it had been broken", hold->key,
                         (unsigned long long)hold->token);
-    if (hold->gave_at > judge.forgot_renewals_at) /* else a failover may have lost that */
+    if (hold->gave_at > judge.forgot_ends_at) /* else a failover may have lost that */
         judge.released[hold->key][judge.released_count[hold->key]++ % RELEASED] = hold->token;
 }
 
@@ -787,7 +784,7 @@ static int64_t told_within(const lk_sim_hold *hold)
 static void see_renewal(const lk_sim_hold *hold)
 {
     for (const lk_sim_break *b = judge.breaks; b != NULL; b = b->next)
-        if (has_broken(b, hold) && b->began > judge.forgot_at && b->began > judge.forgot_renewals_at &&
+        if (has_broken(b, hold) && b->began > judge.forgot_at && b->began > judge.forgot_ends_at &&
             sent_at(hold) > b->ended + clock_ns)
             lk_sim_fail("key %u: process %d has renewed token %llu, and it had been broken", hold->key,
                         hold->process->pid, (unsigned long long)hold->token);

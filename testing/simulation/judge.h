@@ -88,8 +88,9 @@ void lk_sim_judge_lasts(bool begins);
 void lk_sim_judge_forgets(void);
 /** Somebody deletes them, and the server itself goes on: who connects anew can't know. */
 void lk_sim_judge_flushes(void);
-/** A failover loses what replicas did not have to confirm: all but grants, with their first lease. */
-void lk_sim_judge_forgets_renewals(void);
+/** A failover loses what replicas did not have to confirm: all but grants and renewals. `goes_on`: as long as it isn't
+ * called anew, as by those who use the old master still. */
+void lk_sim_judge_forgets_ends(bool goes_on);
 /** Since then the servers' leader stood still, for longer than clients can bear. */
 void lk_sim_judge_was_deaf(int64_t since);
 /** Somebody who isn't ours has got the key now, for so long at least if nobody breaks it. */

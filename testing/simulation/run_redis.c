@@ -27,6 +27,7 @@ static struct {
     bool has_tokens;    /* fencing is on */
     bool has_strangers; /* there are clients that know nothing of ours */
     bool is_waiting;    /* a fault, until a lock is handed over */
+    bool is_split;      /* the old master does not know that there is a new one */
     unsigned stranger;  /* the latest one's number */
     char uri[256];
 } run;
@@ -175,16 +176,16 @@ static bool has_no_counters(const lk_sim_fault *given)
 
 /* ------------------------------------------------------------------ two servers ---- */
 
-/* The name leads to the replica, which is the master now. */
-static void promote(void)
+/* The name leads to the replica, which is the master now. `splits`: the old one goes on for those who are connected. */
+static void promote(bool splits)
 {
     lk_sim_redis *const replica = other();
     lk_sim_tell("%s is the master", replica->service.host);
     lk_sim_network_reset(NULL, &replica->service); /* as Sentinel does when it makes it a replica */
-    if (lk_sim_redis_promote(run.master)) {
+    if (lk_sim_redis_promote(run.master) || splits) {
         lk_sim_judge_leaves();
         if (run.confirms)
-            lk_sim_judge_forgets_renewals();
+            lk_sim_judge_forgets_ends(splits);
         else
             lk_sim_judge_forgets();
     }
@@ -207,11 +208,34 @@ static bool dies(const lk_sim_fault *fault)
     lk_sim_redis *const old = run.master;
     if (old->replica == NULL || old->service.refuses)
         return false;
-    promote();
+    promote(false);
     lk_sim_redis_restart(old, true);
     old->service.refuses = true;
     lk_sim_fault_lasts(fault, "the master dies", follows, NULL);
     lk_sim_judge_trouble(back_off_ns);
+    return true;
+}
+
+static void is_told(void *context)
+{
+    lk_sim_redis *const old = context;
+    run.is_split = false;
+    lk_sim_network_reset(NULL, &old->service);
+    lk_sim_redis_replicate(run.master, old);
+    lk_sim_judge_forgets_ends(false);
+    lk_sim_judge_leaves();
+    lk_sim_judge_trouble(back_off_ns);
+}
+
+/* The old master is cut off from the new one, and clients are at both. */
+static bool splits(const lk_sim_fault *fault)
+{
+    lk_sim_redis *const old = run.master;
+    if (!run.confirms || run.is_split || old->replica == NULL)
+        return false;
+    promote(true);
+    run.is_split = true;
+    lk_sim_fault_lasts(fault, "the old master goes on beside the new one", is_told, old);
     return true;
 }
 
@@ -221,7 +245,7 @@ static bool change_places(const lk_sim_fault *fault)
     if (run.master->replica == NULL)
         return false;
     lk_sim_fault_strikes(fault, "the master becomes a replica");
-    promote();
+    promote(false);
     lk_sim_redis_replicate(run.master, other());
     lk_sim_judge_trouble(back_off_ns);
     return true;
@@ -363,11 +387,13 @@ static bool fail_over(const lk_sim_fault *fault)
 {
     if (!run.fails_over)
         return false;
-    switch (fault->detail / 128 % 3) {
+    switch (fault->detail / 128 % 4) {
     case 0:
         return dies(fault);
     case 1:
         return change_places(fault);
+    case 2:
+        return run.confirms ? splits(fault) : change_places(fault);
     default:
         return lags(fault);
     }

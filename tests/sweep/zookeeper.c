@@ -1,32 +1,23 @@
 /*
  * zookeeper.c: whether a lock is LOST, by its local deadline, before another client can have it, wherever in
- * the cycle of heartbeats, touches and PINGs a server is cut off from its leader. Each trial cuts at another
- * moment; what it found is a line of JSON in a ledger, from which an interrupted sweep goes on. Without one
- * it begins at the beginning and leaves nothing.
+ * the cycle of heartbeats, touches and PINGs a server is cut off from its leader (sweep.h).
  *
- *   locker_zookeeper_sweep [--short N] [--default N] [--only MODE] [--ensembles N] [--ledger FILE]
+ *   locker_zookeeper_sweep [--short N] [--default N] [--only MODE] [--workers N] [--ledger FILE]
  *                          [--commit NAME]
  *
  * short: ticks of 200 ms and sessions of 2 to 4 s. default: ticks of 2 s and sessions of 30 s, as installed.
- * The trials of a set have fixed parameters, and belong to a commit. Several ensembles run side by side, each
- * in a process and a network of its own. Ends with 0 when every trial was kept.
+ * The trials of a set have fixed parameters, and belong to a commit. Each worker has an ensemble. Ends with 0 when every
+ * trial was kept.
  */
-#include <errno.h>
-#include <fcntl.h>
-#include <math.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "child.h"
 #include "locking.h"
+#include "sweep.h"
 #include "test_network.h"
 #include "test_servers.h"
-
-enum { ENSEMBLES_MAX = 16, TRIES = 3 };
 
 /* ------------------------------------------------------------------ trials ---- */
 
@@ -56,16 +47,10 @@ struct trial {
     int after_ms;  /* from then, or from the grant, to the cut */
 };
 
-/* Numbers that fill the interval evenly however many there are. */
-static double spread(int number, double step)
-{
-    return fmod(number * step, 1);
-}
-
 static struct trial nth_trial(const struct set *set, int number)
 {
     struct trial t = {.set = set, .number = number, .mode = (enum mode)(number % MODES)};
-    const double x = spread(number / MODES, 0.6180339887), y = spread(number / MODES, 0.7548776662);
+    const double x = lk_spread(number / MODES, 0.6180339887), y = lk_spread(number / MODES, 0.7548776662);
     t.ttl_ms = set->tick_ms == 200 ? 4000 - number / MODES % 5 * 500 : 30000;
     switch (t.mode) {
     case IDLE:
@@ -87,74 +72,7 @@ static struct trial nth_trial(const struct set *set, int number)
     return t;
 }
 
-/* ------------------------------------------------------------------ the holder ---- */
-
-/* A process that does as it is told: opens, locks, and says when it had the lock and when it lost it. */
-static int play_holder(int argc, char **argv)
-{
-    locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
-    locker_handle *held = NULL;
-    locker *l = NULL;
-    locker_error err;
-    int64_t deadline = 0, now;
-    char line[64];
-    if (argc < 2)
-        return 64;
-    for (int tries = 0; tries < 60 && l == NULL; tries++)
-        if (locker_open(argv[0], NULL, &l, &err) != LOCKER_OK)
-            usleep(500000);
-    if (l == NULL || locker_ping(l, NULL, &err) != LOCKER_OK) {
-        lk_side_say("failed %s", err.text);
-        return 1;
-    }
-    lk_side_say("open");
-    if (fgets(line, sizeof line, stdin) == NULL)
-        return 1;
-    options.wait_ms = 0;
-    if (locker_lock(l, argv[1], &options, &held, &err) != LOCKER_OK) {
-        lk_side_say("failed %s", err.text);
-        return 1;
-    }
-    lk_side_say("held %lld", (long long)locker_handle_remaining_ms(held));
-    do {
-        const int64_t left = locker_handle_remaining_ms(held);
-
-        now = lk_test_now_ms();
-        if (left > 0 && now + left > deadline)
-            deadline = now + left;
-        usleep(2000);
-    } while (locker_handle_state(held) != LOCKER_STATE_LOST);
-    lk_side_say("lost %lld %lld", (long long)lk_test_now_ms(), (long long)deadline);
-    _exit(0);
-}
-
-/* Its next line, but no longer than that; NULL: none came. */
-static const char *hear(lk_child *child, int64_t within_ms, char line[LK_LINE_MAX])
-{
-    struct pollfd wait = {.fd = child->output, .events = POLLIN};
-    if (child->filled == 0 && poll(&wait, 1, (int)within_ms) <= 0)
-        return NULL;
-    return lk_child_hear(child, line);
-}
-
 /* ------------------------------------------------------------------ one trial ---- */
-
-struct outcome {
-    bool ran;           /* false: `text` says what came in between */
-    int64_t granted;    /* the rival has it */
-    int64_t deadline;   /* the holder's */
-    int64_t lost;       /* the holder knows */
-    int64_t cut;        /* when the server was cut off */
-    long long at_grant; /* what it had left at its grant */
-    char text[200];
-};
-
-static struct outcome broken_off(const char *text)
-{
-    struct outcome o = {0};
-    snprintf(o.text, sizeof o.text, "%.*s", (int)sizeof o.text - 1, text);
-    return o;
-}
 
 /* A rule of a firewall takes effect after tens of ms, in which the server may have answered a PING. Where
  * that matters most the server is stopped instead. */
@@ -181,7 +99,7 @@ static void sleep_ms(int ms)
 
 /* Everything up to the cut. The rival has a place in the queue before it, or asks after it. */
 static bool approach(const struct trial *t, lk_child *holder, lk_server *leader, lk_server *follower,
-                     locker *rival, lk_locking *waiter, struct outcome *o)
+                     locker *rival, lk_locking *waiter, lk_outcome *o)
 {
     char line[LK_LINE_MAX];
     const bool late = t->mode == IDLE || t->mode == STOPPED;
@@ -194,8 +112,9 @@ static bool approach(const struct trial *t, lk_child *holder, lk_server *leader,
     lk_child_say(holder, "lock");
     if (t->mode == STOPPED)
         lk_child_signal(holder, SIGCONT);
-    if (hear(holder, 2 * t->ttl_ms, line) == NULL || sscanf(line, "held %lld", &o->at_grant) != 1) {
-        *o = broken_off(line);
+    if (lk_child_hear_within(holder, 2 * t->ttl_ms, line) == NULL ||
+        sscanf(line, "held %lld", &o->at_grant) != 1) {
+        *o = lk_broken_off(line);
         return false;
     }
     if (!late) {
@@ -216,10 +135,10 @@ static bool approach(const struct trial *t, lk_child *holder, lk_server *leader,
     return true;
 }
 
-static struct outcome run_trial(const struct trial *t, lk_server *members)
+static lk_outcome run_trial(const struct trial *t, lk_server *members)
 {
     lk_server *leader = lk_test_leader(members), *follower = lk_test_follower(members, t->number % 2);
-    struct outcome o = {0};
+    lk_outcome o = {0};
     char uri[128], line[LK_LINE_MAX] = "";
     const char *const arguments[] = {uri, "k", NULL};
     lk_locking waiter = {0};
@@ -230,26 +149,26 @@ static struct outcome run_trial(const struct trial *t, lk_server *members)
     snprintf(uri, sizeof uri, "zookeeper://%s:%d/sweep%d?ttl=%dms", follower->place.address, follower->port,
              t->number, t->ttl_ms);
     holder = lk_child_start("holder", arguments);
-    if (hear(holder, 60000, line) == NULL || strcmp(line, "open") != 0) {
+    if (lk_child_hear_within(holder, 60000, line) == NULL || strcmp(line, "open") != 0) {
         lk_child_kill(holder);
-        return broken_off(line);
+        return lk_broken_off(line);
     }
     snprintf(uri, sizeof uri, "zookeeper://%s:%d/sweep%d?ttl=%dms&command_timeout=60s", leader->place.address,
              leader->port, t->number, t->ttl_ms);
     if (locker_open(uri, NULL, &rival, &err) != LOCKER_OK) {
         lk_child_kill(holder);
-        return broken_off(err.text);
+        return lk_broken_off(err.text);
     }
     if (approach(t, holder, leader, follower, rival, &waiter, &o)) {
-        if (hear(holder, 3 * t->ttl_ms, line) == NULL ||
+        if (lk_child_hear_within(holder, 3 * t->ttl_ms, line) == NULL ||
             sscanf(line, "lost %lld %lld", &lost, &deadline) != 2)
-            o = broken_off("the holder did not lose the lock");
+            o = lk_broken_off("the holder did not lose the lock");
         else
-            o = (struct outcome){true, 0, deadline, lost, o.cut, o.at_grant, ""};
+            o = (lk_outcome){true, 0, deadline, lost, o.cut, o.at_grant, ""};
         if (o.ran && lost < o.cut) /* a machine that is too busy */
-            o = broken_off("the holder lost the lock before the cut");
+            o = lk_broken_off("the holder lost the lock before the cut");
         if (lk_locking_join(&waiter) != LOCKER_OK)
-            o = broken_off(waiter.err.text);
+            o = lk_broken_off(waiter.err.text);
         o.granted = waiter.ended_ms;
         locker_handle_free(waiter.held);
     }
@@ -265,175 +184,42 @@ static struct outcome run_trial(const struct trial *t, lk_server *members)
     return o;
 }
 
-/* ------------------------------------------------------------------ the ledger ---- */
+/* ------------------------------------------------------------------ the sweep ---- */
 
-static const char *ledger, *commit = "unknown", *only = ""; /* a mode; "": all */
+static lk_server *members;
 
-static void note(const struct trial *t, const struct outcome *o)
+static lk_outcome run(int set, int number)
 {
-    char line[600];
-    const char *result = !o->ran ? "void" : o->granted > o->deadline ? "kept" : "overlap";
-    int fd = open(ledger, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    int len;
-    for (char *c = (char *)(uintptr_t)o->text; *c != '\0'; c++)
-        if (*c == '"' || *c == '\\' || (unsigned char)*c < 0x20)
-            *c = '\'';
-    len = snprintf(
-        line, sizeof line,
-        "{\"set\":\"%s\",\"trial\":%d,\"commit\":\"%s\",\"mode\":\"%s\",\"tick_ms\":%d,\"ttl_ms\":%d,"
-        "\"before_ms\":%d,\"after_ms\":%d,\"result\":\"%s\",\"left_at_grant_ms\":%lld,"
-        "\"deadline_to_grant_ms\":%lld,\"lost_to_grant_ms\":%lld,\"text\":\"%s\"}\n",
-        t->set->name, t->number, commit, mode_names[t->mode], t->set->tick_ms, t->ttl_ms, t->before_ms,
-        t->after_ms, result, o->at_grant, o->ran ? (long long)(o->granted - o->deadline) : 0,
-        o->ran ? (long long)(o->granted - o->lost) : 0, o->text);
-    if (fd < 0 || write(fd, line, (size_t)len) != len)
-        test_fails("can't write %s: %s", ledger, strerror(errno));
-    close(fd);
-    fputs(line, stderr);
+    const struct trial t = nth_trial(&sets[set], number);
+    if (members == NULL)
+        members = lk_test_ensemble(sets[set].tick_ms, sets[set].sync_limit, lk_test_network()->members);
+    return run_trial(&t, members);
 }
 
-/* What the ledger says of this commit's trials of a set, those below `count`. */
-struct summary {
-    bool done[100000];
-    int kept, overlaps, voids;
-    long long least; /* from a deadline to the rival's grant */
-};
-
-static bool is_wanted(int number)
+static void describe(int set, int number, char *text, size_t size)
 {
-    return only[0] == '\0' || strcmp(mode_names[number % MODES], only) == 0;
+    const struct trial t = nth_trial(&sets[set], number);
+    snprintf(text, size, "\"tick_ms\":%d,\"ttl_ms\":%d,\"before_ms\":%d,\"after_ms\":%d", t.set->tick_ms,
+             t.ttl_ms, t.before_ms, t.after_ms);
 }
 
-static void read_ledger(struct summary *s, const struct set *set, int count)
+static void end(void)
 {
-    char line[1024], name[32], of[64], result[32];
-    FILE *file = fopen(ledger, "re");
-    long long left;
-    int number;
-    memset(s, 0, sizeof *s);
-    s->least = INT64_MAX;
-    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
-        const char *at = strstr(line, "\"result\":"), *gap = strstr(line, "\"deadline_to_grant_ms\":");
-
-        if (sscanf(line, "{\"set\":\"%31[^\"]\",\"trial\":%d,\"commit\":\"%63[^\"]\"", name, &number, of) !=
-                3 ||
-            at == NULL || gap == NULL || sscanf(at, "\"result\":\"%31[^\"]\"", result) != 1 ||
-            sscanf(gap, "\"deadline_to_grant_ms\":%lld", &left) != 1 || strcmp(name, set->name) != 0 ||
-            strcmp(of, commit) != 0 || number < 0 || number >= count || !is_wanted(number))
-            continue;
-        if (strcmp(result, "void") == 0) {
-            s->voids++;
-            continue;
-        }
-        s->done[number] = true;
-        *(strcmp(result, "kept") == 0 ? &s->kept : &s->overlaps) += 1;
-        if (left < s->least)
-            s->least = left;
-    }
-    if (file != NULL)
-        fclose(file);
+    lk_test_ensemble_free(members);
 }
 
-/* ------------------------------------------------------------------ the workers ---- */
+static const char *const set_names[] = {"short", "default", NULL};
+static const lk_sweep sweep = {set_names, mode_names, MODES, run, describe, end};
 
-static struct summary so_far;
-
-/* One ensemble, for each `step`th trial of a set from the `first` on. */
 static int play_worker(int argc, char **argv)
 {
-    lk_server *members = NULL;
-    if (argc < 7)
-        return 64;
-    const struct set *set = &sets[atoi(argv[0])];
-    const int first = atoi(argv[1]), step = atoi(argv[2]), count = atoi(argv[3]);
-    ledger = argv[4];
-    commit = argv[5];
-    only = argv[6];
-    read_ledger(&so_far, set, count);
-    for (int number = 0, nth = 0; number < count; number++) {
-        const struct trial t = nth_trial(set, number);
-        struct outcome o = {0};
-
-        if (!is_wanted(number) || nth++ % step != first || so_far.done[number])
-            continue;
-        if (members == NULL)
-            members = lk_test_ensemble(set->tick_ms, set->sync_limit, lk_test_network()->members);
-        for (int tries = 0; tries < TRIES && !o.ran; tries++) {
-            o = run_trial(&t, members);
-            note(&t, &o);
-        }
-    }
-    lk_test_ensemble_free(members);
-    return 0;
+    return lk_sweep_work(&sweep, argc, argv);
 }
 
-static bool sweep(int which, int count, int ensembles)
-{
-    lk_child *workers[ENSEMBLES_MAX];
-    char index[16], first[16], step[16], most[16];
-    bool ended = true;
-    int undone = 0;
-    snprintf(index, sizeof index, "%d", which);
-    snprintf(step, sizeof step, "%d", ensembles);
-    snprintf(most, sizeof most, "%d", count);
-    for (int i = 0; i < ensembles; i++) {
-        const char *const arguments[] = {index, first, step, most, ledger, commit, only, NULL};
-
-        snprintf(first, sizeof first, "%d", i);
-        workers[i] = lk_child_start("worker", arguments);
-    }
-    for (int i = 0; i < ensembles; i++)
-        ended = lk_child_end(workers[i]) == 0 && ended;
-    read_ledger(&so_far, &sets[which], count);
-    for (int number = 0; number < count; number++)
-        undone += is_wanted(number) && !so_far.done[number];
-    printf("%s: %d of %d trials, %d kept, %d with two holders, %d broken off", sets[which].name,
-           so_far.kept + so_far.overlaps, count, so_far.kept, so_far.overlaps, so_far.voids);
-    if (so_far.kept + so_far.overlaps > 0)
-        printf("; least from a deadline to the rival's grant: %lld ms", so_far.least);
-    printf("\n");
-    return ended && undone == 0 && so_far.overlaps == 0;
-}
-
-static const lk_role roles[] = {{"holder", play_holder}, {"worker", play_worker}, {NULL, NULL}};
+static const lk_role roles[] = {{"holder", lk_sweep_hold}, {"worker", play_worker}, {NULL, NULL}};
 
 int main(int argc, char **argv)
 {
-    int counts[2] = {0, 0}, ensembles = 2, scratch = -1;
-    char path[] = "/tmp/sweep-zookeeper.XXXXXX";
-    bool kept = true;
     lk_child_main(argc, argv, roles);
-    for (int i = 1; i + 1 < argc; i += 2) {
-        if (strcmp(argv[i], "--short") == 0)
-            counts[0] = atoi(argv[i + 1]);
-        else if (strcmp(argv[i], "--default") == 0)
-            counts[1] = atoi(argv[i + 1]);
-        else if (strcmp(argv[i], "--ensembles") == 0)
-            ensembles = atoi(argv[i + 1]);
-        else if (strcmp(argv[i], "--ledger") == 0)
-            ledger = argv[i + 1];
-        else if (strcmp(argv[i], "--commit") == 0)
-            commit = argv[i + 1];
-        else if (strcmp(argv[i], "--only") == 0)
-            only = argv[i + 1];
-        else
-            argc = 0;
-    }
-    if (argc % 2 == 0 || ensembles < 1 || ensembles > ENSEMBLES_MAX || counts[0] + counts[1] <= 0 ||
-        counts[0] > 100000 || counts[1] > 100000) {
-        fprintf(stderr,
-                "usage: locker_zookeeper_sweep [--short N] [--default N] [--only MODE] [--ensembles N] "
-                "[--ledger FILE] [--commit NAME]\n");
-        return 64;
-    }
-    if (ledger == NULL && (scratch = mkstemp(path)) >= 0)
-        ledger = path;
-    for (int which = 0; which < 2; which++)
-        if (counts[which] > 0)
-            kept = sweep(which, counts[which], ensembles) && kept;
-    if (scratch >= 0) {
-        close(scratch);
-        unlink(path);
-    }
-    return kept ? 0 : 1;
+    return lk_sweep_main(&sweep, argc, argv);
 }

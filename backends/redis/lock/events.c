@@ -3,6 +3,8 @@
  * last/count direct_us lock": the last of so many numbers), or that one has come to stand among the first ("value near lock");
  * and a break that it took a lock away from us ("value broken lock"), or from one of whom nobody knew yet ("value taken counter
  * lock"). A message that gets lost costs no more than a look, or is made up for by the next renewal. */
+#include <inttypes.h>
+
 #include "cleanup.h"
 #include "waiters.h"
 
@@ -16,6 +18,11 @@ void lk_redis_on_up_locked(void *self, int64_t server_us, int64_t at)
     if (server_us != 0)
         lk_redis_server_time_set_locked(&r->time, server_us, at);
     lk_redis_fences_set_least(&r->fences, server_us);
+    if (r->set.wait_replicas > 0 && r->commands->socket->replicas > r->set.wait_replicas)
+        r->shared.svc->log(r->shared.svc, LOCKER_LOG_WARN,
+                           "redis: wait_replicas is %" PRId64 " and the master has %" PRId64
+                           " replicas: one that lacks a lock may be made master; wait for all that may be",
+                           r->set.wait_replicas, r->commands->socket->replicas);
     (void)lk_redis_cleanups_run_locked(r, lk_redis_now(&r->shared));
 }
 

@@ -39,6 +39,8 @@ typedef struct {
     lk_redis_settings set;
     lk_redis_net *net;
     lk_redis_pipeline *commands; /* its command connection */
+    lk_redis_pipeline *
+        renewing; /* the one that carries renewals: the same, or one of their own where they wait for replicas */
     lk_redis_values values;
     char channel[LK_REDIS_CHANNEL_MAX];                     /* constant, as the next */
     char sha[LK_REDIS_SCRIPT_COUNT][LK_REDIS_HASH_LEN + 1]; /* "" where the server would not tell */

@@ -45,7 +45,10 @@ LK_UNCHECKED static bool make_parts(lk_redis *r, const locker_services *svc)
     lk_list_init(&r->cleanups);
     lk_list_init(&r->renewals.waiting);
     lk_list_init(&r->notes.grants);
-    r->net = lk_redis_net_new(&r->shared, &r->set.target, r->channel, &events, r, &r->commands);
+    r->net = lk_redis_net_new(&r->shared, &r->set.target, r->channel, &events, r, &r->commands,
+                              r->set.wait_replicas > 0 ? &r->renewing : NULL);
+    if (r->renewing == NULL)
+        r->renewing = r->commands;
     if (r->net == NULL)
         lk_redis_shared_destroy(&r->shared);
     return r->net != NULL;
@@ -57,18 +60,21 @@ static locker_status redis_open(const locker_driver_config *config, const locker
     lk_redis *r = calloc(1, sizeof *r);
     if (r == NULL)
         return lk_out_of_memory(err);
-    if (!make_parts(r, svc)) {
+    locker_status status = lk_redis_settings_init(&r->set, config, err);
+    if (status == LOCKER_OK && !make_parts(r, svc)) {
         const int why = errno;
-        free(r);
-        return locker_error_set(
+        status = locker_error_set(
             err, LOCKER_UNAVAILABLE, why,
             "can't make the driver's descriptors: %s; raise the limit on open files (ulimit -n)",
             strerror(why));
     }
+    if (status != LOCKER_OK) {
+        lk_redis_settings_clear(&r->set);
+        free(r);
+        return status;
+    }
     const lk_redis_scripts scripts = {lk_redis_script_text, LK_REDIS_SCRIPT_COUNT, r->sha};
-    locker_status status = lk_redis_settings_init(&r->set, config, err);
-    if (status == LOCKER_OK)
-        status = lk_redis_net_connect(r->net, &scripts, err);
+    status = lk_redis_net_connect(r->net, &scripts, err);
     if (status != LOCKER_OK) {
         free_instance(r);
         return status;
@@ -154,7 +160,8 @@ static const locker_semantics semantics = {
                         "has forgotten them, and holders are told LOST at their next renewal.",
     .failover =
         "Replication is asynchronous: a replica made master may lack the last grants, so two may hold a lock "
-        "until the first is told; wait_replicas makes it rarer, fencing tokens make it harmless.",
+        "until the first is told; not with wait_replicas, where all that may be made master are waited for; "
+        "fencing tokens make it harmless.",
     .token =
         "Grows from grant to grant of a key, over a failover and a loss of all data too, unless the server's "
         "clock was set back; docs/promises.md names what is rarer. 0 with fencing=off.",
@@ -166,7 +173,8 @@ const locker_driver lk_redis_driver = {
     .abi = LOCKER_DRIVER_ABI,
     .size = sizeof(locker_driver),
     .name = "redis",
-    .schemes = (const char *const[]){"redis", "rediss", "redis+unix", NULL},
+    .schemes = (const char *const[]){"redis", "rediss", "redis+unix", "redis+sentinel", "valkey", "valkeys",
+                                     "valkey+unix", "valkey+sentinel", NULL},
     .example = "redis://127.0.0.1:6379/0?ttl=30s",
 #ifdef LOCKER_REDIS_TLS
     .features = "TLS needs tls_ca; a certificate is checked against it, its name is not",

@@ -4,6 +4,8 @@
  * A claim may be in several that are under way: core asks again while a slow server has not answered, and
  * each answer counts from its own sending.
  */
+#include <inttypes.h>
+
 #include "batch.h"
 #include "net/reply.h"
 
@@ -17,9 +19,14 @@ static const int64_t apart_ns = LK_MS;
 
 struct renewal {
     lk_redis *r;
-    lk_list link; /* in lk_redis_renewals.waiting, until it is sent */
-    int64_t sent; /* before the command could have been sent */
-    bool whole;   /* the script's text was sent */
+    lk_redis_pipeline *on; /* it was sent */
+    lk_list link;          /* in lk_redis_renewals.waiting, until it is sent */
+    int64_t sent;          /* before the command could have been sent */
+    bool whole;            /* the script's text was sent */
+    bool answered; /* by the script: the claims that it still refers to have their leases at the server */
+    bool again;    /* the server does not know the script */
+    bool waits;    /* an answer to WAIT is to come behind the script's */
+    bool proven;   /* enough replicas have what was written */
     size_t count;
     lk_redis_renewed slot[]; /* so many at first */
 };
@@ -76,7 +83,24 @@ static char *put_command(lk_redis *r, const struct renewal *n, const char *scrip
     return out;
 }
 
-static void done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED;
+/* What carries them; where it can't be had, what carries all else. */
+static lk_redis_pipeline *carrier_locked(const lk_redis *r) LK_REDIS_LOCKED
+{
+    return r->renewing->state == LK_REDIS_UP ? r->renewing : r->commands;
+}
+
+static void script_done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED;
+static void wait_done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED;
+
+/* The replicas are to have it too: WAIT stands right behind the script, and tells of what that has written. */
+static bool submit_wait_locked(struct renewal *n) LK_REDIS_LOCKED
+{
+    char count[LK_REDIS_NUMBER_MAX], bound[LK_REDIS_NUMBER_MAX];
+    (void)lk_redis_number_text(count, (uint64_t)n->r->set.wait_replicas);
+    (void)lk_redis_number_text(bound, (uint64_t)(n->r->set.wait_timeout_ns / LK_MS));
+    const lk_redis_command a = LK_REDIS_COMMAND("WAIT", count, bound);
+    return lk_redis_submit_command_locked(n->on, &a, wait_done_locked, n);
+}
 
 static bool submit_locked(struct renewal *n) LK_REDIS_LOCKED
 {
@@ -86,10 +110,16 @@ static bool submit_locked(struct renewal *n) LK_REDIS_LOCKED
     size_t room = LK_REDIS_BATCH_BYTES + strlen(script);
     for (size_t i = 0; i < n->count; i++)
         room += lk_redis_batch_room(r, n->slot[i].claim);
-    char *out = lk_redis_room_locked(r->commands, room);
+    n->on = carrier_locked(r);
+    char *out = lk_redis_room_locked(n->on, room);
     n->sent = lk_redis_now(&r->shared);
-    return out != NULL &&
-           lk_redis_submit_locked(r->commands, put_command(r, n, script, whole, out), done_locked, n);
+    n->answered = n->again = n->waits = false;
+    if (out == NULL ||
+        !lk_redis_submit_locked(n->on, put_command(r, n, script, whole, out), script_done_locked, n))
+        return false;
+    n->proven = r->set.wait_replicas == 0;
+    n->waits = !n->proven && submit_wait_locked(n); /* without: nothing is extended */
+    return true;
 }
 
 /* Leave out the claims that are gone; the slots close up. */
@@ -104,7 +134,21 @@ static void compact_locked(struct renewal *n) LK_REDIS_LOCKED
     n->count = kept;
 }
 
-static void take_answers_locked(struct renewal *n, const char *answers) LK_REDIS_LOCKED
+/* Those that the script did not find are lost, whatever replicas have. */
+static void tell_lost_locked(struct renewal *n, const char *answers) LK_REDIS_LOCKED
+{
+    lk_redis *r = n->r;
+    for (size_t i = 0; i < n->count; i++) {
+        locker_claim *claim = answers[i] != '1' ? take_locked(&n->slot[i]) : NULL;
+        if (claim == NULL)
+            continue;
+        lk_redis_claim_renewals_to_locked(lk_redis_claim_of(claim), NULL); /* it is lost but once */
+        r->shared.svc->lease_lost(r->shared.svc, claim,
+                                  "its key at Redis was deleted, replaced or has expired");
+    }
+}
+
+static void extend_locked(struct renewal *n) LK_REDIS_LOCKED
 {
     lk_redis *r = n->r;
     for (size_t i = 0; i < n->count; i++) {
@@ -112,12 +156,6 @@ static void take_answers_locked(struct renewal *n, const char *answers) LK_REDIS
         if (claim == NULL)
             continue;
         lk_redis_claim *data = lk_redis_claim_of(claim);
-        if (answers[i] != '1') {
-            lk_redis_claim_renewals_to_locked(data, NULL); /* it is lost but once */
-            r->shared.svc->lease_lost(r->shared.svc, claim,
-                                      "its key at Redis was deleted, replaced or has expired");
-            continue;
-        }
         const int64_t until = lk_redis_valid_until(n->sent, claim->ttl_ns);
         if (until > data->valid_until)
             data->valid_until = until;
@@ -136,7 +174,7 @@ static bool has_room_locked(const lk_redis *r, int64_t now) LK_REDIS_LOCKED
 /* Send what waits, as far as there is room. Without a connection it goes: no answer is no extension, and core asks again. */
 static void send_locked(lk_redis *r, int64_t now) LK_REDIS_LOCKED
 {
-    const bool up = r->commands->state == LK_REDIS_UP;
+    const bool up = carrier_locked(r)->state == LK_REDIS_UP;
     while (!up || has_room_locked(r, now)) {
         lk_list *const link = lk_list_take(&r->renewals.waiting);
         if (link == NULL)
@@ -159,57 +197,85 @@ int64_t lk_redis_renewals_run_locked(lk_redis *r, int64_t now)
     return full || lk_list_empty(&r->renewals.waiting) ? LOCKER_NEVER : r->renewals.next_at;
 }
 
-/* What the server answered; true: it was asked once more. */
-static bool take_reply_locked(struct renewal *n, const redisReply *reply) LK_REDIS_LOCKED
+/* All that is to come has come. */
+static void end_locked(struct renewal *n) LK_REDIS_LOCKED
 {
     lk_redis *r = n->r;
-    const lk_redis_fault fault = lk_redis_reply_fault(reply);
-    if (reply->type == REDIS_REPLY_STRING && reply->len == n->count) {
-        take_answers_locked(n, reply->str);
-    } else if (fault == LK_REDIS_FAULT_NOSCRIPT && !n->whole) {
+    if (n->again && !n->whole) {
         n->whole = true;
         compact_locked(n);
-        return n->count > 0 && submit_locked(n);
-    } else if (fault == LK_REDIS_FAULT_MOVED) {
-        lk_redis_net_moved_locked(r->net, reply);
-    } else {
-        locker_error error = {0};
-        (void)lk_redis_reply_error(reply, "renewing leases", &error);
-        r->shared.svc->log(r->shared.svc, LOCKER_LOG_WARN, "redis: %s", error.text);
+        if (n->count > 0 && submit_locked(n))
+            return;
     }
-    return false;
-}
-
-static void done_locked(void *context, redisReply *reply)
-{
-    struct renewal *n = context;
-    lk_redis *r = n->r;
-    if (reply != NULL && take_reply_locked(n, reply))
-        return;
+    if (n->answered && n->proven)
+        extend_locked(n);
     free_locked(n);
     r->renewals.under_way--;
     send_locked(r, lk_redis_now(&r->shared));
+}
+
+static void tell_fault_locked(const lk_redis *r, const redisReply *reply, const char *doing) LK_REDIS_LOCKED
+{
+    locker_error error = {0};
+    (void)lk_redis_reply_error(reply, doing, &error);
+    r->shared.svc->log(r->shared.svc, LOCKER_LOG_WARN, "redis: %s", error.text);
+}
+
+static void script_done_locked(void *context, redisReply *reply)
+{
+    struct renewal *n = context;
+    lk_redis *r = n->r;
+    const lk_redis_fault fault = reply != NULL ? lk_redis_reply_fault(reply) : LK_REDIS_FAULT_NONE;
+    if (reply == NULL) {
+        /* no answer is no extension, and core asks again */
+    } else if (reply->type == REDIS_REPLY_STRING && reply->len == n->count) {
+        n->answered = true;
+        tell_lost_locked(n, reply->str);
+    } else if (fault == LK_REDIS_FAULT_NOSCRIPT && !n->whole) {
+        n->again = true;
+    } else if (fault == LK_REDIS_FAULT_MOVED) {
+        lk_redis_net_moved_locked(r->net, reply);
+    } else {
+        tell_fault_locked(r, reply, "renewing leases");
+    }
+    if (!n->waits)
+        end_locked(n);
+}
+
+static void wait_done_locked(void *context, redisReply *reply)
+{
+    struct renewal *n = context;
+    lk_redis *r = n->r;
+    if (reply != NULL && reply->type == REDIS_REPLY_INTEGER) {
+        n->proven = reply->integer >= r->set.wait_replicas;
+        if (!n->proven && n->answered)
+            r->shared.svc->log(r->shared.svc, LOCKER_LOG_WARN,
+                               "redis: %lld of %" PRId64 " replicas have the renewal of leases after %" PRId64
+                               " ms; it does not count",
+                               reply->integer, r->set.wait_replicas, r->set.wait_timeout_ns / LK_MS);
+    } else if (reply != NULL) {
+        tell_fault_locked(r, reply, "waiting for replicas to have renewals");
+    }
+    end_locked(n);
 }
 
 void lk_redis_renew(void *self, locker_claim *const *grants, size_t count)
 {
     lk_redis *r = self;
     lk_redis_lock(&r->shared);
-    for (size_t from = 0; from < count && r->commands->state == LK_REDIS_UP; from += BATCH_MAX) {
+    for (size_t from = 0; from < count && carrier_locked(r)->state == LK_REDIS_UP; from += BATCH_MAX) {
         const size_t batch = count - from < BATCH_MAX ? count - from : BATCH_MAX;
         struct renewal *n = malloc(sizeof *n + batch * sizeof n->slot[0]);
         if (n == NULL)
             break;
-        n->r = r;
-        n->whole = false;
-        n->count = batch;
+        *n = (struct renewal){.r = r, .count = batch};
         for (size_t i = 0; i < batch; i++)
             refer_locked(&n->slot[i], grants[from + i]);
         lk_list_append(&r->renewals.waiting, &n->link);
     }
     send_locked(r, lk_redis_now(&r->shared));
     const bool more = !lk_list_empty(&r->renewals.waiting);
-    lk_redis_pump_unlocking(r->commands);
+    lk_redis_pump_unlocking(carrier_locked(r));
     lk_redis_unlock(&r->shared);
     if (more)
         r->shared.svc->attend(r->shared.svc);

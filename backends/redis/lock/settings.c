@@ -6,7 +6,19 @@
 #include "settings.h"
 
 /* The order of lk_redis_params. */
-enum { POLL, FENCING, DB, WAIT_REPLICAS, WAIT_TIMEOUT, TLS_CA, TLS_CERT, TLS_KEY, TLS_NAME };
+enum {
+    POLL,
+    FENCING,
+    DB,
+    WAIT_REPLICAS,
+    WAIT_TIMEOUT,
+    SENTINEL_USER,
+    SENTINEL_PASSWORD,
+    TLS_CA,
+    TLS_CERT,
+    TLS_KEY,
+    TLS_NAME
+};
 
 const locker_parameter lk_redis_params[] = {
     {"poll", LOCKER_PARAM_DURATION, "1s", 10, 60000,
@@ -17,6 +29,10 @@ const locker_parameter lk_redis_params[] = {
     {"wait_replicas", LOCKER_PARAM_NUMBER, "0", 0, 1000,
      "a lock counts as taken once so many replicas have it (WAIT); narrows what a failover can lose"},
     {"wait_timeout", LOCKER_PARAM_DURATION, "500ms", 1, 60000, "how long to wait for wait_replicas"},
+    {"sentinel_user", LOCKER_PARAM_TEXT, NULL, 0, 0,
+     "+sentinel: the user at the Sentinels, if they have users"},
+    {"sentinel_password_file", LOCKER_PARAM_SECRET_FILE, NULL, 0, 0,
+     "+sentinel: a file whose first line is the password at the Sentinels"},
     {"tls_ca", LOCKER_PARAM_PATH, NULL, 0, 0,
      "rediss, needed: file with the authority of the server's certificate; whom else it certifies is trusted "
      "too"},
@@ -34,7 +50,7 @@ static bool copy(char **out, const char *text)
     return text == NULL || *out != NULL;
 }
 
-static bool copy_hosts(lk_redis_target *t, const locker_driver_config *config)
+static bool copy_hosts(lk_redis_target *t, const locker_driver_config *config, int port)
 {
     static const locker_host local = {.name = "127.0.0.1"};
     const locker_host *from = config->host_count > 0 ? config->hosts : &local;
@@ -47,19 +63,39 @@ static bool copy_hosts(lk_redis_target *t, const locker_driver_config *config)
         if (!copy(&name, from[i].name))
             return false;
         t->hosts[i].name = name;
-        t->hosts[i].port = from[i].port != 0 ? from[i].port : 6379;
+        t->hosts[i].port = from[i].port != 0 ? from[i].port : port;
         t->host_count = i + 1;
     }
     return true;
 }
 
+static bool is_by_sentinels(const locker_driver_config *config)
+{
+    return strstr(config->scheme, "+sentinel") != NULL;
+}
+
+/* The master's name, which the path begins with, and of `path` what is behind it. */
+static locker_status read_master_name(lk_redis_target *t, const char **path, locker_error *err)
+{
+    const char *const name = *path[0] == '/' ? *path + 1 : *path;
+    const size_t len = strcspn(name, "/");
+    if (len == 0)
+        return lk_misconfigured(
+            err, "the URI names no master; write redis+sentinel://HOST,HOST/MASTER/0, with the "
+                 "name by which the Sentinels know it");
+    t->sentinels->master_name = strndup(name, len);
+    *path = name + len;
+    return t->sentinels->master_name != NULL ? LOCKER_OK : lk_out_of_memory(err);
+}
+
 /* The database: `/N` of the path, or the parameter. */
-static locker_status read_database(lk_redis_target *t, const locker_driver_config *config, locker_error *err)
+static locker_status read_path(lk_redis_target *t, const locker_driver_config *config, locker_error *err)
 {
     const char *path = config->path;
     t->database = config->values[DB].number;
-    if (t->unix_path != NULL || path[0] == '\0' || strcmp(path, "/") == 0)
-        return LOCKER_OK;
+    const locker_status named = t->sentinels != NULL ? read_master_name(t, &path, err) : LOCKER_OK;
+    if (named != LOCKER_OK || t->unix_path != NULL || path[0] == '\0' || strcmp(path, "/") == 0)
+        return named;
     int64_t number = 0;
     const char *digit = path + 1;
     for (; *digit >= '0' && *digit <= '9' && number < 1000000; digit++)
@@ -75,7 +111,7 @@ static locker_status read_database(lk_redis_target *t, const locker_driver_confi
 
 static locker_status read_tls(lk_redis_target *t, const locker_driver_config *config, locker_error *err)
 {
-    t->tls = strcmp(config->scheme, "rediss") == 0;
+    t->tls = strcmp(config->scheme, "rediss") == 0 || strcmp(config->scheme, "valkeys") == 0;
     if (t->tls)
         return lk_redis_tls_init(t, err);
     for (int i = TLS_CA; i <= TLS_NAME; i++)
@@ -98,23 +134,37 @@ static bool copy_prefix(lk_redis_prefix *prefix, const char *name_space)
     return true;
 }
 
+static bool copy_sentinels(lk_redis_target *t, const locker_driver_config *config)
+{
+    static const lk_redis_service service = {"Sentinel", "sentinel_password_file"};
+    const locker_value *v = config->values;
+    lk_redis_target *const s = t->sentinels = calloc(1, sizeof *s);
+    if (s == NULL)
+        return false;
+    s->service = &service;
+    return copy(&s->user, v[SENTINEL_USER].text) && copy(&s->password, v[SENTINEL_PASSWORD].text) &&
+           copy_hosts(s, config, 26379);
+}
+
 static bool copy_texts(lk_redis_settings *s, const locker_driver_config *config)
 {
     const locker_value *v = config->values;
-    const bool is_unix = strcmp(config->scheme, "redis+unix") == 0;
+    const bool is_unix = strstr(config->scheme, "+unix") != NULL;
     lk_redis_target *t = &s->target;
     return copy(&t->unix_path, is_unix ? config->path : NULL) && copy(&t->user, config->user) &&
            copy(&t->password, config->password) && copy_prefix(&s->prefix, config->name_space) &&
            copy(&t->tls_ca, v[TLS_CA].text) && copy(&t->tls_cert, v[TLS_CERT].text) &&
            copy(&t->tls_key, v[TLS_KEY].text) && copy(&t->tls_name, v[TLS_NAME].text) &&
-           (is_unix || copy_hosts(t, config));
+           (is_unix || (is_by_sentinels(config) ? copy_sentinels(t, config) : copy_hosts(t, config, 6379)));
 }
 
 locker_status lk_redis_settings_init(lk_redis_settings *s, const locker_driver_config *config,
                                      locker_error *err)
 {
+    static const lk_redis_service service = {"Redis", "password_file or LOCKER_PASSWORD"};
     const locker_value *v = config->values;
     lk_redis_target *t = &s->target;
+    t->service = &service;
     s->fencing = v[FENCING].number != 0;
     s->poll_ns = v[POLL].number;
     s->wait_replicas = v[WAIT_REPLICAS].number;
@@ -136,21 +186,36 @@ locker_status lk_redis_settings_init(lk_redis_settings *s, const locker_driver_c
             "the namespace '%.100s' is, begins with or ends in 'locker', or has ':locker:' in it, "
             "which the Redis driver keeps for itself; choose another",
             config->name_space);
-    const locker_status status = read_database(t, config, err);
+    if (t->sentinels != NULL && t->sentinels->user != NULL && t->sentinels->password == NULL)
+        return lk_misconfigured(err, "sentinel_user is given and no sentinel_password_file");
+    for (int i = SENTINEL_USER; i <= SENTINEL_PASSWORD && t->sentinels == NULL; i++)
+        if (v[i].given)
+            return lk_misconfigured(err, "the parameter '%s' needs the scheme redis+sentinel",
+                                    lk_redis_params[i].name);
+    const locker_status status = read_path(t, config, err);
     return status == LOCKER_OK ? read_tls(t, config, err) : status;
 }
 
-void lk_redis_settings_clear(lk_redis_settings *s)
+static void clear_target(lk_redis_target *t)
 {
-    lk_redis_target *t = &s->target;
-    lk_redis_tls_clear(t);
     for (size_t i = 0; i < t->host_count; i++)
         free((char *)(uintptr_t)t->hosts[i].name);
     free(t->hosts);
     if (t->password != NULL)
         explicit_bzero(t->password, strlen(t->password));
-    char *const texts[] = {t->unix_path, t->user,     t->password, s->prefix.text,
+    char *const texts[] = {t->unix_path, t->user,     t->password, t->master_name,
                            t->tls_ca,    t->tls_cert, t->tls_key,  t->tls_name};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         free(texts[i]);
+}
+
+void lk_redis_settings_clear(lk_redis_settings *s)
+{
+    lk_redis_target *const t = &s->target;
+    lk_redis_tls_clear(t);
+    if (t->sentinels != NULL)
+        clear_target(t->sentinels);
+    free(t->sentinels);
+    clear_target(t);
+    free(s->prefix.text);
 }

@@ -82,14 +82,17 @@ static bool is_deserted(int error)
            error == EADDRNOTAVAIL;
 }
 
-static void cant_reach(const char *peer, int failure, const char *text, lk_redis_failure *why)
+static void cant_reach(const lk_redis_target *t, const char *peer, int failure, const char *text,
+                       lk_redis_failure *why)
 {
-    locker_error_set(&why->error, LOCKER_UNAVAILABLE, failure, "can't reach Redis at %s: %s; %s", peer, text,
+    locker_error_set(&why->error, LOCKER_UNAVAILABLE, failure, "can't reach %s at %s: %s; %s",
+                     t->service->name, peer, text,
                      no_descriptor(failure) ? "raise the limit on open files (ulimit -n)"
                                             : "check that it runs there");
 }
 
-struct addrinfo *lk_redis_resolve(const char *host, int port, const char *peer, lk_redis_failure *why)
+struct addrinfo *lk_redis_resolve(const lk_redis_target *t, const char *host, int port, const char *peer,
+                                  lk_redis_failure *why)
 {
     const struct addrinfo hints = {
         .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG};
@@ -106,7 +109,7 @@ struct addrinfo *lk_redis_resolve(const char *host, int port, const char *peer, 
         return found;
     const int failure = no_descriptor(errno) ? errno : 0; /* it calls that a name that isn't known */
     why->permanent = why->deserted = false;
-    cant_reach(peer, failure, failure != 0 || rc == EAI_SYSTEM ? strerror(errno) : gai_strerror(rc), why);
+    cant_reach(t, peer, failure, failure != 0 || rc == EAI_SYSTEM ? strerror(errno) : gai_strerror(rc), why);
     return NULL;
 }
 
@@ -121,7 +124,7 @@ lk_redis_socket *lk_redis_dial(const lk_redis_target *t, const struct addrinfo *
     if (fd >= 0 || !is_deserted(failure))
         why->deserted = false;
     if (fd < 0) {
-        cant_reach(peer, failure, strerror(failure), why);
+        cant_reach(t, peer, failure, strerror(failure), why);
         return NULL;
     }
     if (address != NULL)

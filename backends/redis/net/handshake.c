@@ -1,7 +1,6 @@
 /* handshake.c: from a socket to a server that will serve us: log in, choose the database, load the scripts,
- * ask whether it is a master, all in one flight; and from a replica on to its master. */
+ * ask whether it is a master, all in one flight; of a Sentinel, ask for the master. */
 #include <errno.h>
-#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -11,13 +10,9 @@
 #include "reply.h"
 
 /* FLIGHT_ROOM: for all that is sent, so that it does not move and leave the password where it was. */
-enum {
-    STEP_MAX = LK_REDIS_SCRIPTS_MAX + 7,
-    HOPS_MAX = 5 /* over replicas to their master */,
-    FLIGHT_ROOM = 1 << 15
-};
+enum { STEP_MAX = LK_REDIS_SCRIPTS_MAX + 7, FLIGHT_ROOM = 1 << 15 };
 
-enum step { STEP_AUTH, STEP_HELLO, STEP_SELECT, STEP_LOAD, STEP_ROLE, STEP_INFO, STEP_TIME };
+enum step { STEP_AUTH, STEP_SENTINEL, STEP_HELLO, STEP_SELECT, STEP_LOAD, STEP_ROLE, STEP_INFO, STEP_TIME };
 
 /* The commands of one flight, and what each is for. */
 struct flight {
@@ -47,6 +42,10 @@ static void fill(struct flight *f, const lk_redis_target *t, const lk_redis_scri
         add(f, STEP_AUTH, LK_REDIS_COMMAND("AUTH", t->user, t->password));
     else if (t->password != NULL)
         add(f, STEP_AUTH, LK_REDIS_COMMAND("AUTH", t->password));
+    if (t->master_name != NULL) {
+        add(f, STEP_SENTINEL, LK_REDIS_COMMAND("SENTINEL", "GET-MASTER-ADDR-BY-NAME", t->master_name));
+        return;
+    }
     add(f, STEP_HELLO, LK_REDIS_COMMAND("HELLO", "2")); /* no user is denied it; Redis 5 does not know it */
     (void)lk_redis_number_text(database, (uint64_t)t->database);
     if (t->database != 0)
@@ -74,6 +73,7 @@ static locker_status judge(const lk_redis_target *t, enum step step, const redis
                            const char *peer, lk_redis_failure *why)
 {
     const lk_redis_fault fault = lk_redis_reply_fault(reply);
+    const char *const name = t->service->name;
     locker_error *err = &why->error;
     if (fault == LK_REDIS_FAULT_NONE || reply->str == NULL) /* an error always has a text */
         return LOCKER_OK;
@@ -81,18 +81,28 @@ static locker_status judge(const lk_redis_target *t, enum step step, const redis
     if (why->transient)
         return lk_redis_reply_error(reply, "connecting", err);
     if (strncmp(reply->str, "NOAUTH", 6) == 0)
-        return lk_denied(err, "Redis at %s wants a password; give password_file or LOCKER_PASSWORD", peer);
+        return lk_denied(err, "%s at %s wants a password; give %s", name, peer, t->service->password);
     if (step == STEP_AUTH && strstr(reply->str, "no password is set") != NULL)
-        return lk_denied(err, "Redis at %s has no password set; leave the password out of the configuration",
-                         peer);
+        return lk_denied(err, "%s at %s has no password set; leave the password out of the configuration",
+                         name, peer);
     if (step == STEP_AUTH && strstr(reply->str, "without any password configured") != NULL)
         return lk_denied(err,
-                         "Redis at %s has no password set for its default user; leave the password "
+                         "%s at %s has no password set for its default user; leave the password "
                          "out of the configuration, or name a user",
-                         peer);
+                         name, peer);
     if (step == STEP_AUTH)
-        return lk_denied(err, "Redis at %s refuses user '%s' with this password; correct one of them", peer,
-                         t->user != NULL ? t->user : "default");
+        return lk_denied(err, "%s at %s refuses user '%s' with this password; correct one of them", name,
+                         peer, t->user != NULL ? t->user : "default");
+    if (step == STEP_SENTINEL && fault == LK_REDIS_FAULT_DENIED)
+        return lk_redis_reply_error(reply, "asking a Sentinel for the master", err);
+    why->transient = step == STEP_SENTINEL && strstr(reply->str, "unknown command") == NULL;
+    if (why->transient) /* too many clients, protected mode */
+        return lk_unavailable(err, "%s at %s refuses the connection: %s", name, peer, reply->str);
+    if (step == STEP_SENTINEL)
+        return lk_misconfigured(err,
+                                "what listens at %s is no Sentinel (%s); name the Sentinels, usually at port "
+                                "26379, or the server itself by redis://",
+                                peer, reply->str);
     if (step == STEP_SELECT && fault == LK_REDIS_FAULT_DENIED)
         return lk_redis_reply_error(reply, "choosing the database", err);
     if (step == STEP_SELECT)
@@ -101,14 +111,54 @@ static locker_status judge(const lk_redis_target *t, enum step step, const redis
     return LOCKER_OK; /* scripts are sent whole then; a server that hides its role is taken for a master */
 }
 
-/* ROLE's answer of a replica: ["slave", host, port, ...]. */
-static void read_role(const redisReply *reply, char *master)
+/* ROLE's answer of a replica: ["slave", host, port, ...]; of a master: ["master", offset, [replicas]]. */
+static void read_role(const redisReply *reply, lk_redis_socket *socket, char *master)
 {
+    if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 3 &&
+        reply->element[2]->type == REDIS_REPLY_ARRAY)
+        socket->replicas = (int64_t)reply->element[2]->elements;
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 3 ||
         reply->element[0]->type != REDIS_REPLY_STRING || strcmp(reply->element[0]->str, "slave") != 0 ||
         reply->element[1]->type != REDIS_REPLY_STRING || reply->element[2]->type != REDIS_REPLY_INTEGER)
         return;
     lk_redis_peer_name(reply->element[1]->str, (int)reply->element[2]->integer, master);
+}
+
+/* 0: it is none. */
+static int read_port(const char *text)
+{
+    char *end;
+    const unsigned long port = strtoul(text, &end, 10);
+    return text[0] >= '0' && text[0] <= '9' && *end == '\0' && port <= 65535 ? (int)port : 0;
+}
+
+static bool is_host(const char *text)
+{
+    const size_t len = strlen(text);
+    for (size_t i = 0; i < len; i++)
+        if (text[i] <= ' ' || text[i] > '~')
+            return false;
+    return len > 0 && len <= 255;
+}
+
+/* A Sentinel's answer: [host, port], or nil. */
+static locker_status read_master(const lk_redis_target *t, const redisReply *reply, const char *peer,
+                                 char *master, locker_error *err)
+{
+    if (reply->type == REDIS_REPLY_NIL)
+        return lk_misconfigured(
+            err,
+            "Sentinel at %s watches no master that is called '%.100s'; correct the name in the URI's path",
+            peer, t->master_name);
+    int port = 0;
+    if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
+        reply->element[0]->type == REDIS_REPLY_STRING && reply->element[1]->type == REDIS_REPLY_STRING)
+        port = read_port(reply->element[1]->str);
+    if (port == 0 || !is_host(reply->element[0]->str))
+        return locker_error_set(err, LOCKER_PROTOCOL, 0,
+                                "Sentinel at %s says no address of its master; check that it is one", peer);
+    lk_redis_peer_name(reply->element[0]->str, port, master);
+    return LOCKER_OK;
 }
 
 /* A field of HELLO's answer, which is a list of names and values; NULL: there is none of that type. */
@@ -127,6 +177,18 @@ static const char *info_field(const redisReply *reply, const char *name)
 {
     const char *at = reply->type == REDIS_REPLY_STRING ? strstr(reply->str, name) : NULL;
     return at != NULL && (at == reply->str || at[-1] == '\n') ? at + strlen(name) : NULL;
+}
+
+/* INFO's lines of a replica. */
+static void read_role_of_info(const redisReply *reply, char *master)
+{
+    const char *const role = info_field(reply, "role:"), *const host = info_field(reply, "master_host:"),
+                      *const port = info_field(reply, "master_port:");
+    char name[256];
+    if (role == NULL || strncmp(role, "slave", 5) != 0 || host == NULL || port == NULL)
+        return;
+    (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(host, "\r\n"), host);
+    lk_redis_peer_name(name, atoi(port), master);
 }
 
 static void read_id(const redisReply *reply, const char *name, char out[LK_REDIS_SERVER_ID_LEN + 1])
@@ -165,14 +227,18 @@ static locker_status read_answer(const lk_redis_target *t, enum step step, const
     const locker_status status = judge(t, step, reply, socket->peer, why);
     if (status != LOCKER_OK)
         return status;
+    if (step == STEP_SENTINEL)
+        return read_master(t, reply, socket->peer, master, &why->error);
     if (is_in_cluster(step, reply))
         return lk_unsupported(&why->error,
                               "Redis at %s is a node of a Redis Cluster, which this driver can't "
                               "use yet; name a server that runs without cluster-enabled",
                               socket->peer);
     read_identity(step, reply, socket);
+    if (step == STEP_INFO && master[0] == '\0') /* whose user may not ask ROLE */
+        read_role_of_info(reply, master);
     if (step == STEP_ROLE)
-        read_role(reply, master);
+        read_role(reply, socket, master);
     if (step == STEP_TIME && lk_redis_reply_time(reply, &socket->server_us))
         socket->server_at = lk_redis_system_now();
     return LOCKER_OK;
@@ -197,8 +263,8 @@ static bool read_answers(const lk_redis_target *t, const struct flight *f, lk_re
     return true;
 }
 
-static bool handshake(const lk_redis_target *t, lk_redis_socket *socket, const lk_redis_scripts *scripts,
-                      int64_t until, char *master, lk_redis_failure *why)
+bool lk_redis_handshake(const lk_redis_target *t, lk_redis_socket *socket, const lk_redis_scripts *scripts,
+                        int64_t until, char master[LK_REDIS_PEER_MAX], lk_redis_failure *why)
 {
     struct flight f = {0};
     bool served = false;
@@ -220,12 +286,12 @@ static bool handshake(const lk_redis_target *t, lk_redis_socket *socket, const l
     } else if (f.failed) {
         lk_out_of_memory(&why->error);
     } else if (f.reply[0] != NULL && f.reply[0]->type == REDIS_REPLY_ERROR) {
-        lk_unavailable(&why->error, "Redis at %s refuses the connection: %s", socket->peer,
+        lk_unavailable(&why->error, "%s at %s refuses the connection: %s", t->service->name, socket->peer,
                        f.reply[0]->str); /* too many clients, protected mode */
     } else {
         locker_error_set(&why->error, LOCKER_UNAVAILABLE, failure,
-                         "Redis at %s did not finish the greeting: %s; is it a Redis server?", socket->peer,
-                         strerror(failure));
+                         "%s at %s did not finish the greeting: %s; is it a Redis server?", t->service->name,
+                         socket->peer, strerror(failure));
     }
     for (size_t i = 0; i < f.count; i++)
         freeReplyObject(f.reply[i]);
@@ -233,114 +299,4 @@ static bool handshake(const lk_redis_target *t, lk_redis_socket *socket, const l
         explicit_bzero(f.bytes.data, f.bytes.len);
     free(f.bytes.data);
     return served;
-}
-
-/* "host:port" or "[v6]:port" in two. */
-static bool split_peer(const char *peer, char *host, int *port)
-{
-    const char *colon = strrchr(peer, ':');
-    if (colon == NULL)
-        return false;
-    const bool v6 = peer[0] == '[' && colon > peer + 1;
-    const char *from = v6 ? peer + 1 : peer;
-    const size_t len = (size_t)(colon - from) - (v6 ? 1 : 0);
-    memcpy(host, from, len);
-    host[len] = '\0';
-    char *end;
-    const unsigned long number = strtoul(colon + 1, &end, 10);
-    *port = number <= 65535 && *end == '\0' ? (int)number : 0;
-    return *port > 0 && len > 0;
-}
-
-/* Until when the first of so many may be tried: what it leaves of the time is the others'. */
-static int64_t share(int64_t until, size_t count)
-{
-    const int64_t now = lk_redis_system_now();
-    return now + lk_time_left(now, until) / (int64_t)count;
-}
-
-/* A server at one address that we may use, as far as it is a master: else `master` is where that is. */
-static lk_redis_socket *greet(const lk_redis_target *t, const struct addrinfo *address, const char *peer,
-                              const lk_redis_scripts *scripts, int64_t until, char *master,
-                              lk_redis_failure *why)
-{
-    lk_redis_socket *socket = lk_redis_dial(t, address, peer, until, why);
-    if (socket == NULL || handshake(t, socket, scripts, until, master, why))
-        return socket;
-    lk_redis_socket_free(socket, true);
-    return NULL;
-}
-
-/* At each address of a host, until somebody answers there. What one said behind which somebody may be is kept. */
-static lk_redis_socket *greet_host(const lk_redis_target *t, const char *host, int port,
-                                   const lk_redis_scripts *scripts, int64_t until, char *master,
-                                   lk_redis_failure *why)
-{
-    char peer[LK_REDIS_PEER_MAX];
-    lk_redis_peer_name(host, port, peer);
-    struct addrinfo *found = lk_redis_resolve(host, port, peer, why);
-    size_t left = 0;
-    lk_redis_socket *socket = NULL;
-    bool kept = false, answered = false;
-    for (const struct addrinfo *a = found; a != NULL; a = a->ai_next)
-        left++;
-    for (const struct addrinfo *a = found; a != NULL && socket == NULL && !answered; a = a->ai_next, left--) {
-        lk_redis_failure here = {.deserted = true};
-        socket = greet(t, a, peer, scripts, share(until, left), master, &here);
-        answered = here.permanent || here.transient;
-        const bool deserted = why->deserted && here.deserted;
-        const bool transient = here.transient || (why->transient && !here.permanent); /* at another host */
-        if (!kept || answered)
-            *why = here;
-        why->deserted = deserted;
-        why->transient = transient;
-        kept = kept || !here.deserted;
-    }
-    if (found != NULL)
-        freeaddrinfo(found);
-    return socket;
-}
-
-/* From one host on, over replicas, to a master. */
-static lk_redis_socket *follow(const lk_redis_target *t, const char *start, const lk_redis_scripts *scripts,
-                               int64_t until, lk_redis_failure *why)
-{
-    char host[LK_REDIS_PEER_MAX], target[LK_REDIS_PEER_MAX], master[LK_REDIS_PEER_MAX];
-    int port = 0;
-    (void)snprintf(target, sizeof target, "%s", start);
-    for (int hop = 0; hop <= HOPS_MAX; hop++) {
-        const bool local = target[0] == '/' && t->unix_path != NULL;
-        if (!local && !split_peer(target, host, &port))
-            break;
-        lk_redis_socket *socket = local ? greet(t, NULL, target, scripts, until, master, why)
-                                        : greet_host(t, host, port, scripts, until, master, why);
-        if (socket == NULL || master[0] == '\0')
-            return socket;
-        lk_redis_socket_free(socket, false);
-        (void)snprintf(target, sizeof target, "%s", master);
-    }
-    why->permanent = false;
-    lk_unavailable(&why->error,
-                   "no Redis master was found within %d replicas from %s; name the master in the URI",
-                   HOPS_MAX, start);
-    return NULL;
-}
-
-lk_redis_socket *lk_redis_connect_master(const lk_redis_target *t, const char *redirect,
-                                         const lk_redis_scripts *scripts, int64_t until,
-                                         lk_redis_failure *why)
-{
-    lk_redis_socket *socket = NULL;
-    why->deserted = true;
-    if (redirect[0] != '\0')
-        socket =
-            follow(t, redirect, scripts, share(until, 1 + (t->unix_path != NULL ? 1 : t->host_count)), why);
-    if (socket == NULL && t->unix_path != NULL)
-        return follow(t, t->unix_path, scripts, until, why);
-    for (size_t i = 0; i < t->host_count && socket == NULL; i++) {
-        char peer[LK_REDIS_PEER_MAX];
-        lk_redis_peer_name(t->hosts[i].name, t->hosts[i].port, peer);
-        socket = follow(t, peer, scripts, share(until, t->host_count - i), why);
-    }
-    return socket;
 }

@@ -13,9 +13,7 @@ typedef struct {
     char (*hash)[LK_REDIS_HASH_LEN + 1];
 } lk_redis_scripts;
 
-/* Log in to a master, following replicas to theirs. Ends at `until`, of which each host and each of its addresses may
- * take an equal part, so that none that hangs hides the others. `scripts`: NULL for a subscription, which needs neither
- * them nor the server's time. `redirect`: where to try first, or "". */
-lk_redis_socket *lk_redis_connect_master(const lk_redis_target *t, const char *redirect,
-                                         const lk_redis_scripts *scripts, int64_t until,
-                                         lk_redis_failure *why);
+/* Log in, and learn what the server is. `master`: where its master is, if it is a replica or a Sentinel; else "".
+ * `scripts`: NULL for one that needs neither them nor the server's time. Waits until `until`. */
+bool lk_redis_handshake(const lk_redis_target *t, lk_redis_socket *socket, const lk_redis_scripts *scripts,
+                        int64_t until, char master[LK_REDIS_PEER_MAX], lk_redis_failure *why);

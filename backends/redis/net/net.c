@@ -4,10 +4,14 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "master.h"
 #include "net.h"
 #include "subscription.h"
 
 static const int64_t loading_again_ns = 50 * LK_MS;
+static const int64_t round_least_ns =
+    100 * LK_MS; /* one that has less time would only tell that it had none */
+static const int64_t apart_again_ns = LK_S;
 static const int64_t thread_again_ns = LK_S; /* a thread that could not be started */
 enum { OLD_CONNECTIONS = 8 };
 
@@ -19,7 +23,10 @@ struct lk_redis_net {
     void *owner;
     lk_redis_scripts scripts; /* without hash: for connecting again */
     lk_redis_reconnect reconnect;
-    lk_redis_pipeline pipeline;
+    lk_redis_pipeline pipeline, apart;
+    bool has_apart;                           /* constant */
+    int64_t apart_at LK_GUARDED_BY(mutex);    /* when it is tried again to have it */
+    bool apart_was_told LK_GUARDED_BY(mutex); /* that it can't be had */
     lk_redis_subscription subscription;
     /* The server's names of connections to this run of it that were given up, and may not have ended there; 0: it has. */
     int64_t old[OLD_CONNECTIONS] LK_GUARDED_BY(mutex);
@@ -88,6 +95,7 @@ static void meet_server_locked(lk_redis_net *net, const lk_redis_socket *socket)
     if (other) {
         atomic_fetch_add_explicit(&net->pipeline.era, 1, memory_order_relaxed);
         lk_redis_subscription_lose_locked(&net->subscription);
+        lk_redis_pipeline_fail_locked(&net->apart, "callers use another server");
     }
     net->server = socket->server;
     net->pipeline.server_us = socket->server_us;
@@ -127,6 +135,16 @@ static void lost_locked(void *self, const char *why) LK_REDIS_LOCKED
     net->shared->svc->suspect(net->shared->svc, true);
 }
 
+/* It is the busier one, so what it finds out is asked of the other one, too: a server that is silent is given up there. */
+static void lost_apart_locked(void *self, const char *why) LK_REDIS_LOCKED
+{
+    lk_redis_net *net = self;
+    const lk_redis_command a = LK_REDIS_COMMAND("PING");
+    (void)lk_redis_submit_command_locked(&net->pipeline, &a, NULL, NULL);
+    net->shared->svc->log(net->shared->svc, LOCKER_LOG_INFO,
+                          "redis: lost the connection for renewals to %s: %s", net->apart.socket->peer, why);
+}
+
 /* "MOVED 3999 127.0.0.1:6381" names the master; READONLY does not, so ROLE is asked. */
 void lk_redis_net_moved_locked(lk_redis_net *net, const redisReply *reply)
 {
@@ -144,12 +162,19 @@ void lk_redis_net_moved(lk_redis_net *net, const redisReply *reply)
     lk_redis_unlock(net->shared);
 }
 
+static bool lacks_apart_locked(const lk_redis_net *net) LK_REDIS_LOCKED
+{
+    return net->has_apart && net->apart.state == LK_REDIS_DOWN && lk_redis_now(net->shared) >= net->apart_at;
+}
+
 static bool is_missing_locked(const void *self) LK_REDIS_LOCKED
 {
     const lk_redis_net *net = self;
     const lk_redis_subscription *sub = &net->subscription;
-    return net->pipeline.state == LK_REDIS_DOWN || (net->pipeline.state == LK_REDIS_UP && sub->wanted &&
-                                                    sub->socket == NULL && sub->refused.status == LOCKER_OK);
+    if (net->pipeline.state != LK_REDIS_UP)
+        return net->pipeline.state == LK_REDIS_DOWN;
+    return lacks_apart_locked(net) ||
+           (sub->wanted && sub->socket == NULL && sub->refused.status == LOCKER_OK);
 }
 
 static void connect_command_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
@@ -181,38 +206,76 @@ static void connect_command_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
     install_unlocking(net, socket);
 }
 
-/* It has to be with the server that is asked for locks, as far as both tell who they are: what another one says
- * is not about these locks. A name may stand for many servers; a silent master is sought at other hosts. */
-static void connect_subscription_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
+/* One more connection, made by `prepare` what it is to be. It has to be with the server that is asked for locks, as far as
+ * both tell who they are: what another one says is not about these locks. A name may stand for many servers; a silent
+ * master is sought at other hosts. False: `era` is over, and it is of no use. */
+static bool connect_beside_unlocking(lk_redis_net *net, bool subscribes, lk_redis_socket **socket,
+                                     lk_redis_failure *why) LK_REDIS_LOCKED
 {
     lk_redis_shared *shared = net->shared;
-    lk_redis_subscription *sub = &net->subscription;
-    lk_redis_failure why = {0};
     char peer[LK_REDIS_PEER_MAX];
     const unsigned era = lk_redis_era(&net->pipeline);
     memcpy(peer, net->pipeline.socket->peer, sizeof peer);
     lk_redis_unlock(shared);
     const int64_t until = lk_redis_system_now() + net->target->connect_timeout_ns;
-    lk_redis_socket *socket = lk_redis_connect_master(net->target, peer, NULL, until, &why);
-    if (socket != NULL && !lk_redis_subscribe(sub, socket, until, &why)) {
-        lk_redis_socket_free(socket, true);
-        socket = NULL;
+    *socket = lk_redis_connect_master(net->target, peer, NULL, until, why);
+    if (*socket != NULL && subscribes && !lk_redis_subscribe(&net->subscription, *socket, until, why)) {
+        lk_redis_socket_free(*socket, true);
+        *socket = NULL;
     }
     lk_redis_lock(shared);
-    if (shared->closing || !sub->wanted || sub->socket != NULL || era != lk_redis_era(&net->pipeline)) {
+    if (shared->closing || era != lk_redis_era(&net->pipeline)) {
+        lk_redis_socket_free(*socket, true);
+        return false;
+    }
+    if (*socket != NULL && strcmp((*socket)->server.run, net->server.run) != 0) {
+        lk_redis_socket_free(*socket, false);
+        *socket = NULL;
+    }
+    return true;
+}
+
+static void connect_apart_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
+{
+    lk_redis_failure why = {0};
+    lk_redis_socket *socket;
+    if (!connect_beside_unlocking(net, false, &socket, &why))
+        return;
+    if (socket == NULL) {
+        if (why.error.status != LOCKER_OK && !net->apart_was_told)
+            net->shared->svc->log(net->shared->svc, LOCKER_LOG_WARN, "redis: no connection for renewals: %s",
+                                  why.error.text);
+        net->apart_was_told = true;
+        net->apart_at = lk_redis_now(net->shared) + apart_again_ns +
+                        (int64_t)lk_redis_random_locked(net->shared, (uint64_t)apart_again_ns);
+        net->shared->svc->attend(net->shared->svc);
+        return;
+    }
+    net->apart_was_told = false;
+    lk_redis_pipeline_install_locked(&net->apart, socket);
+    if (net->pipeline.state == LK_REDIS_UP)
+        net->shared->svc->suspect(net->shared->svc, false); /* what is overdue is renewed at once */
+}
+
+static void connect_subscription_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
+{
+    lk_redis_subscription *sub = &net->subscription;
+    lk_redis_failure why = {0};
+    lk_redis_socket *socket;
+    if (!connect_beside_unlocking(net, true, &socket, &why))
+        return;
+    if (!sub->wanted || sub->socket != NULL) {
         lk_redis_socket_free(socket, true);
         return;
     }
-    if (socket != NULL && strcmp(socket->server.run, net->server.run) == 0) {
+    if (socket != NULL) {
         if (lk_redis_subscription_install_locked(sub, socket)) {
             net->reconnect.failures = 0; /* it serves, though nothing else may be asked of it for long */
             net->events->on_subscribed(net->owner);
         }
         return;
     }
-    if (socket != NULL) {
-        lk_redis_socket_free(socket, false);
-    } else if (why.permanent) {
+    if (why.permanent) {
         sub->refused = why.error;
         net->events->on_subscribed(net->owner);
     }
@@ -224,6 +287,8 @@ static void connect_unlocking(void *self) LK_REDIS_LOCKED
     lk_redis_net *net = self;
     if (net->pipeline.state == LK_REDIS_DOWN)
         connect_command_unlocking(net);
+    else if (lacks_apart_locked(net))
+        connect_apart_unlocking(net);
     else
         connect_subscription_unlocking(net);
 }
@@ -233,7 +298,7 @@ locker_status lk_redis_net_connect(lk_redis_net *net, const lk_redis_scripts *sc
     const int64_t until = lk_redis_system_now() + net->target->connect_timeout_ns;
     lk_redis_failure why;
     net->scripts = (lk_redis_scripts){.text = scripts->text, .count = scripts->count};
-    net->pipeline.silence_ns = net->target->command_timeout_ns;
+    net->pipeline.silence_ns = net->apart.silence_ns = net->target->command_timeout_ns;
     for (;;) {
         why = (lk_redis_failure){0};
         lk_redis_socket *socket = lk_redis_connect_master(net->target, "", scripts, until, &why);
@@ -243,7 +308,7 @@ locker_status lk_redis_net_connect(lk_redis_net *net, const lk_redis_scripts *sc
             lk_redis_unlock(net->shared);
             return LOCKER_OK;
         }
-        if (!why.transient || lk_redis_system_now() >= until)
+        if (!why.transient || lk_redis_system_now() + loading_again_ns + round_least_ns >= until)
             break;
         lk_redis_pause(net->shared, lk_redis_now(net->shared) + loading_again_ns);
     }
@@ -259,7 +324,8 @@ static void left(void *self)
 }
 
 lk_redis_net *lk_redis_net_new(lk_redis_shared *shared, const lk_redis_target *target, const char *channel,
-                               const lk_redis_owner *events, void *owner, lk_redis_pipeline **commands)
+                               const lk_redis_owner *events, void *owner, lk_redis_pipeline **commands,
+                               lk_redis_pipeline **apart)
 {
     static const lk_redis_connector connector = {is_missing_locked, connect_unlocking, left};
     lk_redis_net *net = calloc(1, sizeof *net);
@@ -274,6 +340,17 @@ lk_redis_net *lk_redis_net_new(lk_redis_shared *shared, const lk_redis_target *t
         free(net);
         return NULL;
     }
+    if (apart != NULL && !lk_redis_pipeline_init(&net->apart, shared, &net->reconnect)) {
+        lk_redis_pipeline_destroy(&net->pipeline);
+        free(net);
+        return NULL;
+    }
+    net->has_apart = apart != NULL;
+    net->apart.beside = true;
+    net->apart.lost = lost_apart_locked;
+    net->apart.owner = net;
+    if (apart != NULL)
+        *apart = &net->apart;
     net->pipeline.lost = lost_locked;
     net->pipeline.owner = net;
     net->subscription = (lk_redis_subscription){.shared = shared,
@@ -290,6 +367,8 @@ void lk_redis_net_free(lk_redis_net *net)
     if (net == NULL)
         return;
     lk_redis_pipeline_destroy(&net->pipeline);
+    if (net->has_apart)
+        lk_redis_pipeline_destroy(&net->apart);
     lk_redis_socket_free(net->subscription.socket, false);
     free(net);
 }
@@ -303,10 +382,14 @@ void lk_redis_net_abandon(const lk_redis_net *net)
 {
     if (net->pipeline.socket != NULL)
         close(net->pipeline.socket->fd);
+    if (net->apart.socket != NULL)
+        close(net->apart.socket->fd);
     if (net->subscription.socket != NULL)
         close(net->subscription.socket->fd);
     close(net->shared->epoll_fd);
     close(net->pipeline.kick_fd);
+    if (net->has_apart)
+        close(net->apart.kick_fd);
 }
 
 int64_t lk_redis_net_begin_turn(lk_redis_net *net)
@@ -321,10 +404,11 @@ int64_t lk_redis_net_begin_turn(lk_redis_net *net)
     if (sub->look) /* first, because somebody sleeps until it is read */
         lk_redis_subscription_read_locked(sub);
     for (int i = 0; i < count; i++)
-        if (events[i].data.ptr == &net->pipeline)
-            lk_redis_pipeline_events_unlocking(&net->pipeline, events[i].events);
+        if (events[i].data.ptr == &net->pipeline || events[i].data.ptr == &net->apart)
+            lk_redis_pipeline_events_unlocking(events[i].data.ptr, events[i].events);
     const int64_t now = lk_redis_now(net->shared);
     lk_redis_pipeline_look_unlocking(&net->pipeline, now);
+    lk_redis_pipeline_look_unlocking(&net->apart, now);
     return now;
 }
 
@@ -336,8 +420,13 @@ int64_t lk_redis_net_end_turn(lk_redis_net *net, int64_t now)
     if (net->pipeline.state == LK_REDIS_DOWN && net->reconnect.state != LK_REDIS_RUNS)
         next = now + thread_again_ns;
     lk_redis_pump_unlocking(&net->pipeline);
+    lk_redis_pump_unlocking(&net->apart);
     lk_redis_pipeline_arm_locked(&net->pipeline);
+    lk_redis_pipeline_arm_locked(&net->apart);
     next = lk_time_earlier(next, lk_redis_pipeline_due_locked(&net->pipeline));
+    next = lk_time_earlier(next, lk_redis_pipeline_due_locked(&net->apart));
+    if (net->has_apart && net->apart.state == LK_REDIS_DOWN && net->apart_at > now)
+        next = lk_time_earlier(next, net->apart_at);
     shared->dispatching = false;
     lk_redis_unlock(shared);
     return next;

@@ -20,9 +20,11 @@ typedef struct {
 } lk_redis_owner;
 
 /* NULL: errno says why. All that is pointed to lasts longer; the target is filled in before it is used.
- * *commands: its command connection (call.h), which is always there. */
+ * *commands: its command connection (call.h), which is always there. `apart`: NULL, or where one more is wanted, for what
+ * keeps a connection busy for long: to the same life of the same server, and nobody's calls. */
 lk_redis_net *lk_redis_net_new(lk_redis_shared *shared, const lk_redis_target *target, const char *channel,
-                               const lk_redis_owner *events, void *owner, lk_redis_pipeline **commands);
+                               const lk_redis_owner *events, void *owner, lk_redis_pipeline **commands,
+                               lk_redis_pipeline **apart);
 /* Nothing else uses it any more. */
 void lk_redis_net_free(lk_redis_net *net) LK_UNCHECKED;
 /* The first connection, blocking. A server that is loading its data is waited for. `scripts` gets their hashes. */

@@ -30,12 +30,13 @@ typedef struct {
     bool armed LK_GUARDED_BY(mutex);     /* the keeper's epoll watches for input */
     bool armed_out LK_GUARDED_BY(mutex); /* ... and for room to write */
     bool proven LK_GUARDED_BY(mutex);    /* it has answered at least once */
-    bool polling;                        /* the reader may be asleep in poll: kick it */
-    lk_redis_op *first, **last;          /* in flight or about to be, in order */
-    size_t waited LK_GUARDED_BY(mutex);  /* how many of them a thread waits for */
-    int64_t due LK_GUARDED_BY(mutex);    /* not later than any of those wants to be woken at the latest */
-    unsigned spin_failures;              /* in a row; of the reader */
-    unsigned spin_skip;                  /* sleep at once so many times; of the reader */
+    bool beside;  /* callers use another one: that this one answers says nothing of it; constant */
+    bool polling; /* the reader may be asleep in poll: kick it */
+    lk_redis_op *first, **last;         /* in flight or about to be, in order */
+    size_t waited LK_GUARDED_BY(mutex); /* how many of them a thread waits for */
+    int64_t due LK_GUARDED_BY(mutex);   /* not later than any of those wants to be woken at the latest */
+    unsigned spin_failures;             /* in a row; of the reader */
+    unsigned spin_skip;                 /* sleep at once so many times; of the reader */
     /* What the connection is, as net.c sets it with the mutex. */
     atomic_uint connection; /* counts them, from 1; release/acquire hands over what on_up did, or a later's */
     /* Counts the servers that we were connected to. Relaxed: who has sent since then has had the mutex. */

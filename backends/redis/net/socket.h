@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include "guard.h"
+#include "lk_atomic.h"
 #include "lk_error.h"
 #include "lk_mutex.h"
 #include "lk_time.h"
@@ -26,13 +27,24 @@ typedef struct {
     char replication[LK_REDIS_SERVER_ID_LEN + 1]; /* another after each promotion */
 } lk_redis_server;
 
-/* Where to connect to. Constant from open to close. */
+/* What texts call a server, and where its password is given. */
 typedef struct {
-    locker_host *hosts; /* at least one, unless unix_path */
+    const char *name, *password;
+} lk_redis_service;
+
+/* Where to connect to. Constant from open to close. */
+typedef struct lk_redis_target {
+    const lk_redis_service *service;
+    locker_host *hosts; /* at least one, unless unix_path or sentinels */
     size_t host_count;
     char *unix_path; /* NULL: TCP */
-    char *user;      /* NULL: none */
-    char *password;  /* NULL: none; wiped when freed */
+    /* Those that say where the master is, on each connection anew; NULL: it is among the hosts. */
+    struct lk_redis_target *sentinels;
+    char *master_name; /* of Sentinels: what they call it; NULL: these are servers */
+    atomic_uint
+        first;      /* of Sentinels: the host that was of use last, which is asked first; relaxed: a hint */
+    char *user;     /* NULL: none */
+    char *password; /* NULL: none; wiped when freed */
     int64_t database;
     bool tls;
     char *tls_ca, *tls_cert, *tls_key, *tls_name; /* NULL: none */
@@ -58,6 +70,7 @@ typedef struct {
     int64_t server_us;    /* the server's time in us as the handshake learned it; 0: it did not */
     int64_t server_at;    /* ... and when that came, in ns of the system's clock */
     lk_redis_server server;
+    int64_t replicas;             /* that the master had at the handshake; 0 also: it did not tell */
     int64_t client_id;            /* what the server calls this connection; 0: not known */
     char peer[LK_REDIS_PEER_MAX]; /* "host:port" or the socket's path, for messages and comparisons */
 } lk_redis_socket;

@@ -332,24 +332,66 @@ static bool are_more(void *context)
     return lk_stats(renewals->l).renewals > renewals->before;
 }
 
-/* The limit that locker-uri(7) tells of: replicas are asked about grants, and not about renewals. */
-static void renewals_ask_no_replica(void **state)
+/* A locker that has a replica's word for each grant and renewal. */
+static locker *open_confirmed(lk_env *env)
 {
-    lk_env *env = *state;
-    locker *l = lk_open_at(env->server, "ttl=3s&wait_replicas=1&wait_timeout=500ms");
-    struct renewals renewals = {.l = l};
-    locker_handle *held, *none = NULL;
-    locker_error err;
+    locker *l = lk_open_at(env->server, "ttl=2s&wait_replicas=1&wait_timeout=300ms");
     env->second = lk_test_redis(NULL);
     lk_follow(env->second, env->server);
     lk_require(is_confirming, env->server, "the replica should confirm writes");
-    held = lk_take(l, "renewed", NULL);
-    lk_server_do(env->second, "REPLICAOF 127.0.0.1 %d", lk_free_port()); /* it is cut off */
+    return l;
+}
+
+static void renewals_wait_for_replicas(void **state)
+{
+    lk_env *env = *state;
+    locker *l = open_confirmed(env);
+    locker_handle *held = lk_take(l, "renewed", NULL);
+    struct renewals renewals = {.l = l};
+    for (int i = 0; i < 2; i++) { /* also over a loss of all connections */
+        if (i > 0)
+            lk_server_do(env->server, "CLIENT KILL TYPE normal SKIPME yes");
+        renewals.before = lk_stats(l).renewals;
+        lk_require(are_more, &renewals, "the lock should be renewed");
+    }
+    lk_test_freeze(env->second); /* for less than is left of the lease */
+    const int64_t from = lk_test_now_ms();
+    while (lk_test_now_ms() - from < 900) {
+        const int64_t asked = lk_test_now_ms();
+        locker_info info = {.size = sizeof info};
+        locker_error err;
+        assert_ok(locker_show(l, "renewed", &info, &err), err);
+        locker_info_clear(&info);
+        assert_true(lk_test_now_ms() - asked <
+                    250); /* what else is asked for does not stand behind their WAIT */
+    }
+    lk_server_thaw(env->second);
     renewals.before = lk_stats(l).renewals;
     lk_require(are_more, &renewals, "the lock should be renewed");
     assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
-    assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, "granted", NULL, &none, &err), err);
+    assert_int_equal(lk_stats(l).lost, 0);
     lk_give(held);
+    lk_close_locker(l);
+}
+
+/* The holder knows before another can have it from the new master, though the old one has the lock for him still. */
+static void a_holder_that_is_cut_off_with_the_old_master_loses_it_first(void **state)
+{
+    lk_env *env = *state;
+    locker *l = open_confirmed(env);
+    locker_handle *held = lk_take(l, "k", NULL), *second;
+    struct renewals renewals = {.l = l};
+    locker_error err;
+    lk_require(are_more, &renewals, "the lock should be renewed");
+    lk_server_do(env->second, "REPLICAOF NO ONE");
+    locker *other = lk_open_at(env->second, "");
+    const locker_lock_options options = lk_wait_options(LK_TEST_PATIENCE_MS);
+    assert_ok(locker_lock(other, "k", &options, &second, &err), err);
+    assert_int_equal(locker_handle_state(held), LOCKER_STATE_LOST);
+    assert_true(locker_handle_token(second) > locker_handle_token(held));
+    locker_handle_free(held);
+    lk_give(second);
+    lk_close_locker(other);
     lk_close_locker(l);
 }
 
@@ -417,7 +459,8 @@ static const struct CMUnitTest tests[] = {
     server_test(an_unconfirmed_grant_is_given_back),
     server_test(a_wait_for_replicas_lasts),
     server_test(a_master_whose_name_is_a_path_is_not_found),
-    server_test(renewals_ask_no_replica),
+    server_test(renewals_wait_for_replicas),
+    server_test(a_holder_that_is_cut_off_with_the_old_master_loses_it_first),
     server_test(refused_writes_make_unlock_unknown),
     server_test(missing_replicas_make_unlock_unknown),
     server_test(a_failover_can_let_two_hold),

@@ -1,0 +1,192 @@
+/* master.c: where the master is: at one of the hosts, over replicas, or where Sentinels say; and a connection to it. */
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dial.h"
+#include "master.h"
+
+enum { HOPS_MAX = 5 /* over replicas to their master */ };
+
+/* "host:port" or "[v6]:port" in two. */
+static bool split_peer(const char *peer, char *host, int *port)
+{
+    const char *colon = strrchr(peer, ':');
+    if (colon == NULL)
+        return false;
+    const bool v6 = peer[0] == '[' && colon > peer + 1;
+    const char *from = v6 ? peer + 1 : peer;
+    const size_t len = (size_t)(colon - from) - (v6 ? 1 : 0);
+    memcpy(host, from, len);
+    host[len] = '\0';
+    char *end;
+    const unsigned long number = strtoul(colon + 1, &end, 10);
+    *port = number <= 65535 && *end == '\0' ? (int)number : 0;
+    return *port > 0 && len > 0;
+}
+
+/* Until when the first of so many may be tried: what it leaves of the time is the others'. */
+static int64_t share(int64_t until, size_t count)
+{
+    const int64_t now = lk_redis_system_now();
+    return now + lk_time_left(now, until) / (int64_t)count;
+}
+
+/* A server at one address that we may use, as far as it is a master: else `master` is where that is. */
+static lk_redis_socket *greet(const lk_redis_target *t, const struct addrinfo *address, const char *peer,
+                              const lk_redis_scripts *scripts, int64_t until, char *master,
+                              lk_redis_failure *why)
+{
+    lk_redis_socket *socket = lk_redis_dial(t, address, peer, until, why);
+    if (socket == NULL || lk_redis_handshake(t, socket, scripts, until, master, why))
+        return socket;
+    lk_redis_socket_free(socket, true);
+    return NULL;
+}
+
+/* At each address of a host, until somebody answers there. What one said behind which somebody may be is kept. */
+static lk_redis_socket *greet_host(const lk_redis_target *t, const char *host, int port,
+                                   const lk_redis_scripts *scripts, int64_t until, char *master,
+                                   lk_redis_failure *why)
+{
+    char peer[LK_REDIS_PEER_MAX];
+    lk_redis_peer_name(host, port, peer);
+    struct addrinfo *found = lk_redis_resolve(t, host, port, peer, why);
+    size_t left = 0;
+    lk_redis_socket *socket = NULL;
+    bool kept = false, answered = false;
+    for (const struct addrinfo *a = found; a != NULL; a = a->ai_next)
+        left++;
+    for (const struct addrinfo *a = found; a != NULL && socket == NULL && !answered; a = a->ai_next, left--) {
+        lk_redis_failure here = {.deserted = true};
+        socket = greet(t, a, peer, scripts, share(until, left), master, &here);
+        answered = here.permanent || here.transient;
+        const bool deserted = why->deserted && here.deserted;
+        const bool transient = here.transient || (why->transient && !here.permanent); /* at another host */
+        if (!kept || answered)
+            *why = here;
+        why->deserted = deserted;
+        why->transient = transient;
+        kept = kept || !here.deserted;
+    }
+    if (found != NULL)
+        freeaddrinfo(found);
+    return socket;
+}
+
+/* From one host on, over replicas, to a master. */
+static lk_redis_socket *follow(const lk_redis_target *t, const char *start, const lk_redis_scripts *scripts,
+                               int64_t until, lk_redis_failure *why)
+{
+    char host[LK_REDIS_PEER_MAX], target[LK_REDIS_PEER_MAX], master[LK_REDIS_PEER_MAX];
+    int port = 0;
+    (void)snprintf(target, sizeof target, "%s", start);
+    for (int hop = 0; hop <= HOPS_MAX; hop++) {
+        const bool local = target[0] == '/' && t->unix_path != NULL;
+        if (!local && !split_peer(target, host, &port))
+            break;
+        lk_redis_socket *socket = local ? greet(t, NULL, target, scripts, until, master, why)
+                                        : greet_host(t, host, port, scripts, until, master, why);
+        if (socket == NULL || master[0] == '\0')
+            return socket;
+        lk_redis_socket_free(socket, false);
+        (void)snprintf(target, sizeof target, "%s", master);
+    }
+    why->permanent = false;
+    lk_unavailable(&why->error,
+                   "no Redis master was found within %d replicas from %s; name the master in the URI",
+                   HOPS_MAX, start);
+    return NULL;
+}
+
+/* One Sentinel after the other, until one knows the master. What one said is kept rather than that another can't be
+ * reached. None may take long at first: it is one of several, and most are near. */
+static bool ask_sentinels(lk_redis_target *s, int64_t until, char *master, lk_redis_failure *why)
+{
+    static const int64_t patience = 500 * LK_MS;
+    const size_t first = LK_READ(s->first);
+    bool slow = false;
+    why->deserted = true;
+    for (size_t i = 0; i < 2 * s->host_count; i++) {
+        const locker_host *const host = &s->hosts[(first + i) % s->host_count];
+        const int64_t all = share(until, i < s->host_count ? 2 : 2 * s->host_count - i);
+        lk_redis_failure here = {.deserted = true};
+        lk_redis_socket *socket = greet_host(
+            s, host->name, host->port, NULL,
+            i < s->host_count ? lk_time_earlier(all, lk_redis_system_now() + patience) : all, master, &here);
+        lk_redis_socket_free(socket, false);
+        if (socket != NULL) {
+            LK_WRITE(s->first, (unsigned)((first + i) % s->host_count));
+            return true;
+        }
+        const bool deserted = why->deserted && here.deserted;
+        slow = slow || (!here.permanent && !here.deserted);
+        if (!why->permanent)
+            *why = here;
+        why->deserted = deserted;
+        if (i + 1 == s->host_count && !slow)
+            break; /* to ask again would tell nothing else */
+    }
+    if (!why->permanent) {
+        const locker_error last = why->error;
+        locker_error_set(&why->error, LOCKER_UNAVAILABLE, last.os_error,
+                         "none of the Sentinels (%zu) can be asked for the master; the last: %s",
+                         s->host_count, last.text);
+    }
+    why->permanent = false; /* who waits goes on: Sentinels come back, and learn a name */
+    return false;
+}
+
+/* Sentinels may name a master that is gone, or not one yet, while a failover is under way: they are asked again soon. */
+static lk_redis_socket *connect_named(const lk_redis_target *t, const lk_redis_scripts *scripts,
+                                      int64_t until, lk_redis_failure *why)
+{
+    char host[LK_REDIS_PEER_MAX], named[LK_REDIS_PEER_MAX], master[LK_REDIS_PEER_MAX];
+    int port = 0;
+    if (!ask_sentinels(t->sentinels, share(until, 2), named, why))
+        return NULL;
+    *why = (lk_redis_failure){.transient = true};
+    /* One that has not heard of a failover must not hide the others: unless what it says is of use, the next is asked. */
+    const unsigned told = LK_READ(t->sentinels->first);
+    LK_WRITE(t->sentinels->first, (unsigned)((told + 1) % t->sentinels->host_count));
+    if (!split_peer(named, host, &port)) {
+        locker_error_set(&why->error, LOCKER_PROTOCOL, 0,
+                         "Sentinels name '%s' as master, which is no address", named);
+        return NULL;
+    }
+    lk_redis_socket *const socket = greet_host(t, host, port, scripts, until, master, why);
+    if (socket != NULL && master[0] != '\0') {
+        lk_redis_socket_free(socket, false);
+        lk_unavailable(
+            &why->error,
+            "Sentinels name %s as the master '%.100s', and it is a replica; a failover may be under way",
+            named, t->sentinels->master_name);
+    } else if (socket != NULL) {
+        LK_WRITE(t->sentinels->first, told);
+        return socket;
+    }
+    why->transient = !why->permanent;
+    return NULL;
+}
+
+lk_redis_socket *lk_redis_connect_master(const lk_redis_target *t, const char *redirect,
+                                         const lk_redis_scripts *scripts, int64_t until,
+                                         lk_redis_failure *why)
+{
+    const size_t others = t->unix_path != NULL || t->sentinels != NULL ? 1 : t->host_count;
+    lk_redis_socket *socket = NULL;
+    why->deserted = true;
+    if (redirect[0] != '\0')
+        socket = follow(t, redirect, scripts, share(until, 1 + others), why);
+    if (socket == NULL && t->unix_path != NULL)
+        return follow(t, t->unix_path, scripts, until, why);
+    if (socket == NULL && t->sentinels != NULL)
+        return connect_named(t, scripts, until, why);
+    for (size_t i = 0; i < t->host_count && socket == NULL; i++) {
+        char peer[LK_REDIS_PEER_MAX];
+        lk_redis_peer_name(t->hosts[i].name, t->hosts[i].port, peer);
+        socket = follow(t, peer, scripts, share(until, t->host_count - i), why);
+    }
+    return socket;
+}

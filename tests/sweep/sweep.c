@@ -1,0 +1,272 @@
+/* sweep.c: see sweep.h. */
+#include "sweep.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "locking.h"
+
+enum { WORKERS_MAX = 16, SETS_MAX = 4, TRIALS_MAX = 100000, TRIES = 3 };
+
+double lk_spread(int number, double step)
+{
+    return fmod(number * step, 1);
+}
+
+/* ------------------------------------------------------------------ the holder ---- */
+
+static bool is_told(void)
+{
+    struct pollfd wait = {.fd = STDIN_FILENO, .events = POLLIN};
+    return poll(&wait, 1, 2) > 0;
+}
+
+int lk_sweep_hold(int argc, char **argv)
+{
+    locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
+    locker_handle *held = NULL;
+    locker *l = NULL;
+    locker_error err;
+    int64_t deadline = 0;
+    char line[64];
+    if (argc < 2)
+        return 64;
+    for (int tries = 0; tries < 60 && l == NULL; tries++)
+        if (locker_open(argv[0], NULL, &l, &err) != LOCKER_OK)
+            usleep(500000);
+    if (l == NULL || locker_ping(l, NULL, &err) != LOCKER_OK) {
+        lk_side_say("failed %s", err.text);
+        return 1;
+    }
+    lk_side_say("open");
+    if (fgets(line, sizeof line, stdin) == NULL)
+        return 1;
+    options.wait_ms = 0;
+    if (locker_lock(l, argv[1], &options, &held, &err) != LOCKER_OK) {
+        lk_side_say("failed %s", err.text);
+        return 1;
+    }
+    lk_side_say("held %lld", (long long)locker_handle_remaining_ms(held));
+    do {
+        const int64_t left = locker_handle_remaining_ms(held), now = lk_test_now_ms();
+        if (left > 0 && now + left > deadline)
+            deadline = now + left;
+        if (is_told()) {
+            lk_side_say("kept %lld", (long long)deadline);
+            _exit(0);
+        }
+    } while (locker_handle_state(held) != LOCKER_STATE_LOST);
+    lk_side_say("lost %lld %lld", (long long)lk_test_now_ms(), (long long)deadline);
+    (void)fgets(line, sizeof line, stdin); /* until nobody has anything to say to it */
+    _exit(0);
+}
+
+const char *lk_child_hear_within(lk_child *child, int64_t within_ms, char line[LK_LINE_MAX])
+{
+    struct pollfd wait = {.fd = child->output, .events = POLLIN};
+    if (child->filled == 0 && poll(&wait, 1, (int)within_ms) <= 0)
+        return NULL;
+    return lk_child_hear(child, line);
+}
+
+lk_outcome lk_broken_off(const char *text)
+{
+    lk_outcome o = {0};
+    snprintf(o.text, sizeof o.text, "%.*s", (int)sizeof o.text - 1, text);
+    return o;
+}
+
+/* ------------------------------------------------------------------ the ledger ---- */
+
+static const char *ledger, *commit = "unknown", *only = ""; /* a mode; "": all */
+
+static const char *mode_of(const lk_sweep *sweep, int number)
+{
+    return sweep->modes[(size_t)number % sweep->mode_count];
+}
+
+static void note(const lk_sweep *sweep, int set, int number, const lk_outcome *o)
+{
+    char line[800], parameters[200];
+    const bool held = o->granted == 0 || o->deadline == 0; /* it was not lost, or nobody had it */
+    const char *result = !o->ran                             ? "void"
+                         : held || o->granted >= o->deadline ? "kept"
+                                                             : "overlap"; /* to the ms */
+    const int fd = open(ledger, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    char text[sizeof o->text];
+    memcpy(text, o->text, sizeof text);
+    for (char *c = text; *c != '\0'; c++)
+        if (*c == '"' || *c == '\\' || (unsigned char)*c < 0x20)
+            *c = '\'';
+    sweep->describe(set, number, parameters, sizeof parameters);
+    int len =
+        snprintf(line, sizeof line,
+                 "{\"set\":\"%s\",\"trial\":%d,\"commit\":\"%s\",\"mode\":\"%s\",%s,"
+                 "\"result\":\"%s\",\"left_at_grant_ms\":%lld,",
+                 sweep->sets[set], number, commit, mode_of(sweep, number), parameters, result, o->at_grant);
+    if (o->ran && !held)
+        len += snprintf(line + len, sizeof line - (size_t)len,
+                        "\"deadline_to_grant_ms\":%lld,\"lost_to_grant_ms\":%lld,",
+                        (long long)(o->granted - o->deadline), (long long)(o->granted - o->lost));
+    len += snprintf(line + len, sizeof line - (size_t)len, "\"text\":\"%s\"}\n", text);
+    if (fd < 0 || write(fd, line, (size_t)len) != len)
+        test_fails("can't write %s: %s", ledger, strerror(errno));
+    close(fd);
+    fputs(line, stderr);
+}
+
+/* What the ledger says of this commit's trials of a set, those below `count`. */
+static struct {
+    bool done[TRIALS_MAX];
+    int kept, overlaps, voids, lived;
+    long long least; /* from a deadline to the rival's grant */
+} so_far;
+
+static bool is_wanted(const lk_sweep *sweep, int number)
+{
+    return only[0] == '\0' || strcmp(mode_of(sweep, number), only) == 0;
+}
+
+static void read_ledger(const lk_sweep *sweep, int set, int count)
+{
+    char line[1024], name[32], of[64], result[32];
+    FILE *file = fopen(ledger, "re");
+    int number;
+    memset(&so_far, 0, sizeof so_far);
+    so_far.least = INT64_MAX;
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        const char *at = strstr(line, "\"result\":"), *gap = strstr(line, "\"deadline_to_grant_ms\":");
+        long long left = INT64_MAX;
+        if (sscanf(line, "{\"set\":\"%31[^\"]\",\"trial\":%d,\"commit\":\"%63[^\"]\"", name, &number, of) !=
+                3 ||
+            at == NULL || sscanf(at, "\"result\":\"%31[^\"]\"", result) != 1 ||
+            (gap != NULL && sscanf(gap, "\"deadline_to_grant_ms\":%lld", &left) != 1) ||
+            strcmp(name, sweep->sets[set]) != 0 || strcmp(of, commit) != 0 || number < 0 || number >= count ||
+            !is_wanted(sweep, number))
+            continue;
+        if (strcmp(result, "void") == 0) {
+            so_far.voids++;
+            continue;
+        }
+        so_far.done[number] = true;
+        *(strcmp(result, "kept") == 0 ? &so_far.kept : &so_far.overlaps) += 1;
+        so_far.lived += gap == NULL;
+        if (left < so_far.least)
+            so_far.least = left;
+    }
+    if (file != NULL)
+        fclose(file);
+}
+
+/* ------------------------------------------------------------------ the workers ---- */
+
+/* Each `step`th trial of a set from the `first` on. */
+int lk_sweep_work(const lk_sweep *sweep, int argc, char **argv)
+{
+    if (argc < 7)
+        return 64;
+    const int set = atoi(argv[0]), first = atoi(argv[1]), step = atoi(argv[2]), count = atoi(argv[3]);
+    ledger = argv[4];
+    commit = argv[5];
+    only = argv[6];
+    read_ledger(sweep, set, count);
+    for (int number = 0, nth = 0; number < count; number++) {
+        lk_outcome o = {0};
+        if (!is_wanted(sweep, number) || nth++ % step != first || so_far.done[number])
+            continue;
+        for (int tries = 0; tries < TRIES && !o.ran; tries++) {
+            o = sweep->run(set, number);
+            note(sweep, set, number, &o);
+        }
+    }
+    sweep->end();
+    return 0;
+}
+
+static bool sweep_set(const lk_sweep *sweep, int set, int count, int workers)
+{
+    lk_child *worker[WORKERS_MAX];
+    char index[16], first[16], step[16], most[16];
+    bool ended = true;
+    int undone = 0;
+    snprintf(index, sizeof index, "%d", set);
+    snprintf(step, sizeof step, "%d", workers);
+    snprintf(most, sizeof most, "%d", count);
+    for (int i = 0; i < workers; i++) {
+        const char *const arguments[] = {index, first, step, most, ledger, commit, only, NULL};
+        snprintf(first, sizeof first, "%d", i);
+        worker[i] = lk_child_start("worker", arguments);
+    }
+    for (int i = 0; i < workers; i++)
+        ended = lk_child_end(worker[i]) == 0 && ended;
+    read_ledger(sweep, set, count);
+    for (int number = 0; number < count; number++)
+        undone += is_wanted(sweep, number) && !so_far.done[number];
+    printf("%s: %d of %d trials, %d kept, %d with two holders, %d broken off", sweep->sets[set],
+           so_far.kept + so_far.overlaps, count, so_far.kept, so_far.overlaps, so_far.voids);
+    if (so_far.lived > 0)
+        printf("; in %d of them the holder went on", so_far.lived);
+    if (so_far.least < INT64_MAX)
+        printf("; least from a deadline to the rival's grant: %lld ms", so_far.least);
+    printf("\n");
+    return ended && undone == 0 && so_far.overlaps == 0;
+}
+
+static int usage(const lk_sweep *sweep, const char *program)
+{
+    fprintf(stderr, "usage: %s", program);
+    for (int i = 0; sweep->sets[i] != NULL; i++)
+        fprintf(stderr, " [--%s N]", sweep->sets[i]);
+    fprintf(stderr, " [--only MODE] [--workers N] [--ledger FILE] [--commit NAME]\n");
+    return 64;
+}
+
+int lk_sweep_main(const lk_sweep *sweep, int argc, char **argv)
+{
+    int counts[SETS_MAX] = {0}, workers = 2, scratch = -1, all = 0;
+    char path[] = "/tmp/sweep.XXXXXX";
+    bool kept = true;
+    if (argc % 2 == 0)
+        return usage(sweep, argv[0]);
+    for (int i = 1; i + 1 < argc; i += 2) {
+        int set = 0;
+        while (sweep->sets[set] != NULL &&
+               (strncmp(argv[i], "--", 2) != 0 || strcmp(argv[i] + 2, sweep->sets[set]) != 0))
+            set++;
+        if (sweep->sets[set] != NULL)
+            counts[set] = atoi(argv[i + 1]);
+        else if (strcmp(argv[i], "--workers") == 0)
+            workers = atoi(argv[i + 1]);
+        else if (strcmp(argv[i], "--ledger") == 0)
+            ledger = argv[i + 1];
+        else if (strcmp(argv[i], "--commit") == 0)
+            commit = argv[i + 1];
+        else if (strcmp(argv[i], "--only") == 0)
+            only = argv[i + 1];
+        else
+            return usage(sweep, argv[0]);
+    }
+    for (int set = 0; sweep->sets[set] != NULL; set++) {
+        if (counts[set] < 0 || counts[set] > TRIALS_MAX)
+            return usage(sweep, argv[0]);
+        all += counts[set];
+    }
+    if (workers < 1 || workers > WORKERS_MAX || all == 0)
+        return usage(sweep, argv[0]);
+    if (ledger == NULL && (scratch = mkstemp(path)) >= 0)
+        ledger = path;
+    for (int set = 0; sweep->sets[set] != NULL; set++)
+        if (counts[set] > 0)
+            kept = sweep_set(sweep, set, counts[set], workers) && kept;
+    if (scratch >= 0) {
+        close(scratch);
+        unlink(path);
+    }
+    return kept ? 0 : 1;
+}

@@ -1,0 +1,42 @@
+/* sweep.h: many trials of one thing at every moment of a cycle: what is the same for each service. Each trial is a line of JSON
+ * in a ledger, together with the commit, from which an interrupted sweep goes on; without one it begins at the beginning and
+ * leaves nothing. Several workers run side by side, each in a process and a network of its own. */
+#pragma once
+
+#include "child.h"
+
+/** What came of a trial. */
+typedef struct {
+    bool ran;         /**< false: `text` says what came in between, and it is tried again */
+    int64_t granted;  /**< when the rival had it, in ms; 0: never */
+    int64_t deadline; /**< the holder's; the holder knows by `lost`. 0 when it kept the lock */
+    int64_t lost;
+    int64_t cut;        /**< when it was struck */
+    long long at_grant; /**< what the holder had left at its grant, in ms */
+    char text[200];
+} lk_outcome;
+
+typedef struct {
+    const char *const *sets; /**< their names, ended by NULL */
+    const char *const *modes;
+    size_t mode_count; /**< trial n is of mode n % mode_count */
+    /** Runs a trial, in a worker, which first makes what all of its trials need. */
+    lk_outcome (*run)(int set, int number);
+    /** Its parameters, as members of a JSON object. */
+    void (*describe)(int set, int number, char *text, size_t size);
+    void (*end)(void); /**< of a worker: what was made goes */
+} lk_sweep;
+
+/** The program: --SET N for each set, --only MODE, --workers N, --ledger FILE, --commit NAME. Answers its exit code. */
+int lk_sweep_main(const lk_sweep *sweep, int argc, char **argv);
+/** The role "worker". */
+int lk_sweep_work(const lk_sweep *sweep, int argc, char **argv);
+
+lk_outcome lk_broken_off(const char *text);
+/** A child's next line, but no longer than that; NULL: none came. */
+const char *lk_child_hear_within(lk_child *child, int64_t within_ms, char line[LK_LINE_MAX]);
+/** The role of a holder, with the URI and the key: it opens, says so, locks when it is told to, and says "lost WHEN DEADLINE" once
+ * it has lost the lock; at its input's end it says "kept DEADLINE". */
+int lk_sweep_hold(int argc, char **argv);
+/** As evenly over 0 to 1 as can be, however many there are. */
+double lk_spread(int number, double step);
