@@ -67,6 +67,9 @@ static locker_status redis_open(const locker_driver_config *config, const locker
     }
     const lk_redis_scripts scripts = {lk_redis_script_text, LK_REDIS_SCRIPT_COUNT, r->sha};
     locker_status status = lk_redis_settings_init(&r->set, config, err);
+    if (status == LOCKER_OK && r->set.target.tls.on && r->set.target.tls.verify == LK_REDIS_TLS_NONE)
+        svc->log(svc, LOCKER_LOG_WARN,
+                 "redis: tls_verify=none: whoever can redirect the connection can pose as the server");
     if (status == LOCKER_OK)
         status = lk_redis_net_connect(r->net, &scripts, err);
     if (status != LOCKER_OK) {
@@ -169,9 +172,9 @@ const locker_driver lk_redis_driver = {
     .schemes = (const char *const[]){"redis", "rediss", "redis+unix", NULL},
     .example = "redis://127.0.0.1:6379/0?ttl=30s",
 #ifdef LOCKER_REDIS_TLS
-    .features = "TLS needs tls_ca; a certificate is checked against it, its name is not",
+    .features = "",
 #else
-    .features = "no TLS (rediss://): hiredis 1.0 or later with hiredis_ssl is needed",
+    .features = "no TLS (rediss://): it was built without OpenSSL",
 #endif
     .caps = LOCKER_CAP_AUTH,
     .claim_size = sizeof(lk_redis_claim),

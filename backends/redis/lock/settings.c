@@ -6,7 +6,7 @@
 #include "settings.h"
 
 /* The order of lk_redis_params. */
-enum { POLL, FENCING, DB, WAIT_REPLICAS, WAIT_TIMEOUT, TLS_CA, TLS_CERT, TLS_KEY, TLS_NAME };
+enum { POLL, FENCING, DB, WAIT_REPLICAS, WAIT_TIMEOUT, TLS_VERIFY, TLS_CA, TLS_CERT, TLS_KEY, TLS_NAME };
 
 const locker_parameter lk_redis_params[] = {
     {"poll", LOCKER_PARAM_DURATION, "1s", 10, 60000,
@@ -17,13 +17,15 @@ const locker_parameter lk_redis_params[] = {
     {"wait_replicas", LOCKER_PARAM_NUMBER, "0", 0, 1000,
      "a lock counts as taken once so many replicas have it (WAIT); narrows what a failover can lose"},
     {"wait_timeout", LOCKER_PARAM_DURATION, "500ms", 1, 60000, "how long to wait for wait_replicas"},
-    {"tls_ca", LOCKER_PARAM_PATH, NULL, 0, 0,
-     "rediss, needed: file with the authority of the server's certificate; whom else it certifies is trusted "
-     "too"},
+    {"tls_verify", LOCKER_PARAM_TEXT, "name", 0, 0,
+     "rediss: what the server's certificate has to be: 'name': of a trusted authority and for the server's name; 'ca': of "
+     "such an authority; 'none': anything"},
+    {"tls_ca", LOCKER_PARAM_PATH, "system", 0, 0,
+     "rediss: file with the authorities that are trusted; 'system': the machine's"},
     {"tls_cert", LOCKER_PARAM_PATH, NULL, 0, 0, "rediss: file with the client's certificate"},
-    {"tls_key", LOCKER_PARAM_PATH, NULL, 0, 0, "rediss: file with the client's key"},
+    {"tls_key", LOCKER_PARAM_PATH, NULL, 0, 0, "rediss: file with its key, not open to other users"},
     {"tls_name", LOCKER_PARAM_TEXT, NULL, 0, 0,
-     "rediss: the server's name for SNI, where it is not the host's"},
+     "rediss: the name or address that the server's certificate has to have, where it is not the host's"},
     {NULL, LOCKER_PARAM_TEXT, NULL, 0, 0, NULL},
 };
 
@@ -73,16 +75,41 @@ static locker_status read_database(lk_redis_target *t, const locker_driver_confi
     return LOCKER_OK;
 }
 
-static locker_status read_tls(lk_redis_target *t, const locker_driver_config *config, locker_error *err)
+static bool read_verify(lk_redis_tls_verify *verify, const char *text)
 {
-    t->tls = strcmp(config->scheme, "rediss") == 0;
-    if (t->tls)
-        return lk_redis_tls_init(t, err);
-    for (int i = TLS_CA; i <= TLS_NAME; i++)
-        if (config->values[i].given)
+    static const char *const words[] = {
+        [LK_REDIS_TLS_NAME] = "name", [LK_REDIS_TLS_CA] = "ca", [LK_REDIS_TLS_NONE] = "none"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (strcmp(text, words[i]) == 0) {
+            *verify = (lk_redis_tls_verify)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static locker_status read_tls(lk_redis_tls_settings *tls, const locker_driver_config *config,
+                              locker_error *err)
+{
+    const locker_value *v = config->values;
+    tls->on = strcmp(config->scheme, "rediss") == 0;
+    for (int i = TLS_VERIFY; i <= TLS_NAME && !tls->on; i++)
+        if (v[i].given)
             return lk_misconfigured(err, "the parameter '%s' needs the scheme rediss",
                                     lk_redis_params[i].name);
-    return LOCKER_OK;
+    if (!tls->on)
+        return LOCKER_OK;
+    if (!read_verify(&tls->verify, v[TLS_VERIFY].text))
+        return lk_misconfigured(err, "tls_verify=%.40s is none of name, ca and none", v[TLS_VERIFY].text);
+    return lk_redis_tls_init(tls, err);
+}
+
+/* The system's authorities have no file of their own, and are not looked at where none are. */
+static bool copy_tls(lk_redis_tls_settings *tls, const locker_value *v)
+{
+    const bool is_system = v[TLS_CA].text == NULL || strcmp(v[TLS_CA].text, "system") == 0;
+    return copy(&tls->ca, is_system ? NULL : v[TLS_CA].text) && copy(&tls->cert, v[TLS_CERT].text) &&
+           copy(&tls->key, v[TLS_KEY].text) && copy(&tls->name, v[TLS_NAME].text);
 }
 
 static bool copy_prefix(lk_redis_prefix *prefix, const char *name_space)
@@ -100,14 +127,11 @@ static bool copy_prefix(lk_redis_prefix *prefix, const char *name_space)
 
 static bool copy_texts(lk_redis_settings *s, const locker_driver_config *config)
 {
-    const locker_value *v = config->values;
     const bool is_unix = strcmp(config->scheme, "redis+unix") == 0;
     lk_redis_target *t = &s->target;
     return copy(&t->unix_path, is_unix ? config->path : NULL) && copy(&t->user, config->user) &&
            copy(&t->password, config->password) && copy_prefix(&s->prefix, config->name_space) &&
-           copy(&t->tls_ca, v[TLS_CA].text) && copy(&t->tls_cert, v[TLS_CERT].text) &&
-           copy(&t->tls_key, v[TLS_KEY].text) && copy(&t->tls_name, v[TLS_NAME].text) &&
-           (is_unix || copy_hosts(t, config));
+           copy_tls(&t->tls, config->values) && (is_unix || copy_hosts(t, config));
 }
 
 locker_status lk_redis_settings_init(lk_redis_settings *s, const locker_driver_config *config,
@@ -137,20 +161,20 @@ locker_status lk_redis_settings_init(lk_redis_settings *s, const locker_driver_c
             "which the Redis driver keeps for itself; choose another",
             config->name_space);
     const locker_status status = read_database(t, config, err);
-    return status == LOCKER_OK ? read_tls(t, config, err) : status;
+    return status == LOCKER_OK ? read_tls(&t->tls, config, err) : status;
 }
 
 void lk_redis_settings_clear(lk_redis_settings *s)
 {
     lk_redis_target *t = &s->target;
-    lk_redis_tls_clear(t);
+    lk_redis_tls_clear(&t->tls);
     for (size_t i = 0; i < t->host_count; i++)
         free((char *)(uintptr_t)t->hosts[i].name);
     free(t->hosts);
     if (t->password != NULL)
         explicit_bzero(t->password, strlen(t->password));
     char *const texts[] = {t->unix_path, t->user,     t->password, s->prefix.text,
-                           t->tls_ca,    t->tls_cert, t->tls_key,  t->tls_name};
+                           t->tls.ca,    t->tls.cert, t->tls.key,  t->tls.name};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         free(texts[i]);
 }

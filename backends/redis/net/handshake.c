@@ -14,7 +14,8 @@
 enum {
     STEP_MAX = LK_REDIS_SCRIPTS_MAX + 7,
     HOPS_MAX = 5 /* over replicas to their master */,
-    FLIGHT_ROOM = 1 << 15
+    FLIGHT_ROOM = 1 << 15,
+    TLS_ALERT = 21 /* what a server that speaks TLS alone answers with */
 };
 
 enum step { STEP_AUTH, STEP_HELLO, STEP_SELECT, STEP_LOAD, STEP_ROLE, STEP_INFO, STEP_TIME };
@@ -212,6 +213,13 @@ static bool handshake(const lk_redis_target *t, lk_redis_socket *socket, const l
     hide(f.reply[0], t->password);
     if (failure == 0) {
         served = read_answers(t, &f, socket, scripts, master, why);
+    } else if (socket->tls != NULL && lk_redis_tls_told(socket->tls, socket->peer, why)) {
+        /* by TLS 1.3 a server says what it thinks of a client's certificate only now */
+    } else if (socket->tls == NULL && socket->guard.head[0] == TLS_ALERT) {
+        why->permanent = true;
+        locker_error_set(&why->error, LOCKER_PROTOCOL, 0,
+                         "what listens at %s speaks TLS; write rediss:// or name the port without TLS",
+                         socket->peer);
     } else if (failure == EPROTO) {
         why->permanent = true;
         locker_error_set(&why->error, LOCKER_PROTOCOL, 0,
@@ -223,9 +231,11 @@ static bool handshake(const lk_redis_target *t, lk_redis_socket *socket, const l
         lk_unavailable(&why->error, "Redis at %s refuses the connection: %s", socket->peer,
                        f.reply[0]->str); /* too many clients, protected mode */
     } else {
-        locker_error_set(&why->error, LOCKER_UNAVAILABLE, failure,
-                         "Redis at %s did not finish the greeting: %s; is it a Redis server?", socket->peer,
-                         strerror(failure));
+        locker_error_set(
+            &why->error, LOCKER_UNAVAILABLE, failure,
+            "Redis at %s did not finish the greeting: %s; is it a Redis server%s?", socket->peer,
+            strerror(failure),
+            socket->tls == NULL && failure == ECONNRESET ? ", and not its port for TLS (rediss://)" : "");
     }
     for (size_t i = 0; i < f.count; i++)
         freeReplyObject(f.reply[i]);
@@ -260,11 +270,11 @@ static int64_t share(int64_t until, size_t count)
 }
 
 /* A server at one address that we may use, as far as it is a master: else `master` is where that is. */
-static lk_redis_socket *greet(const lk_redis_target *t, const struct addrinfo *address, const char *peer,
-                              const lk_redis_scripts *scripts, int64_t until, char *master,
+static lk_redis_socket *greet(const lk_redis_target *t, const char *host, const struct addrinfo *address,
+                              const char *peer, const lk_redis_scripts *scripts, int64_t until, char *master,
                               lk_redis_failure *why)
 {
-    lk_redis_socket *socket = lk_redis_dial(t, address, peer, until, why);
+    lk_redis_socket *socket = lk_redis_dial(t, host, address, peer, until, why);
     if (socket == NULL || handshake(t, socket, scripts, until, master, why))
         return socket;
     lk_redis_socket_free(socket, true);
@@ -286,7 +296,7 @@ static lk_redis_socket *greet_host(const lk_redis_target *t, const char *host, i
         left++;
     for (const struct addrinfo *a = found; a != NULL && socket == NULL && !answered; a = a->ai_next, left--) {
         lk_redis_failure here = {.deserted = true};
-        socket = greet(t, a, peer, scripts, share(until, left), master, &here);
+        socket = greet(t, host, a, peer, scripts, share(until, left), master, &here);
         answered = here.permanent || here.transient;
         const bool deserted = why->deserted && here.deserted;
         const bool transient = here.transient || (why->transient && !here.permanent); /* at another host */
@@ -312,7 +322,7 @@ static lk_redis_socket *follow(const lk_redis_target *t, const char *start, cons
         const bool local = target[0] == '/' && t->unix_path != NULL;
         if (!local && !split_peer(target, host, &port))
             break;
-        lk_redis_socket *socket = local ? greet(t, NULL, target, scripts, until, master, why)
+        lk_redis_socket *socket = local ? greet(t, NULL, NULL, target, scripts, until, master, why)
                                         : greet_host(t, host, port, scripts, until, master, why);
         if (socket == NULL || master[0] == '\0')
             return socket;
