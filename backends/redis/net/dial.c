@@ -132,14 +132,14 @@ static bool speaks_plainly(const struct addrinfo *address, int64_t until)
 }
 
 /* The handshake, step by step. 0, or an errno; ENOPROTOOPT: it is a Redis that speaks no TLS. */
-static int shake(lk_redis_socket *socket, const struct addrinfo *address, int64_t until)
+static int finish_handshake(lk_redis_socket *socket, const struct addrinfo *address, int64_t until)
 {
     const int64_t began = lk_redis_system_now();
     const int64_t silent_at = began + lk_time_earlier(silence_ns, lk_time_left(began, until) / 2);
     bool doubted = false;
     for (;;) {
         short waits;
-        int failure = lk_redis_tls_shake(socket->tls, &waits);
+        int failure = lk_redis_tls_handshake(socket->tls, &waits);
         if (failure != EAGAIN)
             return failure;
         const bool doubting = !doubted && !lk_redis_tls_heard(socket->tls);
@@ -163,7 +163,7 @@ static bool begin_tls(const lk_redis_target *t, lk_redis_socket *socket, const c
         lk_out_of_memory(&why->error);
         return false;
     }
-    const int failure = shake(socket, address, until);
+    const int failure = finish_handshake(socket, address, until);
     if (failure == 0)
         return true;
     why->permanent = failure == ENOPROTOOPT;

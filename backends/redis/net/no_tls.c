@@ -30,7 +30,7 @@ void lk_redis_tls_free(lk_redis_tls *tls, bool farewell)
     (void)farewell;
 }
 
-int lk_redis_tls_shake(lk_redis_tls *tls, short *waits)
+int lk_redis_tls_handshake(lk_redis_tls *tls, short *waits)
 {
     (void)tls;
     (void)waits;

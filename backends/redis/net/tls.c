@@ -33,7 +33,7 @@ struct lk_redis_tls {
     char first LK_GUARDED_BY(mutex);  /* ... which began with this */
     bool ended LK_GUARDED_BY(mutex);  /* the other end has closed the connection */
     bool broken LK_GUARDED_BY(mutex); /* nothing more can be said on it */
-    bool shaken LK_GUARDED_BY(mutex); /* the handshake is done */
+    bool is_up LK_GUARDED_BY(mutex);  /* the handshake is done */
     bool asked LK_GUARDED_BY(mutex);  /* the server has asked for a certificate */
     int failure LK_GUARDED_BY(mutex); /* the errno of what the system refused last; 0: nothing */
     int reason LK_GUARDED_BY(mutex);  /* of OpenSSL, why it is broken; 0: none */
@@ -201,7 +201,7 @@ LK_UNCHECKED void lk_redis_tls_free(lk_redis_tls *tls, bool farewell)
     if (tls == NULL)
         return;
     ERR_clear_error();
-    if (farewell && tls->shaken && !tls->broken)
+    if (farewell && tls->is_up && !tls->broken)
         (void)SSL_shutdown(tls->ssl);
     SSL_free(tls->ssl);
     BIO_meth_free(tls->method);
@@ -278,12 +278,12 @@ static int end_locked(lk_redis_tls *tls, short *waits) LK_REQUIRES(tls->mutex)
     return tls->ended ? ECONNRESET : EPROTO;
 }
 
-int lk_redis_tls_shake(lk_redis_tls *tls, short *waits)
+int lk_redis_tls_handshake(lk_redis_tls *tls, short *waits)
 {
     lk_mutex_lock(&tls->mutex);
     begin_locked(tls);
-    tls->shaken = SSL_do_handshake(tls->ssl) == 1;
-    const int failure = tls->shaken ? 0 : end_locked(tls, waits);
+    tls->is_up = SSL_do_handshake(tls->ssl) == 1;
+    const int failure = tls->is_up ? 0 : end_locked(tls, waits);
     lk_mutex_unlock(&tls->mutex);
     return failure;
 }
@@ -340,7 +340,7 @@ LK_UNCHECKED bool lk_redis_tls_told(const lk_redis_tls *tls, const char *peer, l
             peer);
     else if (is_alert)
         told = lk_redis_tls_say_alert(reason - ALERTS_BEGIN, tls->asked, tls->settings, peer, err);
-    else if (reason != 0 && !tls->shaken)
+    else if (reason != 0 && !tls->is_up)
         locker_error_set(
             err, LOCKER_PROTOCOL, 0,
             "no TLS with Redis at %s: %s; have the server allow TLS 1.2 or 1.3 and usual ciphers and keys",

@@ -21,7 +21,7 @@ lk_redis_tls *lk_redis_tls_new(const lk_redis_tls_settings *settings, int fd, co
 void lk_redis_tls_free(lk_redis_tls *tls, bool farewell);
 
 /* A step of the handshake. 0: it is done; EAGAIN: *waits is what poll has to tell before the next; else an errno. */
-int lk_redis_tls_shake(lk_redis_tls *tls, short *waits);
+int lk_redis_tls_handshake(lk_redis_tls *tls, short *waits);
 
 /* Whether anything at all has come. */
 bool lk_redis_tls_heard(const lk_redis_tls *tls);

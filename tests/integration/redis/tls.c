@@ -400,11 +400,11 @@ typedef struct {
     atomic_bool ending;
     atomic_uint taken;
     pthread_t thread;
-} stranger;
+} odd_server;
 
 static void *receive_clients(void *argument)
 {
-    stranger *s = argument;
+    odd_server *s = argument;
     int fds[32];
     size_t count = 0;
     while (!s->ending) {
@@ -425,7 +425,7 @@ static void *receive_clients(void *argument)
     return NULL;
 }
 
-static void stranger_begin(stranger *s, int port)
+static void odd_server_begin(odd_server *s, int port)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
     socklen_t size = sizeof address;
@@ -440,28 +440,28 @@ static void stranger_begin(stranger *s, int port)
     assert_int_equal(pthread_create(&s->thread, NULL, receive_clients, s), 0);
 }
 
-static void stranger_end(stranger *s)
+static void odd_server_end(odd_server *s)
 {
     s->ending = true;
-    lk_join(s->thread, "a stranger");
+    lk_join(s->thread, "a odd_server");
     close(s->fd);
 }
 
 static void others_protocols_are_told(void **state)
 {
     lk_env *env = *state;
-    stranger http = {.says = "HTTP/1.1 400 Bad Request\r\n\r\n"};
-    stranger_begin(&http, 0);
+    odd_server http = {.says = "HTTP/1.1 400 Bad Request\r\n\r\n"};
+    odd_server_begin(&http, 0);
     env->tls_port = http.port;
     refused(LOCKER_PROTOCOL, uri_of(env, "127.0.0.1", ""), "speaks no TLS; ");
-    stranger_end(&http);
-    stranger alert = {.says = "\x15\x03\x03"}; /* what is usual */
+    odd_server_end(&http);
+    odd_server alert = {.says = "\x15\x03\x03"}; /* what is usual */
     locker_error err;
     locker *l;
-    stranger_begin(&alert, 0);
+    odd_server_begin(&alert, 0);
     assert_status(LOCKER_PROTOCOL, lk_try_uri(&l, &err, "redis://127.0.0.1:%d", alert.port), err);
     assert_non_null(strstr(err.text, "speaks TLS; write rediss://"));
-    stranger_end(&alert);
+    odd_server_end(&alert);
 }
 
 /* Who says nothing, or a little now and then, is given up in time, and for now. */
@@ -469,8 +469,8 @@ static void silence_ends_in_time(void **state)
 {
     lk_env *env = *state;
     for (int i = 0; i < 2; i++) {
-        stranger s = {.trickles = i == 1};
-        stranger_begin(&s, 0);
+        odd_server s = {.trickles = i == 1};
+        odd_server_begin(&s, 0);
         env->tls_port = s.port;
         const int64_t began = lk_test_now_ms();
         locker_error err;
@@ -481,7 +481,7 @@ static void silence_ends_in_time(void **state)
         assert_non_null(strstr(err.text, "did not finish the handshake of TLS"));
         if (took < 600 || took > 700 + LK_TEST_SLACK_MS)
             test_fails("it took %d ms, not 700", (int)took);
-        stranger_end(&s);
+        odd_server_end(&s);
     }
 }
 
@@ -489,7 +489,7 @@ static void silence_ends_in_time(void **state)
 
 static bool is_reached(void *context)
 {
-    return ((stranger *)context)->taken > 0;
+    return ((odd_server *)context)->taken > 0;
 }
 
 /* While a handshake hangs, nobody else does: calls that don't wait answer, handles tell their state, and closing ends. */
@@ -500,10 +500,10 @@ static void a_handshake_that_hangs_holds_nobody_up(void **state)
     locker_handle *held = lk_take(l, "held", NULL), *none = NULL;
     lk_locking waiter;
     locker_lock_options brief = lk_wait_options(300);
-    stranger s = {.trickles = true};
+    odd_server s = {.trickles = true};
     locker_error err;
     lk_server_kill(env->server);
-    stranger_begin(&s, env->tls_port);
+    odd_server_begin(&s, env->tls_port);
     lk_locking_start(&waiter, l, "waited-for", &brief);
     lk_require(is_reached, &s, "it should connect anew");
     const int64_t began = lk_test_now_ms();
@@ -517,7 +517,7 @@ static void a_handshake_that_hangs_holds_nobody_up(void **state)
     const int64_t closing = lk_test_now_ms();
     lk_close_locker(l);
     assert_true(lk_test_now_ms() - closing < 300 + LK_TEST_SLACK_MS);
-    stranger_end(&s);
+    odd_server_end(&s);
 }
 
 static void a_lost_connection_loses_no_lock(void **state)
