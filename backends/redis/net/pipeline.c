@@ -393,7 +393,8 @@ static void read_turn_unlocking(lk_redis_pipeline *p, const lk_redis_op *self, i
 {
     lk_redis_socket *const socket = p->socket;
     char data[RECEIVE_MAX];
-    short blocked = p->blocked;
+    const short was_blocked = p->blocked;
+    short blocked = was_blocked;
     const char *failure = NULL;
     p->reading = true;
     p->polling = self != NULL;
@@ -414,7 +415,7 @@ static void read_turn_unlocking(lk_redis_pipeline *p, const lk_redis_op *self, i
         lk_redis_lock(p->shared);
     }
     p->reading = p->polling = p->gathering = false;
-    if (self != NULL && blocked == 0)
+    if (self != NULL && was_blocked != 0 && blocked == 0) /* who was not may have come to be meanwhile */
         p->blocked = 0;
     if (failure != NULL)
         lk_redis_pipeline_fail_locked(p, failure);

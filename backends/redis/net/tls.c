@@ -189,7 +189,7 @@ LK_UNCHECKED lk_redis_tls *lk_redis_tls_new(const lk_redis_tls_settings *setting
     }
     (void)SSL_set_app_data(tls->ssl, tls);
     if (settings->verify != LK_REDIS_TLS_NONE)
-        SSL_set_verify(tls->ssl, SSL_VERIFY_PEER, on_verified);
+        SSL_set_verify(tls->ssl, SSL_get_verify_mode(tls->ssl), on_verified);
     SSL_set_cert_cb(tls->ssl, on_asked, tls);
     SSL_set_connect_state(tls->ssl);
     return tls;
