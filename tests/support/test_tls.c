@@ -83,15 +83,8 @@ static bool send_all(int fd, const char *bytes, size_t count)
     return true;
 }
 
-/* What the server said goes to the client, after what the manners want. */
-static bool answer(const lk_tls_manners *manners, SSL *ssl, const char *bytes, size_t count)
+static bool write_records(const lk_tls_manners *manners, SSL *ssl, const char *bytes, size_t count)
 {
-    if (manners->changes_keys && SSL_version(ssl) == TLS1_3_VERSION)
-        (void)SSL_key_update(ssl, SSL_KEY_UPDATE_REQUESTED);
-    if (manners->begins_anew && SSL_version(ssl) == TLS1_2_VERSION) {
-        (void)SSL_renegotiate(ssl);
-        (void)SSL_do_handshake(ssl);
-    }
     while (count > 0) {
         const size_t part = manners->record > 0 && manners->record < count ? manners->record : count;
         if (SSL_write(ssl, bytes, (int)part) != (int)part)
@@ -100,6 +93,22 @@ static bool answer(const lk_tls_manners *manners, SSL *ssl, const char *bytes, s
         count -= part;
     }
     return true;
+}
+
+/* What the server said goes to the client, after what the manners want, and all of it at once. */
+static bool answer(const lk_tls_manners *manners, SSL *ssl, const char *bytes, size_t count)
+{
+    const int fd = SSL_get_fd(ssl), on = 1, off = 0;
+    if (manners->changes_keys && SSL_version(ssl) == TLS1_3_VERSION)
+        (void)SSL_key_update(ssl, SSL_KEY_UPDATE_REQUESTED);
+    if (manners->begins_anew && SSL_version(ssl) == TLS1_2_VERSION) {
+        (void)SSL_renegotiate(ssl);
+        (void)SSL_do_handshake(ssl);
+    }
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_CORK, &on, sizeof on);
+    const bool written = write_records(manners, ssl, bytes, count);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_CORK, &off, sizeof off);
+    return written;
 }
 
 static void pass(client *c, SSL *ssl)

@@ -204,7 +204,7 @@ lk_redis_socket *lk_redis_dial(const lk_redis_target *t, const char *host, const
         lk_out_of_memory(&why->error);
         return NULL;
     }
-    if (t->tls.on && !begin_tls(t, socket, host, address, until, why)) {
+    if (address != NULL && t->tls.on && !begin_tls(t, socket, host, address, until, why)) {
         lk_redis_socket_free(socket, true);
         return NULL;
     }

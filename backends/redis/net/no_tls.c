@@ -33,7 +33,7 @@ void lk_redis_tls_free(lk_redis_tls *tls, bool farewell)
 int lk_redis_tls_handshake(lk_redis_tls *tls, short *waits)
 {
     (void)tls;
-    (void)waits;
+    *waits = 0;
     return ENOTSUP;
 }
 
@@ -51,22 +51,23 @@ bool lk_redis_tls_told(const lk_redis_tls *tls, const char *peer, lk_redis_failu
     return false;
 }
 
-ssize_t lk_redis_tls_send(lk_redis_tls *tls, const char *data, size_t len, short *waits)
+ssize_t lk_redis_tls_send(lk_redis_tls *tls, const char *data, size_t len, short *waits, bool *unsent)
 {
     (void)tls;
     (void)data;
     (void)len;
-    (void)waits;
+    *waits = 0;
+    *unsent = false;
     errno = ENOTSUP;
     return -1;
 }
 
-ssize_t lk_redis_tls_receive(lk_redis_tls *tls, char *data, size_t cap, short *waits, bool *more)
+/* NOLINTNEXTLINE(readability-non-const-parameter): tls.h says its type */
+ssize_t lk_redis_tls_receive(lk_redis_tls *tls, char *data, size_t cap, bool *more)
 {
     (void)tls;
     (void)data;
     (void)cap;
-    (void)waits;
     *more = false;
     errno = ENOTSUP;
     return -1;

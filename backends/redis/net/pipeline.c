@@ -54,7 +54,7 @@ void lk_redis_pipeline_arm_locked(lk_redis_pipeline *p)
         if (!p->shared->dispatching)
             p->shared->svc->attend(p->shared->svc);
     }
-    const short in = p->look_at == LOCKER_NEVER ? p->socket->receive_waits : 0;
+    const short in = p->look_at == LOCKER_NEVER ? POLLIN : 0;
     const short wanted = (short)(in | (p->reading ? 0 : p->blocked));
     if (wanted == p->armed)
         return;
@@ -250,7 +250,7 @@ static void complete_locked(lk_redis_pipeline *p, const lk_redis_op *self, redis
 static void flush_unlocking(lk_redis_pipeline *p) LK_REDIS_LOCKED
 {
     while (p->state == LK_REDIS_UP && !p->writing && !p->blocked &&
-           (p->out.len > 0 || p->gone < p->going.len)) {
+           (p->out.len > 0 || p->gone < p->going.len || p->socket->unsent)) {
         if (p->gone == p->going.len) {
             const lk_redis_buffer empty = p->going;
             p->going = p->out;
@@ -268,7 +268,7 @@ static void flush_unlocking(lk_redis_pipeline *p) LK_REDIS_LOCKED
         p->writing = false;
         if (n > 0)
             p->gone += (size_t)n;
-        if (p->state == LK_REDIS_UP && failure == EAGAIN) {
+        if (p->state == LK_REDIS_UP && (failure == EAGAIN || socket->unsent)) {
             p->blocked = waits;
             kick_reader_locked(p);
         } else if (failure != 0 && failure != EAGAIN) {
@@ -326,7 +326,8 @@ static ssize_t receive_spinning(lk_redis_pipeline *p, lk_redis_socket *socket, c
 static ssize_t receive_patiently(lk_redis_pipeline *p, lk_redis_socket *socket, char *data, size_t cap,
                                  int64_t until, short *blocked)
 {
-    struct pollfd waits[2] = {{.fd = socket->fd, .events = *blocked}, {.fd = p->kick_fd, .events = POLLIN}};
+    struct pollfd waits[2] = {{.fd = socket->fd, .events = (short)(POLLIN | *blocked)},
+                              {.fd = p->kick_fd, .events = POLLIN}};
     const bool only_reads = *blocked == 0;
     ssize_t n = -1;
     errno = EAGAIN;
@@ -345,13 +346,12 @@ static ssize_t receive_patiently(lk_redis_pipeline *p, lk_redis_socket *socket, 
             return n;
         now = lk_redis_now(p->shared);
     }
-    waits[0].events = (short)(waits[0].events | socket->receive_waits);
     if (lk_poll_until(waits, 2, now, until) > 0) {
         if ((waits[0].revents & *blocked) != 0)
             *blocked = 0;
         if (waits[1].revents != 0)
             lk_wakeup_clear(p->kick_fd);
-        if ((waits[0].revents & (socket->receive_waits | ~POLLOUT)) != 0)
+        if ((waits[0].revents & ~POLLOUT) != 0)
             return lk_redis_socket_receive(socket, data, cap);
     }
     errno = EAGAIN;
@@ -533,10 +533,10 @@ void lk_redis_pipeline_events_unlocking(lk_redis_pipeline *p, uint32_t events)
 {
     if (p->state != LK_REDIS_UP || p->reading)
         return;
-    const uint32_t reads = (uint32_t)p->socket->receive_waits, sends = (uint32_t)p->blocked;
+    const uint32_t sends = (uint32_t)p->blocked;
     if ((events & sends) != 0)
         p->blocked = 0;
-    if ((events & (reads | ~(uint32_t)EPOLLOUT)) != 0)
+    if ((events & ~(uint32_t)EPOLLOUT) != 0)
         read_unlocking(p);
 }
 

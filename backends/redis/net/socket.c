@@ -22,7 +22,6 @@ lk_redis_socket *lk_redis_socket_new(int fd, const char *peer)
     socket->fd = fd;
     socket->reader = reader;
     socket->send_waits = POLLOUT;
-    socket->receive_waits = POLLIN;
     (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &nap, sizeof nap);
     strncpy(socket->peer, peer, sizeof socket->peer - 1);
     return socket;
@@ -46,7 +45,7 @@ ssize_t lk_redis_socket_send(lk_redis_socket *socket, const char *data, size_t l
 {
     ssize_t n;
     if (socket->tls != NULL)
-        return lk_redis_tls_send(socket->tls, data, len, &socket->send_waits);
+        return lk_redis_tls_send(socket->tls, data, len, &socket->send_waits, &socket->unsent);
     do {
         n = send(socket->fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL);
     } while (n < 0 && errno == EINTR);
@@ -57,7 +56,7 @@ ssize_t lk_redis_socket_receive(lk_redis_socket *socket, char *data, size_t cap)
 {
     ssize_t n;
     if (socket->tls != NULL)
-        return lk_redis_tls_receive(socket->tls, data, cap, &socket->receive_waits, &socket->more);
+        return lk_redis_tls_receive(socket->tls, data, cap, &socket->more);
     do {
         n = recv(socket->fd, data, cap, MSG_DONTWAIT);
     } while (n < 0 && errno == EINTR);
@@ -106,16 +105,16 @@ int lk_redis_wait_for(int fd, short events, int64_t until)
 
 static int send_all(lk_redis_socket *socket, const char *data, size_t len, int64_t until)
 {
-    while (len > 0) {
+    while (len > 0 || socket->unsent) {
         const ssize_t n = lk_redis_socket_send(socket, data, len);
         if (n < 0 && errno != EAGAIN)
             return errno;
         if (n > 0) {
             data += n;
             len -= (size_t)n;
-            continue;
         }
-        const int failure = lk_redis_wait_for(socket->fd, socket->send_waits, until);
+        const int failure =
+            n < 0 || socket->unsent ? lk_redis_wait_for(socket->fd, socket->send_waits, until) : 0;
         if (failure != 0)
             return failure;
     }
@@ -141,7 +140,7 @@ int lk_redis_socket_exchange(lk_redis_socket *socket, const char *data, size_t l
         if (n == 0)
             failure = ECONNRESET;
         else if (n < 0)
-            failure = errno == EAGAIN ? lk_redis_wait_for(socket->fd, socket->receive_waits, until) : errno;
+            failure = errno == EAGAIN ? lk_redis_wait_for(socket->fd, POLLIN, until) : errno;
         else
             failure =
                 lk_redis_system_now() < until ? lk_redis_socket_feed(socket, bytes, (size_t)n) : ETIMEDOUT;

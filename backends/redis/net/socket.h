@@ -22,9 +22,9 @@ typedef struct {
     redisReader *reader;  /* belongs to the receiving thread */
     lk_redis_guard guard; /* ... as does this, which stands before it */
     lk_redis_tls *tls;    /* NULL: plain */
-    /* What poll has to tell before another try, when there was EAGAIN: POLLOUT and POLLIN. TLS, which may have to answer before
-     * it reads on, and to read before it writes on, may want the other. Of the sending, and of the receiving thread. */
-    short send_waits, receive_waits;
+    short
+        send_waits; /* what poll has to tell before more can be sent, when there was EAGAIN; of the sending thread */
+    bool unsent;       /* TLS: bytes that were taken wait for POLLOUT, and another call; likewise */
     bool more;         /* TLS has bytes in it that poll knows nothing of; of the receiving thread */
     int64_t server_us; /* the server's time in us as the handshake learned it; 0: it did not */
     int64_t server_at; /* ... and when that came, in ns of the system's clock */
@@ -40,8 +40,7 @@ lk_redis_socket *lk_redis_socket_new(int fd, const char *peer);
  * given up can't reach the server after what a later connection says. */
 void lk_redis_socket_free(lk_redis_socket *socket, bool reset);
 
-/* As send() and recv(), non-blocking: -1 and errno, EAGAIN; receive: 0 at the end. Never raises SIGPIPE. With TLS what was to
- * be sent when there was EAGAIN is to be sent next, though it may stand elsewhere by then. */
+/* As send() and recv(), non-blocking: -1 and errno, EAGAIN; receive: 0 at the end. Never raises SIGPIPE. */
 ssize_t lk_redis_socket_send(lk_redis_socket *socket, const char *data, size_t len);
 ssize_t lk_redis_socket_receive(lk_redis_socket *socket, char *data, size_t cap);
 

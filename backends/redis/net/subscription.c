@@ -52,8 +52,7 @@ bool lk_redis_subscribe(const lk_redis_subscription *sub, lk_redis_socket *socke
 
 bool lk_redis_subscription_install_locked(lk_redis_subscription *sub, lk_redis_socket *socket)
 {
-    sub->armed = socket->receive_waits;
-    struct epoll_event event = {.events = EPOLLRDHUP | (uint32_t)sub->armed, .data = {.ptr = sub}};
+    struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP, .data = {.ptr = sub}};
     if (epoll_ctl(sub->shared->epoll_fd, EPOLL_CTL_ADD, socket->fd, &event) != 0) {
         lk_redis_socket_free(socket, true); /* no memory in the kernel: waiters poll */
         lk_redis_reconnect_back_off_locked(sub->reconnect);
@@ -76,16 +75,6 @@ void lk_redis_subscription_lose_locked(lk_redis_subscription *sub)
     sub->socket = NULL;
     sub->shared->svc->log(sub->shared->svc, LOCKER_LOG_INFO, "redis: the subscription has ended");
     lk_redis_reconnect_want_locked(sub->reconnect);
-}
-
-/* Nothing is there to be read until epoll tells: of input, unless TLS has to answer first. */
-static void watch_locked(lk_redis_subscription *sub) LK_REDIS_LOCKED
-{
-    const short wanted = sub->socket->receive_waits;
-    struct epoll_event event = {.events = EPOLLRDHUP | (uint32_t)wanted, .data = {.ptr = sub}};
-    if (wanted != sub->armed)
-        (void)epoll_ctl(sub->shared->epoll_fd, EPOLL_CTL_MOD, sub->socket->fd, &event);
-    sub->armed = wanted;
 }
 
 void lk_redis_subscription_read_locked(lk_redis_subscription *sub)
@@ -114,10 +103,8 @@ void lk_redis_subscription_read_locked(lk_redis_subscription *sub)
             return;
         }
         const ssize_t n = got == 0 ? lk_redis_socket_receive(sub->socket, data, sizeof data) : 0;
-        if (n < 0 && errno == EAGAIN) {
-            watch_locked(sub);
+        if (n < 0 && errno == EAGAIN)
             return;
-        }
         drained =
             n > 0 && (size_t)n < sizeof data && !sub->socket->more; /* epoll tells of what comes later */
         if (n <= 0 || lk_redis_socket_feed(sub->socket, data, (size_t)n) != 0)
@@ -132,7 +119,7 @@ void lk_redis_unsubscribe_unlocking(lk_redis_subscription *sub, int64_t until)
     if (sub->socket == NULL || lk_redis_socket_send(sub->socket, bytes, len) != (ssize_t)len)
         return;
     for (int64_t now; sub->socket != NULL && (now = lk_redis_now(sub->shared)) < until;) {
-        struct pollfd answer = {.fd = sub->socket->fd, .events = sub->socket->receive_waits};
+        struct pollfd answer = {.fd = sub->socket->fd, .events = POLLIN};
         const bool waits = !sub->look;
         lk_redis_unlock(sub->shared);
         if (waits)

@@ -12,7 +12,6 @@ typedef struct {
     void *owner;
     const char *channel;
     lk_redis_socket *socket LK_GUARDED_BY(mutex); /* NULL: none. Received from by the keeper alone */
-    short armed LK_GUARDED_BY(mutex);             /* what epoll watches for */
     bool wanted LK_GUARDED_BY(mutex);
     bool look LK_GUARDED_BY(mutex); /* read it without being told: something may be in the parser */
     locker_error refused LK_GUARDED_BY(mutex); /* why the server denies the channel; OK: it does not */

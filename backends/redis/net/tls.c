@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "command.h"
 #include "lk_mutex.h"
 #include "tls.h"
 #include "tls_files.h"
@@ -29,14 +30,16 @@ struct lk_redis_tls {
     BIO_METHOD *method;
     char name[NAME_MAX_LEN + 1]; /* the server's, as it is checked */
     SSL *ssl LK_GUARDED_BY(mutex);
-    bool heard LK_GUARDED_BY(mutex);  /* something has come ... */
-    char first LK_GUARDED_BY(mutex);  /* ... which began with this */
-    bool ended LK_GUARDED_BY(mutex);  /* the other end has closed the connection */
-    bool broken LK_GUARDED_BY(mutex); /* nothing more can be said on it */
-    bool is_up LK_GUARDED_BY(mutex);  /* the handshake is done */
-    bool asked LK_GUARDED_BY(mutex);  /* the server has asked for a certificate */
-    int failure LK_GUARDED_BY(mutex); /* the errno of what the system refused last; 0: nothing */
-    int reason LK_GUARDED_BY(mutex);  /* of OpenSSL, why it is broken; 0: none */
+    lk_redis_buffer out LK_GUARDED_BY(mutex); /* records that found no room ... */
+    size_t gone LK_GUARDED_BY(mutex);         /* ... of which so much has been sent */
+    bool heard LK_GUARDED_BY(mutex);          /* something has come ... */
+    char first LK_GUARDED_BY(mutex);          /* ... which began with this */
+    bool ended LK_GUARDED_BY(mutex);          /* the other end has closed the connection */
+    bool broken LK_GUARDED_BY(mutex);         /* nothing more can be said on it */
+    bool is_up LK_GUARDED_BY(mutex);          /* the handshake is done */
+    bool asked LK_GUARDED_BY(mutex);          /* the server has asked for a certificate */
+    int failure LK_GUARDED_BY(mutex);         /* the errno of what the system refused last; 0: nothing */
+    int reason LK_GUARDED_BY(mutex);          /* of OpenSSL, why it is broken; 0: none */
     char wrong[LK_REDIS_TLS_WORDS] LK_GUARDED_BY(
         mutex); /* what is wrong with the server's certificate; "": nothing */
 };
@@ -48,19 +51,54 @@ static lk_redis_tls *of_bio(BIO *bio)
     return BIO_get_data(bio);
 }
 
+/* 0: there is no room. -1: tls->failure says why. */
+LK_UNCHECKED static ssize_t send_bytes(lk_redis_tls *tls, const char *data, size_t len)
+{
+    ssize_t n;
+    do {
+        n = send(tls->fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+    } while (n < 0 && errno == EINTR);
+    if (n < 0 && errno == EAGAIN)
+        return 0;
+    if (n < 0)
+        tls->failure = errno;
+    return n;
+}
+
+/* False: tls->failure says why. */
+LK_UNCHECKED static bool send_kept(lk_redis_tls *tls)
+{
+    ssize_t n = 1;
+    while (n > 0 && tls->gone < tls->out.len) {
+        n = send_bytes(tls, tls->out.data + tls->gone, tls->out.len - tls->gone);
+        tls->gone += n > 0 ? (size_t)n : 0;
+    }
+    if (tls->gone < tls->out.len)
+        return n == 0;
+    lk_redis_buffer_empty(&tls->out);
+    tls->gone = 0;
+    return true;
+}
+
+/* All is taken, also what finds no room: with a part of a record still to be sent OpenSSL would begin to answer what it reads
+ * meanwhile, a change of keys, and break off ("bad length", 3.0). */
 LK_UNCHECKED static int write_bytes(BIO *bio, const char *data, int len)
 {
     lk_redis_tls *tls = of_bio(bio);
-    ssize_t n;
     BIO_clear_retry_flags(bio);
-    do {
-        n = send(tls->fd, data, (size_t)len, MSG_DONTWAIT | MSG_NOSIGNAL);
-    } while (n < 0 && errno == EINTR);
-    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-        BIO_set_retry_write(bio);
-    else if (n < 0)
-        tls->failure = errno;
-    return (int)n;
+    const ssize_t n = tls->out.len == 0 ? send_bytes(tls, data, (size_t)len) : 0;
+    const size_t rest = n < 0 ? 0 : (size_t)len - (size_t)n;
+    char *const room = rest > 0 ? lk_redis_buffer_room(&tls->out, rest) : NULL;
+    if (n < 0)
+        return -1;
+    if (rest > 0 && room == NULL) {
+        tls->failure = ENOMEM;
+        return -1;
+    }
+    if (rest > 0)
+        memcpy(room, data + n, rest);
+    tls->out.len += rest;
+    return len;
 }
 
 LK_UNCHECKED static int read_bytes(BIO *bio, char *data, int cap)
@@ -71,7 +109,7 @@ LK_UNCHECKED static int read_bytes(BIO *bio, char *data, int cap)
     do {
         n = recv(tls->fd, data, (size_t)cap, MSG_DONTWAIT);
     } while (n < 0 && errno == EINTR);
-    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+    if (n < 0 && errno == EAGAIN)
         BIO_set_retry_read(bio);
     else if (n < 0)
         tls->failure = errno;
@@ -205,6 +243,7 @@ LK_UNCHECKED void lk_redis_tls_free(lk_redis_tls *tls, bool farewell)
         (void)SSL_shutdown(tls->ssl);
     SSL_free(tls->ssl);
     BIO_meth_free(tls->method);
+    free(tls->out.data);
     ERR_clear_error();
     lk_mutex_destroy(&tls->mutex);
     free(tls);
@@ -252,22 +291,16 @@ static void begin_locked(lk_redis_tls *tls) LK_REQUIRES(tls->mutex)
     ERR_clear_error();
 }
 
-/* A call has failed. An errno: EAGAIN with what poll has to tell; ECONNRESET at the end. */
-static int end_locked(lk_redis_tls *tls, short *waits) LK_REQUIRES(tls->mutex)
+/* A call has failed. An errno: EAGAIN where something has to be read first, as writing never waits; ECONNRESET at the end. */
+static int end_locked(lk_redis_tls *tls) LK_REQUIRES(tls->mutex)
 {
     const unsigned long code = ERR_peek_error();
-    switch (SSL_get_error(tls->ssl, 0)) {
-    case SSL_ERROR_WANT_READ:
-        *waits = POLLIN;
+    const int what = SSL_get_error(tls->ssl, 0);
+    if (what == SSL_ERROR_WANT_READ)
         return EAGAIN;
-    case SSL_ERROR_WANT_WRITE:
-        *waits = POLLOUT;
-        return EAGAIN;
-    case SSL_ERROR_ZERO_RETURN: /* the server says that it has nothing more to say */
+    if (what == SSL_ERROR_ZERO_RETURN) { /* the server says that it has nothing more to say */
         tls->ended = true;
         return ECONNRESET;
-    default:
-        break;
     }
     tls->broken = true;
     if (!tls->ended && ERR_GET_LIB(code) == ERR_LIB_SSL)
@@ -278,22 +311,44 @@ static int end_locked(lk_redis_tls *tls, short *waits) LK_REQUIRES(tls->mutex)
     return tls->ended ? ECONNRESET : EPROTO;
 }
 
+/* Send what was kept. 0, or an errno. */
+static int flush_locked(lk_redis_tls *tls) LK_REQUIRES(tls->mutex)
+{
+    if (tls->out.len == 0 || send_kept(tls))
+        return 0;
+    tls->broken = true;
+    return tls->failure;
+}
+
 int lk_redis_tls_handshake(lk_redis_tls *tls, short *waits)
 {
     lk_mutex_lock(&tls->mutex);
     begin_locked(tls);
-    tls->is_up = SSL_do_handshake(tls->ssl) == 1;
-    const int failure = tls->is_up ? 0 : end_locked(tls, waits);
+    int failure = flush_locked(tls);
+    if (failure == 0) {
+        tls->is_up = SSL_do_handshake(tls->ssl) == 1;
+        failure = tls->is_up ? 0 : end_locked(tls);
+    }
+    *waits = (short)(tls->out.len > 0 ? POLLIN | POLLOUT : POLLIN);
     lk_mutex_unlock(&tls->mutex);
     return failure;
 }
 
-ssize_t lk_redis_tls_send(lk_redis_tls *tls, const char *data, size_t len, short *waits)
+ssize_t lk_redis_tls_send(lk_redis_tls *tls, const char *data, size_t len, short *waits, bool *unsent)
 {
     size_t sent = 0;
     lk_mutex_lock(&tls->mutex);
     begin_locked(tls);
-    const int failure = SSL_write_ex(tls->ssl, data, len, &sent) == 1 ? 0 : end_locked(tls, waits);
+    int failure = flush_locked(tls);
+    const bool is_full = tls->out.len > 0;
+    *waits = is_full ? POLLOUT : POLLIN;
+    if (failure == 0 && is_full)
+        failure = EAGAIN;
+    else if (failure == 0 && len > 0 && SSL_write_ex(tls->ssl, data, len, &sent) != 1)
+        failure = end_locked(tls);
+    *unsent = tls->out.len > 0;
+    if (*unsent)
+        *waits = POLLOUT;
     lk_mutex_unlock(&tls->mutex);
     if (failure == 0)
         return (ssize_t)sent;
@@ -301,12 +356,12 @@ ssize_t lk_redis_tls_send(lk_redis_tls *tls, const char *data, size_t len, short
     return -1;
 }
 
-ssize_t lk_redis_tls_receive(lk_redis_tls *tls, char *data, size_t cap, short *waits, bool *more)
+ssize_t lk_redis_tls_receive(lk_redis_tls *tls, char *data, size_t cap, bool *more)
 {
     size_t got = 0;
     lk_mutex_lock(&tls->mutex);
     begin_locked(tls);
-    const int failure = SSL_read_ex(tls->ssl, data, cap, &got) == 1 ? 0 : end_locked(tls, waits);
+    const int failure = SSL_read_ex(tls->ssl, data, cap, &got) == 1 ? 0 : end_locked(tls);
     *more = failure == 0 && SSL_has_pending(tls->ssl) == 1;
     const bool ended = tls->ended;
     lk_mutex_unlock(&tls->mutex);

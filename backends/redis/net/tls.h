@@ -29,7 +29,8 @@ bool lk_redis_tls_heard(const lk_redis_tls *tls);
 /* Whether what went wrong is known to be the other end's word, or ours on its certificate: it is in `why` then. */
 bool lk_redis_tls_told(const lk_redis_tls *tls, const char *peer, lk_redis_failure *why);
 
-/* As send() and recv(): -1 and errno, EAGAIN with what poll has to tell first; 0 at the end. One thread may send while another
- * receives. *more: there are bytes in here of which poll can't tell. */
-ssize_t lk_redis_tls_send(lk_redis_tls *tls, const char *data, size_t len, short *waits);
-ssize_t lk_redis_tls_receive(lk_redis_tls *tls, char *data, size_t cap, short *waits, bool *more);
+/* As send() and recv(): -1 and errno, EAGAIN with what poll has to tell before more can be sent; 0 at the end. One thread may send
+ * while another receives. *unsent: of what was taken something waits for POLLOUT and another call, which may have a length of 0.
+ * *more: there are bytes in here of which poll can't tell. */
+ssize_t lk_redis_tls_send(lk_redis_tls *tls, const char *data, size_t len, short *waits, bool *unsent);
+ssize_t lk_redis_tls_receive(lk_redis_tls *tls, char *data, size_t cap, bool *more);

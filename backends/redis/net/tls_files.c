@@ -18,7 +18,7 @@ static const char *reason(void)
 /* OpenSSL says of all files alike that it can't use them. A key that everybody can read is no secret. */
 static locker_status look_at(const char *option, const char *path, bool secret, locker_error *err)
 {
-    struct stat state;
+    struct stat state = {.st_mode = 0};
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     const int failure = fd < 0 || fstat(fd, &state) != 0 ? errno : 0;
     if (fd >= 0)
@@ -37,6 +37,7 @@ static locker_status look_at(const char *option, const char *path, bool secret, 
 }
 
 /* OpenSSL would ask for a password on the terminal. */
+/* NOLINTNEXTLINE(readability-non-const-parameter): OpenSSL says its type */
 static int has_no_password(char *text, int size, int writes, void *asked)
 {
     (void)text;

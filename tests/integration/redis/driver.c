@@ -396,11 +396,14 @@ ssize_t __real_send(int, const void *, size_t, int);
 ssize_t __wrap_send(int, const void *, size_t, int);
 
 atomic_int lk_short_sends;
+atomic_uint lk_loud_sends;
 
 ssize_t __wrap_send(int fd, const void *bytes, size_t count, int flags)
 {
     static atomic_uint times;
     const size_t most = (size_t)lk_short_sends;
+    if ((flags & MSG_NOSIGNAL) == 0)
+        lk_loud_sends++;
     if (most > 0 && (flags & MSG_DONTWAIT) != 0) {
         if (times++ % 2 == 0) {
             errno = EAGAIN;

@@ -49,6 +49,9 @@ int lk_env_end(void **state);
  * all: there is no room. */
 extern atomic_int lk_short_sends;
 
+/** How often the library has sent in a way that may raise SIGPIPE. */
+extern atomic_uint lk_loud_sends;
+
 /** Opens a locker on the server; `query` as in "ttl=1s&poll=100ms". */
 locker *lk_open_at(lk_server *server, const char *query);
 
