@@ -6,6 +6,7 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -146,8 +147,13 @@ static int connect_to(int port)
     return -1;
 }
 
+/* OpenSSL writes by write(), which may raise SIGPIPE. */
 static void *serve_one(void *argument)
 {
+    sigset_t pipe;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe, NULL);
     client *c = argument;
     SSL *ssl = SSL_new(c->front->context);
     c->server_fd = connect_to(c->front->server_port);
