@@ -382,26 +382,26 @@ LK_UNCHECKED bool lk_redis_tls_heard(const lk_redis_tls *tls)
 LK_UNCHECKED bool lk_redis_tls_told(const lk_redis_tls *tls, const char *peer, lk_redis_failure *why)
 {
     const int reason = tls->reason;
-    const bool is_alert = reason > ALERTS_BEGIN && reason < ALERTS_END;
     locker_error *err = &why->error;
-    bool told = true;
-    if (tls->wrong[0] != '\0')
+    why->permanent = true;
+    if (tls->wrong[0] != '\0') {
         locker_error_set(err, LOCKER_PROTOCOL, 0, "the certificate of Redis at %s%s", peer, tls->wrong);
-    else if (tls->heard && tls->first != ALERT_RECORD && tls->first != HANDSHAKE_RECORD)
+    } else if (tls->heard && tls->first != ALERT_RECORD && tls->first != HANDSHAKE_RECORD) {
         locker_error_set(
             err, LOCKER_PROTOCOL, 0,
             "what listens at %s speaks no TLS; name the server's port for TLS, or write redis:// "
             "on a network that you trust",
             peer);
-    else if (is_alert)
-        told = lk_redis_tls_say_alert(reason - ALERTS_BEGIN, tls->asked, tls->settings, peer, err);
-    else if (reason != 0 && !tls->is_up)
+    } else if (reason > ALERTS_BEGIN && reason < ALERTS_END) {
+        why->permanent = lk_redis_tls_say_alert(reason - ALERTS_BEGIN, tls->asked, tls->settings, peer, err);
+    } else if (reason != 0 && !tls->is_up) {
         locker_error_set(
             err, LOCKER_PROTOCOL, 0,
             "no TLS with Redis at %s: %s; have the server allow TLS 1.2 or 1.3 and usual ciphers and keys",
             peer, ERR_reason_error_string(ERR_PACK(ERR_LIB_SSL, 0, reason)));
-    else
-        told = false;
-    why->permanent = told;
-    return told;
+    } else {
+        why->permanent = false;
+        return false;
+    }
+    return true;
 }

@@ -197,6 +197,7 @@ bool lk_redis_tls_say_alert(int alert, bool asked, const lk_redis_tls_settings *
                          peer, what);
         return true;
     default:
+        lk_unavailable(err, "Redis at %s breaks TLS off (%s); look into its log", peer, what);
         return false;
     }
 }

@@ -12,6 +12,6 @@ void lk_redis_tls_say_wrong(X509_STORE_CTX *found, const lk_redis_tls_settings *
                             char out[LK_REDIS_TLS_WORDS]);
 
 /* What an alert (RFC 8446, 6.2) of the server means to its client. `asked`: the server had asked for a certificate. False: it
- * is no reason to give up for good. */
+ * may be over in a moment. */
 bool lk_redis_tls_say_alert(int alert, bool asked, const lk_redis_tls_settings *settings, const char *peer,
                             locker_error *err);

@@ -199,6 +199,35 @@ static void the_server_is_told_its_name(void **state)
     }
 }
 
+static bool is_linked(void *replica)
+{
+    char text[8192];
+    lk_server_text(replica, text, sizeof text, "INFO replication");
+    return strstr(text, "master_link_status:up") != NULL;
+}
+
+/* A replica leads on to its master by the address that it knows, which the master's certificate has to be for, unless tls_name
+ * says for what it has to be. */
+static void a_master_behind_a_replica_is_checked(void **state)
+{
+    lk_env *env = *state;
+    const char *directory = env->server->directory;
+    const int port = lk_free_port(), master = env->tls_port;
+    show_certificate(env, &(lk_certificate){.name = "master", .by = "ca", .names = "DNS:localhost"});
+    env->second = lk_test_redis(NULL);
+    lk_server_do(
+        env->second,
+        "CONFIG SET tls-cert-file %s/server.crt tls-key-file %s/server.key tls-ca-cert-file %s/ca.crt "
+        "tls-auth-clients no tls-replication yes masteruser admin masterauth admin tls-port %d",
+        directory, directory, directory, port);
+    lk_server_do(env->second, "REPLICAOF 127.0.0.1 %d", master);
+    lk_require(is_linked, env->second, "the replica should follow");
+    env->tls_port = port;
+    refused(LOCKER_PROTOCOL, uri_of(env, "localhost", ""), "is not for '127.0.0.1' but for localhost");
+    taken(uri_of(env, "localhost", "&tls_name=localhost"));
+    env->tls_port = master;
+}
+
 static void what_is_wrong_with_a_certificate_is_told(void **state)
 {
     enum { DAY = 24 * 3600 };
@@ -732,7 +761,7 @@ static void a_broken_connection_raises_no_sigpipe(void **state)
     const struct sigaction counts = {.sa_handler = count_pipe};
     struct sigaction before;
     assert_int_equal(sigaction(SIGPIPE, &counts, &before), 0);
-    locker *l = open_tls(env, "&cleanup_timeout=200ms&ttl=60s");
+    locker *l = open_tls(env, "&cleanup_timeout=200ms&command_timeout=200ms&ttl=60s");
     locker_handle *held = lk_take(l, "held", NULL);
     lk_server_kill(env->server);
     locker_error err;
@@ -791,6 +820,7 @@ static const struct CMUnitTest tests[] = {
     tls_test(the_hosts_name_is_checked),
     tls_test(an_address_of_ipv6_is_checked),
     tls_test(the_server_is_told_its_name),
+    tls_test(a_master_behind_a_replica_is_checked),
     tls_test(what_is_wrong_with_a_certificate_is_told),
     tls_test(other_anchors_are_trusted),
     tls_test(clients_certificates_are_shown),
