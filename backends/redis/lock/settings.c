@@ -18,8 +18,8 @@ const locker_parameter lk_redis_params[] = {
      "a lock counts as taken once so many replicas have it (WAIT); narrows what a failover can lose"},
     {"wait_timeout", LOCKER_PARAM_DURATION, "500ms", 1, 60000, "how long to wait for wait_replicas"},
     {"tls_verify", LOCKER_PARAM_TEXT, "name", 0, 0,
-     "rediss: what the server's certificate has to be: 'name': of a trusted authority and for the server's name; 'ca': of "
-     "such an authority; 'none': anything"},
+     "rediss: the server's certificate has to be of a trusted authority and for its name ('name'); of such an authority "
+     "('ca'); anything ('none')"},
     {"tls_ca", LOCKER_PARAM_PATH, "system", 0, 0,
      "rediss: file with the authorities that are trusted; 'system': the machine's"},
     {"tls_cert", LOCKER_PARAM_PATH, NULL, 0, 0, "rediss: file with the client's certificate"},
