@@ -23,7 +23,7 @@ typedef struct {
     size_t record;     /* bytes in each record of what it sends; 0: as many as there are */
     int most_version;  /* TLS1_2_VERSION; 0: any */
     bool changes_keys; /* asks for new keys with each answer (TLS 1.3) */
-    bool begins_anew;  /* begins the handshake anew with each answer (TLS 1.2) */
+    bool begins_anew;  /* begins the handshake anew with each small answer (TLS 1.2) */
 } lk_tls_manners;
 
 /** TLS before a server that speaks none, with the certificate of that name in its directory. */
