@@ -30,6 +30,9 @@ static row rows[] = {
     {"a", lk_row_a, true, false, false, false, "Redis: one thread, lock + unlock"},
     {"a1", lk_row_a1, true, false, false, false, "... with server and client on one processor"},
     {"b", lk_row_b, true, false, false, false, "64 threads with keys of their own"},
+#ifdef LOCKER_BENCH_TLS
+    {"tls", lk_row_tls, true, false, false, false, "one thread and 64 by TLS, beside plain TCP"},
+#endif
     {"h", lk_row_h, true, false, false, false, "hand-off to a waiter in another process"},
     {"c", lk_row_c, true, false, false, false, "8 and 64 waiters on one key"},
     {"d", lk_row_d, true, false, false, false, "100 waiters asleep"},

@@ -1,4 +1,4 @@
-/* backend_redis.c: the Redis driver's service is a redis-server of the suite's own. */
+/* backend_redis.c: the Redis driver's service is a redis-server of the suite's own; compiled with LK_REDIS_TLS, by TLS. */
 #include <stdio.h>
 
 #include <locker/conformance.h>
@@ -6,6 +6,34 @@
 #include "expect.h"
 #include "subject.h"
 #include "test_redis.h"
+#ifdef LK_REDIS_TLS
+#include "test_tls.h"
+
+static int tls_port; /* 0: it has none yet */
+
+/* A server that was started anew has forgotten it. */
+static void speak_tls(lk_server *server)
+{
+    tls_port = lk_test_speak_tls(server, tls_port, "server", "yes");
+}
+
+static void *start(char *uri, size_t size)
+{
+    lk_server *server = lk_test_redis(NULL);
+    const char *directory = server->directory;
+    lk_test_certificates(server);
+    speak_tls(server);
+    snprintf(
+        uri, size,
+        "rediss://127.0.0.1:%d/0?namespace=suite&tls_ca=%s/ca.crt&tls_cert=%s/client.crt&tls_key=%s/client.key",
+        tls_port, directory, directory, directory);
+    return server;
+}
+#else
+static void speak_tls(lk_server *server)
+{
+    (void)server;
+}
 
 static void *start(char *uri, size_t size)
 {
@@ -13,6 +41,7 @@ static void *start(char *uri, size_t size)
     snprintf(uri, size, LK_SCHEME("redis") "://127.0.0.1:%d/0?namespace=suite", server->port);
     return server;
 }
+#endif
 
 static void stop(void *service)
 {
@@ -47,6 +76,7 @@ static bool restart(void *service)
 {
     lk_server_kill(service);
     lk_test_launch(service, true);
+    speak_tls(service);
     return true;
 }
 

@@ -31,7 +31,7 @@ rm -rf "$WORK"
 mkdir -p "$WORK"
 
 needs_client() { # whether a library or program needs the client library of a service; says which
-    readelf -d "$1" | grep -E 'NEEDED.*(hiredis|zookeeper)'
+    readelf -d "$1" | grep -E 'NEEDED.*(hiredis|ssl|crypto|zookeeper)'
 }
 
 list_drivers() { # FOLDER MODULE...: what the liblocker.so there tells of each driver, of which these are modules

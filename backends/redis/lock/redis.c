@@ -74,6 +74,9 @@ static locker_status redis_open(const locker_driver_config *config, const locker
         return status;
     }
     const lk_redis_scripts scripts = {lk_redis_script_text, LK_REDIS_SCRIPT_COUNT, r->sha};
+    if (r->set.target.tls.on && r->set.target.tls.verify == LK_REDIS_TLS_NONE)
+        svc->log(svc, LOCKER_LOG_WARN,
+                 "redis: tls_verify=none: whoever can redirect the connection can pose as the server");
     status = lk_redis_net_connect(r->net, &scripts, err);
     if (status != LOCKER_OK) {
         free_instance(r);
@@ -173,13 +176,14 @@ const locker_driver lk_redis_driver = {
     .abi = LOCKER_DRIVER_ABI,
     .size = sizeof(locker_driver),
     .name = "redis",
-    .schemes = (const char *const[]){"redis", "rediss", "redis+unix", "redis+sentinel", "valkey", "valkeys",
-                                     "valkey+unix", "valkey+sentinel", NULL},
+    .schemes =
+        (const char *const[]){"redis", "rediss", "redis+unix", "redis+sentinel", "rediss+sentinel", "valkey",
+                              "valkeys", "valkey+unix", "valkey+sentinel", "valkeys+sentinel", NULL},
     .example = "redis://127.0.0.1:6379/0?ttl=30s",
 #ifdef LOCKER_REDIS_TLS
-    .features = "TLS needs tls_ca; a certificate is checked against it, its name is not",
+    .features = "",
 #else
-    .features = "no TLS (rediss://): hiredis 1.0 or later with hiredis_ssl is needed",
+    .features = "no TLS (rediss://): it was built without OpenSSL",
 #endif
     .caps = LOCKER_CAP_AUTH,
     .claim_size = sizeof(lk_redis_claim),

@@ -14,6 +14,8 @@ enum {
     WAIT_TIMEOUT,
     SENTINEL_USER,
     SENTINEL_PASSWORD,
+    SENTINEL_TLS,
+    TLS_VERIFY,
     TLS_CA,
     TLS_CERT,
     TLS_KEY,
@@ -33,13 +35,17 @@ const locker_parameter lk_redis_params[] = {
      "+sentinel: the user at the Sentinels, if they have users"},
     {"sentinel_password_file", LOCKER_PARAM_SECRET_FILE, NULL, 0, 0,
      "+sentinel: a file whose first line is the password at the Sentinels"},
-    {"tls_ca", LOCKER_PARAM_PATH, NULL, 0, 0,
-     "rediss, needed: file with the authority of the server's certificate; whom else it certifies is trusted "
-     "too"},
+    {"sentinel_tls", LOCKER_PARAM_BOOL, NULL, 0, 0,
+     "+sentinel: TLS with the Sentinels, by the parameters of tls_...; by itself as with the servers"},
+    {"tls_verify", LOCKER_PARAM_TEXT, "name", 0, 0,
+     "rediss: the server's certificate has to be of a trusted authority and for its name ('name'); of such an authority "
+     "('ca'); anything ('none')"},
+    {"tls_ca", LOCKER_PARAM_PATH, "system", 0, 0,
+     "rediss: file with the authorities that are trusted; 'system': the machine's"},
     {"tls_cert", LOCKER_PARAM_PATH, NULL, 0, 0, "rediss: file with the client's certificate"},
-    {"tls_key", LOCKER_PARAM_PATH, NULL, 0, 0, "rediss: file with the client's key"},
+    {"tls_key", LOCKER_PARAM_PATH, NULL, 0, 0, "rediss: file with its key, not open to other users"},
     {"tls_name", LOCKER_PARAM_TEXT, NULL, 0, 0,
-     "rediss: the server's name for SNI, where it is not the host's"},
+     "rediss: the name or address that the server's certificate has to have, where it is not the host's"},
     {NULL, LOCKER_PARAM_TEXT, NULL, 0, 0, NULL},
 };
 
@@ -109,16 +115,49 @@ static locker_status read_path(lk_redis_target *t, const locker_driver_config *c
     return LOCKER_OK;
 }
 
+static bool read_verify(lk_redis_tls_verify *verify, const char *text)
+{
+    static const char *const words[] = {
+        [LK_REDIS_TLS_NAME] = "name", [LK_REDIS_TLS_CA] = "ca", [LK_REDIS_TLS_NONE] = "none"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (strcmp(text, words[i]) == 0) {
+            *verify = (lk_redis_tls_verify)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static locker_status begin_tls(lk_redis_tls_settings *tls, const locker_value *v, locker_error *err)
+{
+    if (!tls->on)
+        return LOCKER_OK;
+    if (!read_verify(&tls->verify, v[TLS_VERIFY].text))
+        return lk_misconfigured(err, "tls_verify=%.40s is none of name, ca and none", v[TLS_VERIFY].text);
+    return lk_redis_tls_init(tls, err);
+}
+
 static locker_status read_tls(lk_redis_target *t, const locker_driver_config *config, locker_error *err)
 {
-    t->tls = strcmp(config->scheme, "rediss") == 0 || strcmp(config->scheme, "valkeys") == 0;
-    if (t->tls)
-        return lk_redis_tls_init(t, err);
-    for (int i = TLS_CA; i <= TLS_NAME; i++)
-        if (config->values[i].given)
+    const locker_value *v = config->values;
+    t->tls.on = strncmp(config->scheme, "rediss", 6) == 0 || strncmp(config->scheme, "valkeys", 7) == 0;
+    if (t->sentinels != NULL)
+        t->sentinels->tls.on = v[SENTINEL_TLS].given ? v[SENTINEL_TLS].number != 0 : t->tls.on;
+    const bool nowhere = !t->tls.on && (t->sentinels == NULL || !t->sentinels->tls.on);
+    for (int i = TLS_VERIFY; i <= TLS_NAME && nowhere; i++)
+        if (v[i].given)
             return lk_misconfigured(err, "the parameter '%s' needs the scheme rediss",
                                     lk_redis_params[i].name);
-    return LOCKER_OK;
+    const locker_status status = begin_tls(&t->tls, v, err);
+    return status != LOCKER_OK || t->sentinels == NULL ? status : begin_tls(&t->sentinels->tls, v, err);
+}
+
+/* The system's authorities have no file of their own, and are not looked at where none are. */
+static bool copy_tls(lk_redis_tls_settings *tls, const locker_value *v)
+{
+    const bool is_system = v[TLS_CA].text == NULL || strcmp(v[TLS_CA].text, "system") == 0;
+    return copy(&tls->ca, is_system ? NULL : v[TLS_CA].text) && copy(&tls->cert, v[TLS_CERT].text) &&
+           copy(&tls->key, v[TLS_KEY].text) && copy(&tls->name, v[TLS_NAME].text);
 }
 
 static bool copy_prefix(lk_redis_prefix *prefix, const char *name_space)
@@ -142,19 +181,21 @@ static bool copy_sentinels(lk_redis_target *t, const locker_driver_config *confi
     if (s == NULL)
         return false;
     s->service = &service;
+    if (!copy_tls(&s->tls, v))
+        return false;
+    free(s->tls.name); /* the servers' */
+    s->tls.name = NULL;
     return copy(&s->user, v[SENTINEL_USER].text) && copy(&s->password, v[SENTINEL_PASSWORD].text) &&
            copy_hosts(s, config, 26379);
 }
 
 static bool copy_texts(lk_redis_settings *s, const locker_driver_config *config)
 {
-    const locker_value *v = config->values;
     const bool is_unix = strstr(config->scheme, "+unix") != NULL;
     lk_redis_target *t = &s->target;
     return copy(&t->unix_path, is_unix ? config->path : NULL) && copy(&t->user, config->user) &&
            copy(&t->password, config->password) && copy_prefix(&s->prefix, config->name_space) &&
-           copy(&t->tls_ca, v[TLS_CA].text) && copy(&t->tls_cert, v[TLS_CERT].text) &&
-           copy(&t->tls_key, v[TLS_KEY].text) && copy(&t->tls_name, v[TLS_NAME].text) &&
+           copy_tls(&t->tls, config->values) &&
            (is_unix || (is_by_sentinels(config) ? copy_sentinels(t, config) : copy_hosts(t, config, 6379)));
 }
 
@@ -188,7 +229,7 @@ locker_status lk_redis_settings_init(lk_redis_settings *s, const locker_driver_c
             config->name_space);
     if (t->sentinels != NULL && t->sentinels->user != NULL && t->sentinels->password == NULL)
         return lk_misconfigured(err, "sentinel_user is given and no sentinel_password_file");
-    for (int i = SENTINEL_USER; i <= SENTINEL_PASSWORD && t->sentinels == NULL; i++)
+    for (int i = SENTINEL_USER; i <= SENTINEL_TLS && t->sentinels == NULL; i++)
         if (v[i].given)
             return lk_misconfigured(err, "the parameter '%s' needs the scheme redis+sentinel",
                                     lk_redis_params[i].name);
@@ -198,13 +239,14 @@ locker_status lk_redis_settings_init(lk_redis_settings *s, const locker_driver_c
 
 static void clear_target(lk_redis_target *t)
 {
+    lk_redis_tls_clear(&t->tls);
     for (size_t i = 0; i < t->host_count; i++)
         free((char *)(uintptr_t)t->hosts[i].name);
     free(t->hosts);
     if (t->password != NULL)
         explicit_bzero(t->password, strlen(t->password));
     char *const texts[] = {t->unix_path, t->user,     t->password, t->master_name,
-                           t->tls_ca,    t->tls_cert, t->tls_key,  t->tls_name};
+                           t->tls.ca,    t->tls.cert, t->tls.key,  t->tls.name};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         free(texts[i]);
 }
@@ -212,7 +254,6 @@ static void clear_target(lk_redis_target *t)
 void lk_redis_settings_clear(lk_redis_settings *s)
 {
     lk_redis_target *const t = &s->target;
-    lk_redis_tls_clear(t);
     if (t->sentinels != NULL)
         clear_target(t->sentinels);
     free(t->sentinels);

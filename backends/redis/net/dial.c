@@ -14,6 +14,9 @@
 
 #include "dial.h"
 
+static const int64_t silence_ns = LK_S; /* who says nothing to the begin of TLS for so long may speak none */
+static const int64_t plain_ns = 250 * LK_MS; /* how long that one is asked */
+
 void lk_redis_peer_name(const char *host, int port, char *out)
 {
     const bool v6 = strchr(host, ':') != NULL;
@@ -113,8 +116,75 @@ struct addrinfo *lk_redis_resolve(const lk_redis_target *t, const char *host, in
     return NULL;
 }
 
-lk_redis_socket *lk_redis_dial(const lk_redis_target *t, const struct addrinfo *address, const char *peer,
-                               int64_t until, lk_redis_failure *why)
+/* Whether what listens there is a Redis that speaks no TLS: to the begin of TLS it would say nothing. It is asked on a
+ * connection of its own, and told nothing. */
+static bool speaks_plainly(const struct addrinfo *address, int64_t until)
+{
+    static const char question[] = "PING\r\n";
+    char answer[1];
+    int failure;
+    const int fd = open_address(address->ai_family, address->ai_protocol, address->ai_addr,
+                                address->ai_addrlen, until, &failure);
+    if (fd < 0)
+        return false;
+    const bool answered = send(fd, question, sizeof question - 1, MSG_DONTWAIT | MSG_NOSIGNAL) > 0 &&
+                          lk_redis_wait_for(fd, POLLIN, until) == 0 &&
+                          recv(fd, answer, sizeof answer, MSG_DONTWAIT) == 1;
+    close(fd);
+    return answered && (answer[0] == '+' || answer[0] == '-');
+}
+
+/* The handshake, step by step. 0, or an errno; ENOPROTOOPT: it is a Redis that speaks no TLS. */
+static int finish_handshake(lk_redis_socket *socket, const struct addrinfo *address, int64_t until)
+{
+    const int64_t began = lk_redis_system_now();
+    const int64_t silent_at = began + lk_time_earlier(silence_ns, lk_time_left(began, until) / 2);
+    bool doubted = false;
+    for (;;) {
+        short waits;
+        int failure = lk_redis_tls_handshake(socket->tls, &waits);
+        if (failure != EAGAIN)
+            return failure;
+        const bool doubting = !doubted && !lk_redis_tls_heard(socket->tls);
+        failure = lk_redis_wait_for(socket->fd, waits, doubting ? silent_at : until);
+        if (failure == ETIMEDOUT && doubting) {
+            doubted = true;
+            if (speaks_plainly(address, lk_time_earlier(until, lk_redis_system_now() + plain_ns)))
+                return ENOPROTOOPT;
+        } else if (failure != 0) {
+            return failure;
+        }
+    }
+}
+
+/* False: why says it. What the other end said, or is, is a reason to give up for good; that it said nothing is none. */
+static bool begin_tls(const lk_redis_target *t, lk_redis_socket *socket, const char *host,
+                      const struct addrinfo *address, int64_t until, lk_redis_failure *why)
+{
+    socket->tls = lk_redis_tls_new(&t->tls, socket->fd, host);
+    if (socket->tls == NULL) {
+        lk_out_of_memory(&why->error);
+        return false;
+    }
+    const int failure = finish_handshake(socket, address, until);
+    if (failure == 0)
+        return true;
+    why->permanent = failure == ENOPROTOOPT;
+    if (why->permanent)
+        locker_error_set(&why->error, LOCKER_PROTOCOL, 0,
+                         "%s at %s speaks no TLS at this port; name its port for TLS, or write redis:// on a "
+                         "network that you trust",
+                         t->service->name, socket->peer);
+    else if (!lk_redis_tls_told(socket->tls, socket->peer, why))
+        locker_error_set(&why->error, LOCKER_UNAVAILABLE, failure,
+                         "what listens at %s did not finish the handshake of TLS: %s; is it a port for TLS?",
+                         socket->peer,
+                         failure == ECONNRESET ? "it closed the connection" : strerror(failure));
+    return false;
+}
+
+lk_redis_socket *lk_redis_dial(const lk_redis_target *t, const char *host, const struct addrinfo *address,
+                               const char *peer, int64_t until, lk_redis_failure *why)
 {
     int failure = 0;
     why->permanent = false;
@@ -129,18 +199,16 @@ lk_redis_socket *lk_redis_dial(const lk_redis_target *t, const struct addrinfo *
     }
     if (address != NULL)
         tune(fd);
-    if (!t->tls) /* each call says by itself whether it blocks */
-        (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+    (void)fcntl(fd, F_SETFL,
+                fcntl(fd, F_GETFL) & ~O_NONBLOCK); /* each call says by itself whether it blocks */
     lk_redis_socket *socket = lk_redis_socket_new(fd, peer);
     if (socket == NULL) {
         lk_out_of_memory(&why->error);
         return NULL;
     }
-#ifdef LOCKER_REDIS_TLS
-    if (t->tls && !lk_redis_tls_start(t, socket, until, why)) {
+    if (address != NULL && t->tls.on && !begin_tls(t, socket, host, address, until, why)) {
         lk_redis_socket_free(socket, true);
         return NULL;
     }
-#endif
     return socket;
 }

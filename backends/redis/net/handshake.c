@@ -10,7 +10,11 @@
 #include "reply.h"
 
 /* FLIGHT_ROOM: for all that is sent, so that it does not move and leave the password where it was. */
-enum { STEP_MAX = LK_REDIS_SCRIPTS_MAX + 7, FLIGHT_ROOM = 1 << 15 };
+enum {
+    STEP_MAX = LK_REDIS_SCRIPTS_MAX + 7,
+    FLIGHT_ROOM = 1 << 15,
+    TLS_ALERT = 21 /* what a server that speaks TLS alone answers with */
+};
 
 enum step { STEP_AUTH, STEP_SENTINEL, STEP_HELLO, STEP_SELECT, STEP_LOAD, STEP_ROLE, STEP_INFO, STEP_TIME };
 
@@ -278,6 +282,13 @@ bool lk_redis_handshake(const lk_redis_target *t, lk_redis_socket *socket, const
     hide(f.reply[0], t->password);
     if (failure == 0) {
         served = read_answers(t, &f, socket, scripts, master, why);
+    } else if (socket->tls != NULL && lk_redis_tls_told(socket->tls, socket->peer, why)) {
+        /* by TLS 1.3 a server says what it thinks of a client's certificate only now */
+    } else if (socket->tls == NULL && socket->guard.head[0] == TLS_ALERT) {
+        why->permanent = true;
+        locker_error_set(&why->error, LOCKER_PROTOCOL, 0,
+                         "what listens at %s speaks TLS; write rediss:// or name the port without TLS",
+                         socket->peer);
     } else if (failure == EPROTO) {
         why->permanent = true;
         locker_error_set(&why->error, LOCKER_PROTOCOL, 0,
@@ -289,9 +300,11 @@ bool lk_redis_handshake(const lk_redis_target *t, lk_redis_socket *socket, const
         lk_unavailable(&why->error, "%s at %s refuses the connection: %s", t->service->name, socket->peer,
                        f.reply[0]->str); /* too many clients, protected mode */
     } else {
-        locker_error_set(&why->error, LOCKER_UNAVAILABLE, failure,
-                         "%s at %s did not finish the greeting: %s; is it a Redis server?", t->service->name,
-                         socket->peer, strerror(failure));
+        locker_error_set(
+            &why->error, LOCKER_UNAVAILABLE, failure,
+            "%s at %s did not finish the greeting: %s; is it a Redis server%s?", t->service->name,
+            socket->peer, strerror(failure),
+            socket->tls == NULL && failure == ECONNRESET ? ", and not its port for TLS (rediss://)" : "");
     }
     for (size_t i = 0; i < f.count; i++)
         freeReplyObject(f.reply[i]);

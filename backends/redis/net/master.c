@@ -34,11 +34,11 @@ static int64_t share(int64_t until, size_t count)
 }
 
 /* A server at one address that we may use, as far as it is a master: else `master` is where that is. */
-static lk_redis_socket *greet(const lk_redis_target *t, const struct addrinfo *address, const char *peer,
-                              const lk_redis_scripts *scripts, int64_t until, char *master,
+static lk_redis_socket *greet(const lk_redis_target *t, const char *host, const struct addrinfo *address,
+                              const char *peer, const lk_redis_scripts *scripts, int64_t until, char *master,
                               lk_redis_failure *why)
 {
-    lk_redis_socket *socket = lk_redis_dial(t, address, peer, until, why);
+    lk_redis_socket *socket = lk_redis_dial(t, host, address, peer, until, why);
     if (socket == NULL || lk_redis_handshake(t, socket, scripts, until, master, why))
         return socket;
     lk_redis_socket_free(socket, true);
@@ -60,7 +60,7 @@ static lk_redis_socket *greet_host(const lk_redis_target *t, const char *host, i
         left++;
     for (const struct addrinfo *a = found; a != NULL && socket == NULL && !answered; a = a->ai_next, left--) {
         lk_redis_failure here = {.deserted = true};
-        socket = greet(t, a, peer, scripts, share(until, left), master, &here);
+        socket = greet(t, host, a, peer, scripts, share(until, left), master, &here);
         answered = here.permanent || here.transient;
         const bool deserted = why->deserted && here.deserted;
         const bool transient = here.transient || (why->transient && !here.permanent); /* at another host */
@@ -86,7 +86,7 @@ static lk_redis_socket *follow(const lk_redis_target *t, const char *start, cons
         const bool local = target[0] == '/' && t->unix_path != NULL;
         if (!local && !split_peer(target, host, &port))
             break;
-        lk_redis_socket *socket = local ? greet(t, NULL, target, scripts, until, master, why)
+        lk_redis_socket *socket = local ? greet(t, NULL, NULL, target, scripts, until, master, why)
                                         : greet_host(t, host, port, scripts, until, master, why);
         if (socket == NULL || master[0] == '\0')
             return socket;

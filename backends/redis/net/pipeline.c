@@ -13,7 +13,7 @@
 #include "pipeline.h"
 
 /* GATHER_MAX, in bytes, is a dozen callers' commands: to wait for all idles server and callers in turn. */
-enum { RECEIVE_MAX = 16384, GATHER_MAX = 2048, SPIN_SHIFT_MAX = 10 };
+enum { RECEIVE_MAX = 16384, GATHER_MAX = 2048, SPIN_SHIFT_MAX = 10, TURNS_MAX = 16 };
 static const int64_t spin_ns = 100 * LK_US;
 static const int64_t spin_step_max_ns = 40 * LK_US; /* a step that took longer: others need the processor */
 static const int64_t yield_max_ns = 5 * LK_US;      /* a yield that took longer: another has had it */
@@ -54,20 +54,20 @@ void lk_redis_pipeline_arm_locked(lk_redis_pipeline *p)
         if (!p->shared->dispatching)
             p->shared->svc->attend(p->shared->svc);
     }
-    const bool in = p->look_at == LOCKER_NEVER;
-    const bool out = !p->reading && p->blocked;
-    if (in == p->armed && out == p->armed_out)
+    const short in = p->look_at == LOCKER_NEVER ? POLLIN : 0;
+    const short wanted = (short)(in | (p->reading ? 0 : p->blocked));
+    if (wanted == p->armed)
         return;
-    watch_locked(p, EPOLL_CTL_MOD, EPOLLRDHUP | (in ? EPOLLIN : 0u) | (out ? EPOLLOUT : 0u));
-    p->armed = in;
-    p->armed_out = out;
+    watch_locked(p, EPOLL_CTL_MOD, EPOLLRDHUP | (uint32_t)wanted);
+    p->armed = wanted;
 }
 
 void lk_redis_pipeline_install_locked(lk_redis_pipeline *p, lk_redis_socket *socket)
 {
     p->socket = socket;
     p->state = LK_REDIS_UP;
-    p->proven = p->blocked = p->armed = p->armed_out = p->polling = false;
+    p->proven = p->polling = false;
+    p->blocked = p->armed = 0;
     p->out.len = p->going.len = p->gone = 0;
     p->look_at = 0;
     p->due = LOCKER_NEVER;
@@ -264,12 +264,13 @@ static void flush_unlocking(lk_redis_pipeline *p) LK_REDIS_LOCKED
         lk_redis_unlock(p->shared);
         const ssize_t n = lk_redis_socket_send(socket, p->going.data + p->gone, p->going.len - p->gone);
         const int failure = n < 0 ? errno : 0;
+        const short waits = socket->send_waits;
         lk_redis_lock(p->shared);
         p->writing = false;
         if (n > 0)
             p->gone += (size_t)n;
         if (p->state == LK_REDIS_UP && (failure == EAGAIN || socket->unsent)) {
-            p->blocked = true;
+            p->blocked = waits;
             kick_reader_locked(p);
         } else if (failure != 0 && failure != EAGAIN) {
             lk_redis_pipeline_fail_locked(p, strerror(failure));
@@ -321,16 +322,18 @@ static ssize_t receive_spinning(lk_redis_pipeline *p, lk_redis_socket *socket, c
     }
 }
 
-/* Receive, asleep if need be, until `until` or until kicked: -1 and EAGAIN then. */
+/* Receive, asleep if need be, until `until` or until kicked: -1 and EAGAIN then. *blocked: what poll has to tell before more can
+ * be sent, 0 when it has. Who sends by TLS and has to read first is let go on after each look, whatever that read. */
 static ssize_t receive_patiently(lk_redis_pipeline *p, lk_redis_socket *socket, char *data, size_t cap,
-                                 int64_t until, bool *writable)
+                                 int64_t until, short *blocked)
 {
-    struct pollfd waits[2] = {{.fd = socket->fd, .events = (short)(*writable ? POLLIN | POLLOUT : POLLIN)},
+    struct pollfd waits[2] = {{.fd = socket->fd, .events = (short)(POLLIN | *blocked)},
                               {.fd = p->kick_fd, .events = POLLIN}};
-    const bool only_reads = !*writable;
+    const bool only_reads = *blocked == 0;
     ssize_t n = -1;
     errno = EAGAIN;
-    *writable = false;
+    if (*blocked == POLLIN)
+        *blocked = 0;
     if (only_reads)
         n = receive_spinning(p, socket, data, cap);
     if (is_nothing(n) && socket->tls != NULL) /* it may hold bytes that poll doesn't see */
@@ -345,7 +348,8 @@ static ssize_t receive_patiently(lk_redis_pipeline *p, lk_redis_socket *socket, 
         now = lk_redis_now(p->shared);
     }
     if (lk_poll_until(waits, 2, now, until) > 0) {
-        *writable = (waits[0].revents & POLLOUT) != 0;
+        if ((waits[0].revents & *blocked) != 0)
+            *blocked = 0;
         if (waits[1].revents != 0)
             lk_wakeup_clear(p->kick_fd);
         if ((waits[0].revents & ~POLLOUT) != 0)
@@ -390,12 +394,13 @@ static void read_turn_unlocking(lk_redis_pipeline *p, const lk_redis_op *self, i
 {
     lk_redis_socket *const socket = p->socket;
     char data[RECEIVE_MAX];
-    bool writable = p->blocked;
+    const short was_blocked = p->blocked;
+    short blocked = was_blocked;
     const char *failure = NULL;
     p->reading = true;
     p->polling = self != NULL;
     lk_redis_unlock(p->shared);
-    const ssize_t n = self != NULL ? receive_patiently(p, socket, data, sizeof data, until, &writable)
+    const ssize_t n = self != NULL ? receive_patiently(p, socket, data, sizeof data, until, &blocked)
                                    : lk_redis_socket_receive(socket, data, sizeof data);
     if (n > 0) {
         const int refused = lk_redis_socket_feed(socket, data, (size_t)n);
@@ -411,8 +416,8 @@ static void read_turn_unlocking(lk_redis_pipeline *p, const lk_redis_op *self, i
         lk_redis_lock(p->shared);
     }
     p->reading = p->polling = p->gathering = false;
-    if (self != NULL && writable)
-        p->blocked = false;
+    if (self != NULL && was_blocked != 0 && blocked == 0) /* who was not may have come to be meanwhile */
+        p->blocked = 0;
     if (failure != NULL)
         lk_redis_pipeline_fail_locked(p, failure);
     reap_locked(p);
@@ -514,14 +519,26 @@ void lk_redis_drive_unlocking(lk_redis_pipeline *p, int64_t until)
         lk_redis_wait_unlocking(p->shared, until);
 }
 
+/* The keeper reads what has come: also what TLS has in it, of which epoll doesn't tell. Not for ever, however much comes. */
+static void read_unlocking(lk_redis_pipeline *p) LK_REDIS_LOCKED
+{
+    int turns = TURNS_MAX;
+    do
+        read_turn_unlocking(p, NULL, 0);
+    while (--turns > 0 && p->state == LK_REDIS_UP && !p->reading && p->socket->more);
+    if (p->state == LK_REDIS_UP && !p->reading && p->socket->more && p->look_at == LOCKER_NEVER)
+        p->look_at = lk_redis_now(p->shared);
+}
+
 void lk_redis_pipeline_events_unlocking(lk_redis_pipeline *p, uint32_t events)
 {
-    if (p->state != LK_REDIS_UP)
+    if (p->state != LK_REDIS_UP || p->reading)
         return;
-    if ((events & EPOLLOUT) != 0 && !p->reading)
-        p->blocked = false;
-    if ((events & ~(uint32_t)EPOLLOUT) != 0 && !p->reading)
-        read_turn_unlocking(p, NULL, 0);
+    const uint32_t sends = (uint32_t)p->blocked;
+    if ((events & sends) != 0)
+        p->blocked = 0;
+    if ((events & ~(uint32_t)EPOLLOUT) != 0)
+        read_unlocking(p);
 }
 
 int64_t lk_redis_pipeline_due_locked(const lk_redis_pipeline *p)
@@ -540,6 +557,6 @@ void lk_redis_pipeline_look_unlocking(lk_redis_pipeline *p, int64_t now)
         lk_redis_pipeline_fail_locked(p, "the server does not answer");
     } else if (!p->reading) {
         p->look_at = LOCKER_NEVER;
-        read_turn_unlocking(p, NULL, 0);
+        read_unlocking(p);
     }
 }

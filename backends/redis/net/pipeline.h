@@ -23,13 +23,12 @@ typedef struct {
     lk_redis_buffer going; /* being sent */
     size_t gone;           /* of `going`, how much has been sent */
     bool writing, reading;
-    bool blocked LK_GUARDED_BY(mutex);   /* the socket's buffer is full: wait for POLLOUT */
+    short blocked LK_GUARDED_BY(mutex);  /* nothing can be sent until poll tells of this; 0: it can */
     bool gathering LK_GUARDED_BY(mutex); /* the reader lets others append before it sends for all */
     /* When the keeper reads answers that nobody waits for; 0: there are none; LOCKER_NEVER: what comes wakes it. */
     int64_t look_at LK_GUARDED_BY(mutex);
-    bool armed LK_GUARDED_BY(mutex);     /* the keeper's epoll watches for input */
-    bool armed_out LK_GUARDED_BY(mutex); /* ... and for room to write */
-    bool proven LK_GUARDED_BY(mutex);    /* it has answered at least once */
+    short armed LK_GUARDED_BY(mutex); /* what the keeper's epoll watches for */
+    bool proven LK_GUARDED_BY(mutex); /* it has answered at least once */
     bool beside;  /* callers use another one: that this one answers says nothing of it; constant */
     bool polling; /* the reader may be asleep in poll: kick it */
     lk_redis_op *first, **last;         /* in flight or about to be, in order */

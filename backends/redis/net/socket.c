@@ -1,4 +1,5 @@
 /* socket.c: sending, receiving and parsing on one socket; see socket.h. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -6,7 +7,6 @@
 #include <unistd.h>
 
 #include "lk_poll.h"
-#include "lk_sigpipe.h"
 #include "socket.h"
 
 lk_redis_socket *lk_redis_socket_new(int fd, const char *peer)
@@ -21,7 +21,7 @@ lk_redis_socket *lk_redis_socket_new(int fd, const char *peer)
     }
     socket->fd = fd;
     socket->reader = reader;
-    lk_mutex_init(&socket->tls_mutex);
+    socket->send_waits = POLLOUT;
     (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &nap, sizeof nap);
     strncpy(socket->peer, peer, sizeof socket->peer - 1);
     return socket;
@@ -35,60 +35,17 @@ void lk_redis_socket_free(lk_redis_socket *socket, bool reset)
         const struct linger drop = {.l_onoff = 1, .l_linger = 0};
         (void)setsockopt(socket->fd, SOL_SOCKET, SO_LINGER, &drop, sizeof drop);
     }
-    if (socket->tls != NULL)
-        redisFree(socket->tls);
-    else
-        close(socket->fd);
+    lk_redis_tls_free(socket->tls, !reset);
+    close(socket->fd);
     redisReaderFree(socket->reader);
-    lk_mutex_destroy(&socket->tls_mutex);
     free(socket);
 }
 
-#ifdef LOCKER_REDIS_TLS
-static ssize_t tls_send(lk_redis_socket *socket, const char *data, size_t len)
-{
-    lk_sigpipe guard; /* OpenSSL writes with write() */
-    ssize_t result = (ssize_t)len;
-    int done = 0;
-    lk_mutex_lock(&socket->tls_mutex);
-    lk_sigpipe_block(&guard);
-    /* hiredis sends from its own buffer: what does not go out at once stays there, and `unsent` says so. */
-    if ((len > 0 && redisAppendFormattedCommand(socket->tls, data, len) != REDIS_OK) ||
-        redisBufferWrite(socket->tls, &done) != REDIS_OK) {
-        errno = ECONNRESET;
-        result = -1;
-    }
-    socket->unsent = !done;
-    lk_sigpipe_restore(&guard);
-    lk_mutex_unlock(&socket->tls_mutex);
-    return result;
-}
-
-static ssize_t tls_receive(lk_redis_socket *socket, char *data, size_t cap)
-{
-    lk_sigpipe guard;
-    lk_mutex_lock(&socket->tls_mutex);
-    lk_sigpipe_block(&guard);
-    ssize_t n = socket->tls->funcs->read(socket->tls, data, cap);
-    if (n == 0) {
-        n = -1;
-        errno = EAGAIN;
-    } else if (n < 0) {
-        n = 0; /* the end, however it came */
-    }
-    lk_sigpipe_restore(&guard);
-    lk_mutex_unlock(&socket->tls_mutex);
-    return n;
-}
-#endif
-
 ssize_t lk_redis_socket_send(lk_redis_socket *socket, const char *data, size_t len)
 {
-#ifdef LOCKER_REDIS_TLS
-    if (socket->tls != NULL)
-        return tls_send(socket, data, len);
-#endif
     ssize_t n;
+    if (socket->tls != NULL)
+        return lk_redis_tls_send(socket->tls, data, len, &socket->send_waits, &socket->unsent);
     do {
         n = send(socket->fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL);
     } while (n < 0 && errno == EINTR);
@@ -97,11 +54,9 @@ ssize_t lk_redis_socket_send(lk_redis_socket *socket, const char *data, size_t l
 
 ssize_t lk_redis_socket_receive(lk_redis_socket *socket, char *data, size_t cap)
 {
-#ifdef LOCKER_REDIS_TLS
-    if (socket->tls != NULL)
-        return tls_receive(socket, data, cap);
-#endif
     ssize_t n;
+    if (socket->tls != NULL)
+        return lk_redis_tls_receive(socket->tls, data, cap, &socket->more);
     do {
         n = recv(socket->fd, data, cap, MSG_DONTWAIT);
     } while (n < 0 && errno == EINTR);
@@ -158,11 +113,10 @@ static int send_all(lk_redis_socket *socket, const char *data, size_t len, int64
             data += n;
             len -= (size_t)n;
         }
-        if (n < 0 || socket->unsent) {
-            const int failure = lk_redis_wait_for(socket->fd, POLLOUT, until);
-            if (failure != 0)
-                return failure;
-        }
+        const int failure =
+            n < 0 || socket->unsent ? lk_redis_wait_for(socket->fd, socket->send_waits, until) : 0;
+        if (failure != 0)
+            return failure;
     }
     return 0;
 }
@@ -172,6 +126,8 @@ int lk_redis_socket_exchange(lk_redis_socket *socket, const char *data, size_t l
 {
     char bytes[4096];
     int failure = send_all(socket, data, len, until);
+    if (failure != 0 && socket->tls != NULL) /* why it was closed may be there to be read */
+        (void)lk_redis_socket_receive(socket, bytes, sizeof bytes);
     for (size_t i = 0; i < count && failure == 0;) {
         const int got = lk_redis_socket_next_reply(socket, &replies[i]);
         if (got < 0)

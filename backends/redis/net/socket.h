@@ -4,22 +4,12 @@
 #pragma once
 
 #include <hiredis/hiredis.h>
-#include <sys/types.h>
 
 #include "guard.h"
-#include "lk_atomic.h"
-#include "lk_error.h"
-#include "lk_mutex.h"
-#include "lk_time.h"
+#include "target.h"
+#include "tls.h"
 
-enum { LK_REDIS_PEER_MAX = 300, LK_REDIS_SERVER_ID_LEN = 40 };
-
-/* The system's clock, for what runs before or after an instance: connecting. */
-static inline int64_t lk_redis_system_now(void)
-{
-    const locker_clock *clock = locker_system_clock();
-    return clock->now(clock->context);
-}
+enum { LK_REDIS_SERVER_ID_LEN = 40 };
 
 /* Which life of which server it is: INFO's run_id and master_replid. "": it does not tell. */
 typedef struct {
@@ -27,55 +17,24 @@ typedef struct {
     char replication[LK_REDIS_SERVER_ID_LEN + 1]; /* another after each promotion */
 } lk_redis_server;
 
-/* What texts call a server, and where its password is given. */
-typedef struct {
-    const char *name, *password;
-} lk_redis_service;
-
-/* Where to connect to. Constant from open to close. */
-typedef struct lk_redis_target {
-    const lk_redis_service *service;
-    locker_host *hosts; /* at least one, unless unix_path or sentinels */
-    size_t host_count;
-    char *unix_path; /* NULL: TCP */
-    /* Those that say where the master is, on each connection anew; NULL: it is among the hosts. */
-    struct lk_redis_target *sentinels;
-    char *master_name; /* of Sentinels: what they call it; NULL: these are servers */
-    atomic_uint
-        first;      /* of Sentinels: the host that was of use last, which is asked first; relaxed: a hint */
-    char *user;     /* NULL: none */
-    char *password; /* NULL: none; wiped when freed */
-    int64_t database;
-    bool tls;
-    char *tls_ca, *tls_cert, *tls_key, *tls_name; /* NULL: none */
-    void *tls_context;                            /* redisSSLContext *, NULL without TLS */
-    int64_t connect_timeout_ns, command_timeout_ns;
-} lk_redis_target;
-
-/* Why a connection could not be had. */
-typedef struct {
-    locker_error error;
-    bool permanent; /* a person has to change something */
-    bool transient; /* the server is there and starting: again in a moment */
-    bool deserted;  /* nothing listens at any host that was tried */
-} lk_redis_failure;
-
 typedef struct {
     int fd;               /* close-on-exec */
     redisReader *reader;  /* belongs to the receiving thread */
     lk_redis_guard guard; /* ... as does this, which stands before it */
-    redisContext *tls;    /* NULL: plain. Owns fd then */
-    lk_mutex tls_mutex;   /* one SSL call at a time; never held across a wait. Innermost */
-    bool unsent;          /* TLS: bytes that were taken wait for POLLOUT; of the sending thread */
-    int64_t server_us;    /* the server's time in us as the handshake learned it; 0: it did not */
-    int64_t server_at;    /* ... and when that came, in ns of the system's clock */
+    lk_redis_tls *tls;    /* NULL: plain */
+    short
+        send_waits; /* what poll has to tell before more can be sent, when there was EAGAIN; of the sending thread */
+    bool unsent;       /* TLS: bytes that were taken wait for POLLOUT, and another call; likewise */
+    bool more;         /* TLS has bytes in it that poll knows nothing of; of the receiving thread */
+    int64_t server_us; /* the server's time in us as the handshake learned it; 0: it did not */
+    int64_t server_at; /* ... and when that came, in ns of the system's clock */
     lk_redis_server server;
     int64_t replicas;             /* that the master had at the handshake; 0 also: it did not tell */
     int64_t client_id;            /* what the server calls this connection; 0: not known */
     char peer[LK_REDIS_PEER_MAX]; /* "host:port" or the socket's path, for messages and comparisons */
 } lk_redis_socket;
 
-/* A socket on a connected socket, which it owns from then on, also when it fails. */
+/* A socket on a connected socket, which it owns from then on, also when it fails. `tls`: set by its maker afterwards. */
 lk_redis_socket *lk_redis_socket_new(int fd, const char *peer);
 
 /* Close and free; NULL is allowed. `reset`: throw away what the kernel has not sent yet, so that a command
@@ -103,11 +62,3 @@ int lk_redis_socket_feed(lk_redis_socket *socket, const char *data, size_t len);
  * Frees nothing: on failure the replies that came are in place. 0, or an errno; EPROTO: not Redis. */
 int lk_redis_socket_exchange(lk_redis_socket *socket, const char *data, size_t len, redisReply **replies,
                              size_t count, int64_t until);
-
-/* Make tls_context of what the target says of TLS (tls.c); UNSUPPORTED where this build has none. */
-locker_status lk_redis_tls_init(lk_redis_target *target, locker_error *err);
-void lk_redis_tls_clear(lk_redis_target *target);
-
-/* The handshake of TLS. It blocks, bounded by the socket's time-outs; afterwards the socket doesn't block. */
-bool lk_redis_tls_start(const lk_redis_target *target, lk_redis_socket *socket, int64_t until,
-                        lk_redis_failure *why);

@@ -102,13 +102,13 @@ void lk_redis_subscription_read_locked(lk_redis_subscription *sub)
             sub->shared->svc->attend(sub->shared->svc);
             return;
         }
-        const bool tls = sub->socket->tls != NULL;
         const ssize_t n = got == 0 ? lk_redis_socket_receive(sub->socket, data, sizeof data) : 0;
         if (n < 0 && errno == EAGAIN)
             return;
+        drained =
+            n > 0 && (size_t)n < sizeof data && !sub->socket->more; /* epoll tells of what comes later */
         if (n <= 0 || lk_redis_socket_feed(sub->socket, data, (size_t)n) != 0)
             lk_redis_subscription_lose_locked(sub);
-        drained = n > 0 && (size_t)n < sizeof data && !tls; /* epoll tells of what comes later */
     }
 }
 
@@ -120,8 +120,10 @@ void lk_redis_unsubscribe_unlocking(lk_redis_subscription *sub, int64_t until)
         return;
     for (int64_t now; sub->socket != NULL && (now = lk_redis_now(sub->shared)) < until;) {
         struct pollfd answer = {.fd = sub->socket->fd, .events = POLLIN};
+        const bool waits = !sub->look;
         lk_redis_unlock(sub->shared);
-        (void)lk_poll_until(&answer, 1, now, until);
+        if (waits)
+            (void)lk_poll_until(&answer, 1, now, until);
         lk_redis_lock(sub->shared);
         lk_redis_subscription_read_locked(sub);
     }

@@ -1,10 +1,12 @@
 /* driver.c: what only an unlucky order of threads shows, by the driver alone (alone.h). */
 #include "redis_tests.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -393,8 +395,22 @@ static void *ping_beside(void *none)
 ssize_t __real_send(int, const void *, size_t, int);
 ssize_t __wrap_send(int, const void *, size_t, int);
 
+atomic_int lk_short_sends;
+atomic_uint lk_loud_sends;
+
 ssize_t __wrap_send(int fd, const void *bytes, size_t count, int flags)
 {
+    static atomic_uint times;
+    const size_t most = (size_t)lk_short_sends;
+    if ((flags & MSG_NOSIGNAL) == 0)
+        lk_loud_sends++;
+    if (most > 0 && (flags & MSG_DONTWAIT) != 0) {
+        if (times++ % 2 == 0) {
+            errno = EAGAIN;
+            return -1;
+        }
+        return __real_send(fd, bytes, count < most ? count : most, flags);
+    }
     const ssize_t sent = __real_send(fd, bytes, count, flags);
     if (!atomic_exchange(&stands_still, false))
         return sent;

@@ -428,80 +428,16 @@ static void a_server_that_repeats_the_password(void **state)
     }
 }
 
-/* An authority and a certificate in one, NAME.crt, and its key. */
-static void make_certificate(const char *directory, const char *name)
-{
-    char command[512];
-    snprintf(command, sizeof command,
-             "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -keyout %s/%s.key "
-             "-out %s/%s.crt >%s/openssl.log 2>&1",
-             directory, name, directory, name, directory);
-    if (system(command) != 0)
-        test_fails("openssl can't make a certificate: install openssl (%s)", command);
-}
-
-/* Have the server speak TLS on a second port; answers the port. */
-static int speak_tls(lk_server *server)
-{
-    const char *directory = server->directory;
-    int port = lk_free_port();
-    make_certificate(directory, "server");
-    make_certificate(directory, "other");
-    lk_server_do(server,
-                 "CONFIG SET tls-cert-file %s/server.crt tls-key-file %s/server.key tls-ca-cert-file "
-                 "%s/server.crt tls-auth-clients no tls-port %d",
-                 directory, directory, directory, port);
-    return port;
-}
-
-static bool built_with_tls(void)
+#ifndef LK_TEST_TLS
+static void a_build_without_tls_says_so(void **state)
 {
     locker_error err;
     locker *l;
-    return lk_try_uri(&l, &err, "rediss://127.0.0.1") != LOCKER_UNSUPPORTED;
+    (void)state;
+    assert_status(LOCKER_UNSUPPORTED, lk_try_uri(&l, &err, "rediss://127.0.0.1"), err);
+    assert_non_null(strstr(err.text, "libssl-dev"));
 }
-
-/* A build without TLS says so; one with it takes and waits for locks over TLS, and trusts only the authority
- * that it was given. */
-static void tls_is_used_or_refused_in_plain_words(void **state)
-{
-    lk_env *env = *state;
-    lk_server *server = env->server;
-    lk_locking waiter;
-    locker_handle *held;
-    locker_error err;
-    locker *l, *rival;
-    int port = speak_tls(server);
-    if (!built_with_tls()) {
-        assert_status(
-            LOCKER_UNSUPPORTED,
-            lk_try_uri(&l, &err, "rediss://127.0.0.1:%d?tls_ca=%s/server.crt", port, server->directory), err);
-        assert_non_null(strstr(err.text, "TLS"));
-        return;
-    }
-    assert_status(LOCKER_CONFIG, lk_try_uri(&l, &err, "rediss://127.0.0.1:%d", port), err);
-    assert_non_null(strstr(err.text, "tls_ca"));
-    assert_ok(lk_try_uri(&l, &err, "rediss://127.0.0.1:%d?tls_ca=%s/server.crt", port, server->directory),
-              err);
-    assert_ok(lk_try_uri(&rival, &err, "rediss://127.0.0.1:%d?tls_ca=%s/server.crt", port, server->directory),
-              err);
-    held = lk_take(l, "over-tls", NULL);
-    lk_locking_start(&waiter, rival, "over-tls", NULL);
-    lk_require_waiting(rival, 1);
-    lk_give(held);
-    lk_give(lk_locking_grant(&waiter));
-    lk_close_locker(rival);
-    lock_once(l, "over-tls");
-    /* another's authority, and a port that doesn't speak TLS */
-    assert_int_not_equal(
-        lk_try_uri(&l, &err, "rediss://127.0.0.1:%d?tls_ca=%s/other.crt", port, server->directory),
-        LOCKER_OK);
-    assert_non_null(strstr(err.text, "TLS"));
-    assert_int_not_equal(lk_try_uri(&l, &err, "rediss://127.0.0.1:%d?connect_timeout=2s&tls_ca=%s/server.crt",
-                                    server->port, server->directory),
-                         LOCKER_OK);
-    assert_non_null(strstr(err.text, "TLS"));
-}
+#endif
 
 static const struct CMUnitTest tests[] = {
     server_test(passwords),
@@ -519,7 +455,9 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_server_that_says_nothing),
     cmocka_unit_test(a_server_that_is_no_redis),
     cmocka_unit_test(a_server_that_repeats_the_password),
-    server_test(tls_is_used_or_refused_in_plain_words),
+#ifndef LK_TEST_TLS
+    cmocka_unit_test(a_build_without_tls_says_so),
+#endif
 };
 
 const lk_group lk_logins = {"logins", tests, sizeof tests / sizeof tests[0], NULL, NULL};

@@ -5,10 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const lk_group *const groups[] = {&lk_restarts,  &lk_logins,    &lk_refusals, &lk_replies,
-                                         &lk_clients,   &lk_operators, &lk_hostile,  &lk_failovers,
-                                         &lk_sentinels, &lk_grants,    &lk_driver,   &lk_passing,
-                                         &lk_messages,  &lk_waiters,   NULL};
+static const lk_group *const groups[] = {
+    &lk_restarts,  &lk_logins,    &lk_refusals, &lk_replies, &lk_clients, &lk_operators, &lk_hostile,
+    &lk_failovers, &lk_sentinels, &lk_grants,   &lk_driver,  &lk_passing, &lk_messages,  &lk_waiters,
+#ifdef LK_TEST_TLS
+    &lk_tls,
+#endif
+    NULL};
 
 /* ------------------------------------------------------------------ environments ---- */
 
@@ -50,6 +53,9 @@ int lk_env_end(void **state)
         return 0;
     lk_child_kill(env->child);
     lk_proxy_free(env->proxy);
+#ifdef LK_TEST_TLS
+    lk_tls_front_free(env->front);
+#endif
     lk_test_redis_free(env->second);
     lk_test_redis_free(env->server);
     free(env);

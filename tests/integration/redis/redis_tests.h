@@ -1,11 +1,12 @@
 /*
  * redis_tests.h: tests of the Redis driver against real servers. Each test starts a server of its own
  * (lk_env, *state of a test), and may put a proxy in front of it. The group files hold the tests: restarts.c,
- * logins.c, refusals.c, replies.c, clients.c, operators.c, hostile.c, failovers.c,
- * sentinels.c, grants.c; driver.c,
+ * logins.c, refusals.c, replies.c, clients.c, operators.c, hostile.c, failovers.c, sentinels.c, grants.c, tls.c; driver.c,
  * passing.c, messages.c and a part of waiters.c those of the driver alone (alone.h).
  */
 #pragma once
+
+#include <stdatomic.h>
 
 #include "expect.h"
 #include "gate.h"
@@ -16,17 +17,20 @@
 #include "proxying.h"
 #include "puppet.h"
 #include "test_redis.h"
+#include "test_tls.h"
 
 /** What a test has; all of it is ended after the test, also when it failed. */
 typedef struct {
     lk_server *server;
-    lk_server *second; /* NULL unless the test starts one */
-    lk_proxy *proxy;   /* NULL unless the test starts one */
-    lk_child *child;   /* NULL unless the test starts one; set to NULL when it is ended */
+    lk_server *second;   /* NULL unless the test starts one */
+    lk_proxy *proxy;     /* NULL unless the test starts one */
+    lk_tls_front *front; /* NULL unless the test starts one */
+    int tls_port;        /* of the server; 0 unless the test has it speak TLS */
+    lk_child *child;     /* NULL unless the test starts one; set to NULL when it is ended */
 } lk_env;
 
 extern const lk_group lk_restarts, lk_logins, lk_refusals, lk_replies, lk_clients, lk_operators, lk_hostile,
-    lk_failovers, lk_sentinels, lk_grants, lk_driver, lk_passing, lk_messages, lk_waiters;
+    lk_failovers, lk_sentinels, lk_grants, lk_driver, lk_passing, lk_messages, lk_waiters, lk_tls;
 
 /** Setup functions of cmocka: a server with default options, and one that writes each change to disk. */
 int lk_env_plain(void **state);
@@ -40,6 +44,13 @@ int lk_env_end(void **state);
 #define server_test(f)  cmocka_unit_test_setup_teardown(f, lk_env_plain, lk_env_end)
 #define durable_test(f) cmocka_unit_test_setup_teardown(f, lk_env_durable, lk_env_end)
 #define proxied_test(f) cmocka_unit_test_setup_teardown(f, lk_env_proxied, lk_env_end)
+
+/** While it is not 0, what the library sends leaves in pieces of at most so many bytes, and each second time not at
+ * all: there is no room. */
+extern atomic_int lk_short_sends;
+
+/** How often the library has sent in a way that may raise SIGPIPE. */
+extern atomic_uint lk_loud_sends;
 
 /** Opens a locker on the server; `query` as in "ttl=1s&poll=100ms". */
 locker *lk_open_at(lk_server *server, const char *query);

@@ -1,0 +1,59 @@
+/* target.h: where to connect to, and why that failed. */
+#pragma once
+
+#include "lk_atomic.h"
+#include "lk_error.h"
+#include "lk_time.h"
+
+enum { LK_REDIS_PEER_MAX = 300 };
+
+/* The system's clock, for what runs before or after an instance: connecting. */
+static inline int64_t lk_redis_system_now(void)
+{
+    const locker_clock *clock = locker_system_clock();
+    return clock->now(clock->context);
+}
+
+/* What a server's certificate has to be: of an authority that is trusted and for the server's name; of such an authority; or
+ * anything, which protects from nobody who can redirect the connection. */
+typedef enum { LK_REDIS_TLS_NAME, LK_REDIS_TLS_CA, LK_REDIS_TLS_NONE } lk_redis_tls_verify;
+
+/* What is said of TLS. */
+typedef struct {
+    bool on;
+    lk_redis_tls_verify verify;
+    char *ca;                 /* the file of the authorities that are trusted; NULL: the system's are */
+    char *cert, *key;         /* the client's, both or none: NULL */
+    char *name;               /* the server's; NULL: the host by which it is reached */
+    struct ssl_ctx_st *files; /* what the files said when the locker was opened; NULL without TLS */
+} lk_redis_tls_settings;
+
+/* What texts call a server, and where its password is given. */
+typedef struct {
+    const char *name, *password;
+} lk_redis_service;
+
+/* Where to connect to. Constant from open to close. */
+typedef struct lk_redis_target {
+    const lk_redis_service *service;
+    locker_host *hosts; /* at least one, unless unix_path or sentinels */
+    size_t host_count;
+    char *unix_path; /* NULL: TCP */
+    /* Those that say where the master is, on each connection anew; NULL: it is among the hosts. */
+    struct lk_redis_target *sentinels;
+    char *master_name; /* of Sentinels: what they call it; NULL: these are servers */
+    atomic_uint first; /* of Sentinels: the host that is asked first; relaxed: a hint */
+    char *user;        /* NULL: none */
+    char *password;    /* NULL: none; wiped when freed */
+    int64_t database;
+    lk_redis_tls_settings tls;
+    int64_t connect_timeout_ns, command_timeout_ns;
+} lk_redis_target;
+
+/* Why a connection could not be had. */
+typedef struct {
+    locker_error error;
+    bool permanent; /* a person has to change something */
+    bool transient; /* the server is there and starting: again in a moment */
+    bool deserted;  /* nothing listens at any host that was tried */
+} lk_redis_failure;
