@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -194,12 +195,13 @@ static void owners_of_all_lengths_stand_in_line(void **state)
     locker_handle *held;
     locker_error err;
     assert_ok(locker_lock(place->l, key, NULL, &held, &err), err);
-    for (size_t length = 200; length <= LOCKER_OWNER_MAX; length++) {
+    for (size_t length = 200; length <= NAME_MAX + 3; length++) { /* as it stands in a name, where a slash is three bytes */
         char owner[LOCKER_OWNER_MAX + 1] = "";
         locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
         locker_cancel *const cancel = locker_cancel_new();
         lk_locking waiter;
-        memset(owner, 'o', length);
+        memset(owner, '/', length / 3);
+        memset(owner + length / 3, 'o', length % 3);
         options.owner = owner;
         options.cancel = cancel;
         lk_locking_start(&waiter, place->l, key, &options);

@@ -928,7 +928,7 @@ static void a_sweep_killed_anywhere_loses_nothing(void **state)
             last = put_ahead(place, "k.lock", last);
     }
     print_message("killed at %d system calls\n", n - 1);
-    assert_true(n > 40);
+    assert_true(n > 25);
     locker_close(other);
 }
 

@@ -239,6 +239,20 @@ static void a_missing_right_is_denied(void **state)
     }
 }
 
+/* He could not give it back. */
+static void who_may_run_no_scripts_takes_nothing(void **state)
+{
+    lk_env *env = *state;
+    locker_handle *held = NULL;
+    locker_error err;
+    locker *l;
+    lk_server_do(env->server, "ACL SETUSER app reset on >pw ~* &* +@all -eval -evalsha");
+    assert_ok(lk_try_uri(&l, &err, "redis://app:pw@127.0.0.1:%d?fencing=off", env->server->port), err);
+    assert_status(LOCKER_DENIED, locker_try_lock(l, "kept", NULL, &held, &err), err);
+    lk_expect_value(env->server, "kept", NULL);
+    lk_close_locker(l);
+}
+
 /* A server that hides its time can't be told from one that has lost numbers. */
 static void without_the_time_nothing_is_numbered(void **state)
 {
@@ -446,6 +460,7 @@ static const struct CMUnitTest tests[] = {
     server_test(an_acl_user),
     server_test(the_fewest_rights_are_enough),
     server_test(a_missing_right_is_denied),
+    server_test(who_may_run_no_scripts_takes_nothing),
     server_test(without_the_time_nothing_is_numbered),
     server_test(a_right_that_is_taken_away_is_denied),
     cmocka_unit_test_setup_teardown(a_cluster_is_refused, start_cluster, lk_env_end),

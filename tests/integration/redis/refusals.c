@@ -155,8 +155,15 @@ static void a_counter_of_another_type_is_told(void **state)
     locker_handle *held = NULL;
     locker_error err;
     /* by the script, then by plain commands; the last is 2^53 - 1, behind which Lua's numbers aren't exact */
-    static const char *const set[] = {"RPUSH %s a", "SET %s a", "SET %s 9007199254740991"};
-    for (size_t i = 0; i < sizeof set / sizeof *set; i++) {
+    enum { KINDS = 3 };
+    static const char *const set[KINDS] = {"RPUSH %s a", "SET %s a", "SET %s 9007199254740991"};
+    for (size_t n = 0; n < 2 * KINDS; n++) {
+        const size_t i = n % KINDS;
+        if (n >= KINDS) { /* numbers of this slot are trusted */
+            lk_server_do(env->server, "DEL %s", lk_fence_key("numbered"));
+            for (int times = 0; times < 20; times++)
+                lk_give(lk_take(l, "numbered", NULL));
+        }
         lk_server_do(env->server, "DEL %s", lk_fence_key("numbered"));
         lk_server_do(env->server, set[i], lk_fence_key("numbered"));
         assert_status(LOCKER_PROTOCOL, locker_try_lock(l, "numbered", NULL, &held, &err), err);

@@ -112,6 +112,11 @@ static void a_place_that_was_lost_is_taken_again(void **state)
     lk_alone_end();
 }
 
+static bool is_listened_to(void *context)
+{
+    return lk_server_integer(context, "PUBSUB CHANNELS") > 0;
+}
+
 /* Its server has become a replica, and the connection to it stays: the lock is given back at the master. */
 static void who_waits_finds_the_master(void **state)
 {
@@ -126,6 +131,7 @@ static void who_waits_finds_the_master(void **state)
     lk_require_queue(env->second, "elsewhere", 1);
     lk_server_do(env->second, "REPLICAOF NO ONE");
     lk_server_do(env->server, "REPLICAOF 127.0.0.1 %d", env->second->port);
+    lk_require(is_listened_to, env->second, "it should listen to the master, by its looks alone");
     lk_server_do(env->second, "DEL elsewhere");
     lk_give(lk_locking_grant(&waiter));
     lk_close_locker(l);
