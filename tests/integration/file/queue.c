@@ -195,7 +195,8 @@ static void owners_of_all_lengths_stand_in_line(void **state)
     locker_handle *held;
     locker_error err;
     assert_ok(locker_lock(place->l, key, NULL, &held, &err), err);
-    for (size_t length = 200; length <= NAME_MAX + 3; length++) { /* as it stands in a name, where a slash is three bytes */
+    for (size_t length = 200; length <= NAME_MAX + 3;
+         length++) { /* as it stands in a name, where a slash is three bytes */
         char owner[LOCKER_OWNER_MAX + 1] = "";
         locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
         locker_cancel *const cancel = locker_cancel_new();

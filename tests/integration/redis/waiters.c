@@ -291,7 +291,9 @@ static void who_moves_up_without_a_hand_over_is_told(void **state)
     for (int i = 0; i < WAITERS; i++) {
         /* the first finds the lock, and not one of those that die with it */
         snprintf(uri, sizeof uri, "redis://127.0.0.1:%d/0?poll=%s", env->server->port,
-                 i == 0 ? "50ms" : i < DEAD ? "60s" : "1s");
+                 i == 0     ? "50ms"
+                 : i < DEAD ? "60s"
+                            : "1s");
         waiters[i] = lk_puppet_start(uri);
         lk_puppet_wait(waiters[i], "moved", 60000, TTL, true);
         lk_require_queue(env->server, "moved", i + 1);

@@ -410,7 +410,8 @@ static void a_read_proves_nothing(void **state)
     lk_require_waiting(l, 1);
     const int64_t created = lk_test_now_ms();
     show_until_passed(l, "read", (struct passing){touches, 2}); /* each T/8 */
-    lk_proxy_harm(env->proxy, LK_PROXY_SWALLOW, LK_ZKP_MULTI, 1, 0); /* a heartbeat goes right behind the grant, and would move it */
+    lk_proxy_harm(env->proxy, LK_PROXY_SWALLOW, LK_ZKP_MULTI, 1,
+                  0); /* a heartbeat goes right behind the grant, and would move it */
     lk_give(held);
     assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
     const int64_t deadline = lk_test_now_ms() + locker_handle_remaining_ms(waiter.held);
