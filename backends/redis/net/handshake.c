@@ -128,12 +128,12 @@ static void read_role(const redisReply *reply, lk_redis_socket *socket, char *ma
     lk_redis_peer_name(reply->element[1]->str, (int)reply->element[2]->integer, master);
 }
 
-/* 0: it is none. */
+/* 0: it is none. INFO's lines end behind it. */
 static int read_port(const char *text)
 {
     char *end;
     const unsigned long port = strtoul(text, &end, 10);
-    return text[0] >= '0' && text[0] <= '9' && *end == '\0' && port <= 65535 ? (int)port : 0;
+    return text[0] >= '0' && text[0] <= '9' && (*end == '\0' || *end == '\r') && port <= 65535 ? (int)port : 0;
 }
 
 static bool is_host(const char *text)
@@ -192,7 +192,7 @@ static void read_role_of_info(const redisReply *reply, char *master)
     if (role == NULL || strncmp(role, "slave", 5) != 0 || host == NULL || port == NULL)
         return;
     (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(host, "\r\n"), host);
-    lk_redis_peer_name(name, atoi(port), master);
+    lk_redis_peer_name(name, read_port(port), master);
 }
 
 static void read_id(const redisReply *reply, const char *name, char out[LK_REDIS_SERVER_ID_LEN + 1])
