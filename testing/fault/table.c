@@ -8,7 +8,7 @@
 #include "internal.h"
 #include "lk_sized.h"
 
-enum { SCHEMES_AT_MOST = 8, PARAMETERS_AT_MOST = 32, SCRIPT_FILE_MAX = 64 * 1024 };
+enum { SCHEMES_AT_MOST = 16, PARAMETERS_AT_MOST = 32, SCRIPT_FILE_MAX = 64 * 1024 };
 
 /* A driver's table with ours before it. Made once for each driver, and never freed. */
 typedef struct over {
