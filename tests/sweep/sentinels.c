@@ -261,17 +261,4 @@ static void describe(int set, int number, char *text, size_t size)
              t.before_ms, t.late ? "true" : "false");
 }
 
-static const lk_sweep sweep = {set_names, mode_names, MODES, run, describe, end};
-
-static int play_worker(int argc, char **argv)
-{
-    return lk_sweep_work(&sweep, argc, argv);
-}
-
-static const lk_role roles[] = {{"holder", lk_sweep_hold}, {"worker", play_worker}, {NULL, NULL}};
-
-int main(int argc, char **argv)
-{
-    lk_child_main(argc, argv, roles);
-    return lk_sweep_main(&sweep, argc, argv);
-}
+const lk_sweep lk_swept = {set_names, mode_names, MODES, run, describe, end};

@@ -27,7 +27,7 @@ static bool is_told(void)
     return poll(&wait, 1, 2) > 0;
 }
 
-int lk_sweep_hold(int argc, char **argv)
+static int play_holder(int argc, char **argv)
 {
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
     locker_handle *held = NULL;
@@ -167,7 +167,7 @@ static void read_ledger(const lk_sweep *sweep, int set, int count)
 /* ------------------------------------------------------------------ the workers ---- */
 
 /* Each `step`th trial of a set from the `first` on. */
-int lk_sweep_work(const lk_sweep *sweep, int argc, char **argv)
+static int work(const lk_sweep *sweep, int argc, char **argv)
 {
     if (argc < 7)
         return 64;
@@ -227,7 +227,7 @@ static int usage(const lk_sweep *sweep, const char *program)
     return 64;
 }
 
-int lk_sweep_main(const lk_sweep *sweep, int argc, char **argv)
+static int run(const lk_sweep *sweep, int argc, char **argv)
 {
     int counts[SETS_MAX] = {0}, workers = 2, scratch = -1, all = 0;
     char path[] = "/tmp/sweep.XXXXXX";
@@ -269,4 +269,16 @@ int lk_sweep_main(const lk_sweep *sweep, int argc, char **argv)
         unlink(path);
     }
     return kept ? 0 : 1;
+}
+
+static int play_worker(int argc, char **argv)
+{
+    return work(&lk_swept, argc, argv);
+}
+
+int main(int argc, char **argv)
+{
+    static const lk_role roles[] = {{"holder", play_holder}, {"worker", play_worker}, {NULL, NULL}};
+    lk_child_main(argc, argv, roles);
+    return run(&lk_swept, argc, argv);
 }

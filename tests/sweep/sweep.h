@@ -27,16 +27,13 @@ typedef struct {
     void (*end)(void); /**< of a worker: what was made goes */
 } lk_sweep;
 
-/** The program: --SET N for each set, --only MODE, --workers N, --ledger FILE, --commit NAME. Answers its exit code. */
-int lk_sweep_main(const lk_sweep *sweep, int argc, char **argv);
-/** The role "worker". */
-int lk_sweep_work(const lk_sweep *sweep, int argc, char **argv);
+/** What the program sweeps: --SET N for each set, --only MODE, --workers N, --ledger FILE, --commit NAME. Its role "holder",
+ * with a URI and a key, opens, says so, locks when it is told to, and says "lost WHEN DEADLINE" once it has lost the lock, or
+ * "kept DEADLINE" when it is told again. */
+extern const lk_sweep lk_swept;
 
 lk_outcome lk_broken_off(const char *text);
 /** A child's next line, but no longer than that; NULL: none came. */
 const char *lk_child_hear_within(lk_child *child, int64_t within_ms, char line[LK_LINE_MAX]);
-/** The role of a holder, with the URI and the key: it opens, says so, locks when it is told to, and says "lost WHEN DEADLINE" once
- * it has lost the lock; at its input's end it says "kept DEADLINE". */
-int lk_sweep_hold(int argc, char **argv);
 /** As evenly over 0 to 1 as can be, however many there are. */
 double lk_spread(int number, double step);

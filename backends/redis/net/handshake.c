@@ -133,7 +133,8 @@ static int read_port(const char *text)
 {
     char *end;
     const unsigned long port = strtoul(text, &end, 10);
-    return text[0] >= '0' && text[0] <= '9' && (*end == '\0' || *end == '\r') && port <= 65535 ? (int)port : 0;
+    return text[0] >= '0' && text[0] <= '9' && (*end == '\0' || *end == '\r') && port <= 65535 ? (int)port
+                                                                                               : 0;
 }
 
 static bool is_host(const char *text)

@@ -206,9 +206,9 @@ static void connect_command_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
     install_unlocking(net, socket);
 }
 
-/* One more connection, made by `prepare` what it is to be. It has to be with the server that is asked for locks, as far as
- * both tell who they are: what another one says is not about these locks. A name may stand for many servers; a silent
- * master is sought at other hosts. False: `era` is over, and it is of no use. */
+/* One more connection; NULL: it can't be had. It has to be with the server that is asked for locks, as far as both tell who they
+ * are: what another one says is not about these locks. A name may stand for many servers; a silent master is sought at
+ * other hosts. False: that server is not asked for locks any more, or the instance closes. */
 static bool connect_beside_unlocking(lk_redis_net *net, bool subscribes, lk_redis_socket **socket,
                                      lk_redis_failure *why) LK_REDIS_LOCKED
 {
