@@ -32,6 +32,7 @@ static const long long number_end = INT64_C(1)
 
 struct attempt {
     lk_redis *r;
+    lk_redis_node *node; /* that is asked */
     locker_claim *claim;
     lk_redis_claim *data;
     locker_error *err; /* never NULL */
@@ -65,7 +66,7 @@ static locker_status granted(struct attempt *a, uint64_t last, uint8_t numbers, 
     lk_redis_claim *data = a->data;
     LK_WRITE(data->fence, numbers > 0 ? last - numbers + 1 : 0);
     if (numbers > 0)
-        lk_redis_fence_seen(&a->r->fences, data->slot);
+        lk_redis_fence_seen(&a->node->fences, data->slot);
     data->numbers = numbers;
     data->since = since;
     data->era = a->call.era;
@@ -88,7 +89,7 @@ static bool take_given_locked(struct attempt *a) LK_REDIS_LOCKED
 {
     lk_redis_claim *data = a->data;
     const uint64_t given = atomic_exchange_explicit(&data->given, 0, memory_order_relaxed);
-    a->call.era = lk_redis_era(a->r->commands);
+    a->call.era = lk_redis_era(a->node->commands);
     data->broken = false;
     data->look_at = 0;
     if (given == 0 || data->busy_sent == 0 || data->busy_fence == 0 || given <= data->busy_fence ||
@@ -131,7 +132,7 @@ static locker_status wait_replicas(struct attempt *a)
     (void)lk_redis_number_text(bound, (uint64_t)(r->set.wait_timeout_ns / LK_MS));
     const lk_redis_command argv = LK_REDIS_COMMAND("WAIT", count, bound);
     a->data->unsure = true;
-    const lk_redis_outcome outcome = lk_redis_ask(r->commands, &call, &argv, 1, a->err);
+    const lk_redis_outcome outcome = lk_redis_ask(a->node->commands, &call, &argv, 1, a->err);
     if (outcome == LK_REDIS_CALL_INTERRUPTED)
         return LOCKER_CANCELED;
     a->claim->retry_at = lk_redis_now(&r->shared) + LK_REDIS_AGAIN_NS; /* what is UNAVAILABLE here passes */
@@ -216,15 +217,16 @@ static locker_status busy(struct attempt *a, const struct busy *b)
     /* one from before the connection may have begun anew since that message was sent */
     data->busy_fence = lifted ? b->counter : 0;
     if (lifted)
-        lk_redis_fence_seen(&r->fences, data->slot);
+        lk_redis_fence_seen(&a->node->fences, data->slot);
     lk_redis_lately_raise(&r->busy_lately, busy_step);
     a->claim->retry_at = LOCKER_NEVER;
     if (!a->claim->will_wait)
         return LOCKER_BUSY;
     lk_redis_lock(&r->shared);
     lk_redis_claims_add_locked(&r->claims, data);
-    const locker_status refused = lk_redis_net_take_refusal_locked(r->net, a->err);
-    lk_redis_net_subscribe_locked(r->net, true); /* whoever comes after one that was refused tries again */
+    const locker_status refused = lk_redis_net_take_refusal_locked(a->node->net, a->err);
+    lk_redis_net_subscribe_locked(a->node->net,
+                                  true); /* whoever comes after one that was refused tries again */
     a->claim->retry_at = retry_locked(a, b);
     lk_redis_unlock(&r->shared);
     return refused != LOCKER_OK ? refused : LOCKER_BUSY;
@@ -243,7 +245,7 @@ static locker_status refused(struct attempt *a, const redisReply *reply)
     const lk_redis_fault fault = lk_redis_reply_fault(reply);
     a->data->unsure = true; /* a script may have got half-way */
     if (fault == LK_REDIS_FAULT_MOVED && a->hops++ < LK_REDIS_HOPS_MAX) {
-        lk_redis_net_moved(a->r->net, reply);
+        lk_redis_net_moved(a->node->net, reply);
         a->again = true;
         return LOCKER_OK;
     }
@@ -284,7 +286,7 @@ static lk_redis_outcome call_plain(struct attempt *a)
         LK_REDIS_COMMAND("SET", a->keys.lock, a->value, "NX", "PX", a->ttl),
         LK_REDIS_COMMAND("INCR", a->keys.fence),
     };
-    return lk_redis_ask(a->r->commands, &a->call, argv, a->data->numbers > 0 ? 2 : 1, a->err);
+    return lk_redis_ask(a->node->commands, &a->call, argv, a->data->numbers > 0 ? 2 : 1, a->err);
 }
 
 static lk_redis_outcome call_script(struct attempt *a)
@@ -293,7 +295,7 @@ static lk_redis_outcome call_script(struct attempt *a)
     lk_redis_claim *data = a->data;
     const bool was_enrolled = data->enrolled, known = was_enrolled || data->unsure;
     (void)lk_redis_number_text(queue_ttl, (uint64_t)(lk_redis_queue_ns(a->r) / LK_MS));
-    if (a->claim->will_wait && lk_redis_net_is_subscribed(a->r->net)) {
+    if (a->claim->will_wait && lk_redis_net_is_subscribed(a->node->net)) {
         lk_redis_lock(&a->r->shared); /* before a message can come */
         lk_redis_claims_add_locked(&a->r->claims, data);
         data->enrolled = data->enrolled || data->tabled;
@@ -308,7 +310,7 @@ static lk_redis_outcome call_script(struct attempt *a)
     LK_REDIS_ARGUMENTS(&argv, a->value, a->ttl, a->member, queue_ttl, a->numbers,
                        LK_READ(a->r->trusted) ? "0" : "1", known ? "1" : "0");
     const lk_redis_outcome outcome =
-        lk_redis_ask_script(a->r, &a->call, LK_REDIS_SCRIPT_ACQUIRE, &argv, a->err);
+        lk_redis_ask_script(a->node, &a->call, LK_REDIS_SCRIPT_ACQUIRE, &argv, a->err);
     const lk_redis_fault fault = outcome == LK_REDIS_CALL_ANSWERED && a->call.reply->type == REDIS_REPLY_ERROR
                                      ? lk_redis_reply_fault(a->call.reply)
                                      : LK_REDIS_FAULT_OTHER;
@@ -421,7 +423,7 @@ static bool plain_first(const struct attempt *a)
         return false;
     if (a->claim->will_wait && (data->busy_sent != 0 || LK_READ(a->r->busy_lately) > 0))
         return false;
-    return data->numbers == 0 || lk_redis_fence_is_lifted(&a->r->fences, data->slot);
+    return data->numbers == 0 || lk_redis_fence_is_lifted(&a->node->fences, data->slot);
 }
 
 /* A claim's first attempt: its value, and how many numbers its grant is to have: more than one where grants
@@ -432,8 +434,8 @@ static void start_claim(const struct attempt *a)
     lk_redis_claim *data = a->data;
     data->core = a->claim; /* others read it once it is in the table */
     data->number = lk_redis_value_next(&r->values);
-    data->busy_era = lk_redis_era(r->commands); /* messages come from here on */
     data->slot = lk_redis_slot_of(&r->slots, &r->set.prefix, a->claim->key, a->claim->key_len);
+    data->busy_era = lk_redis_era(lk_redis_node_of(r, data->slot)->commands); /* messages come from here on */
     data->braced = memchr(a->claim->key, '}', a->claim->key_len) == NULL &&
                    memchr(r->set.prefix.text, '}', r->set.prefix.len) == NULL;
     if (r->set.fencing)
@@ -452,6 +454,7 @@ locker_status lk_redis_acquire(void *self, locker_claim *claim, locker_error *er
     a.hops = 0;
     if (a.data->number == 0)
         start_claim(&a);
+    a.node = lk_redis_node_of(r, a.data->slot);
     if (take_given(&a)) {
         lk_redis_note_grant(r, a.data);
         return LOCKER_OK;
@@ -479,6 +482,6 @@ void lk_redis_interrupt(void *self, locker_claim *claim)
 {
     lk_redis *r = self;
     lk_redis_lock(&r->shared);
-    lk_redis_interrupt_locked(r->commands, &lk_redis_claim_of(claim)->caller);
+    lk_redis_interrupt_locked(&r->shared, &lk_redis_claim_of(claim)->caller);
     lk_redis_unlock(&r->shared);
 }

@@ -10,6 +10,7 @@ typedef struct {
     lk_redis *r;
     lk_list link;
     lk_redis_keys keys;
+    uint16_t slot;
     char value[LK_REDIS_VALUE_LEN + 1];
     char member[LK_REDIS_MEMBER_MAX]; /* to take out of the queue; "": none */
     int64_t deadline;                 /* given up then */
@@ -26,6 +27,11 @@ static void remove_locked(lk_redis_cleanup *c) LK_REDIS_LOCKED
 }
 
 static bool submit_locked(lk_redis_cleanup *c) LK_REDIS_LOCKED;
+
+static lk_redis_node *node_of(const lk_redis_cleanup *c)
+{
+    return lk_redis_node_of(c->r, c->slot);
+}
 
 /* It, and its deadline, want watching: what was refused is known to whichever thread reads the answer. Another one may be
  * inside dispatch meanwhile, and have looked already. */
@@ -53,7 +59,7 @@ static void done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED
         watch_locked(c);
         break;
     case LK_REDIS_FAULT_MOVED:
-        lk_redis_net_moved_locked(c->r->net, reply);
+        lk_redis_net_moved_locked(node_of(c)->net, reply);
         break;
     case LK_REDIS_FAULT_DENIED:
         LK_WRITE(c->r->trusted, false);
@@ -71,13 +77,13 @@ static bool submit_locked(lk_redis_cleanup *c) LK_REDIS_LOCKED
                                                c->noted ? lk_redis_keys_info(&c->keys) : NULL);
     if (c->whole)
         lk_redis_script_spell_out(&a, LK_REDIS_SCRIPT_RELEASE);
-    LK_REDIS_ARGUMENTS(&a, c->value, c->member, "0", lk_redis_fence_least_text(&c->r->fences, least));
-    c->sent = lk_redis_submit_command_locked(c->r->commands, &a, done_locked, c);
+    LK_REDIS_ARGUMENTS(&a, c->value, c->member, "0", lk_redis_fence_least_text(&node_of(c)->fences, least));
+    c->sent = lk_redis_submit_command_locked(node_of(c)->commands, &a, done_locked, c);
     return c->sent;
 }
 
-void lk_redis_cleanup_start_locked(lk_redis *r, lk_redis_keys *keys, uint64_t value, bool noted,
-                                   const locker_claim *queued)
+void lk_redis_cleanup_start_locked(lk_redis *r, lk_redis_keys *keys, uint16_t slot, uint64_t value,
+                                   bool noted, const locker_claim *queued)
 {
     lk_redis_cleanup *c = calloc(1, sizeof *c);
     if (c == NULL) {
@@ -86,6 +92,7 @@ void lk_redis_cleanup_start_locked(lk_redis *r, lk_redis_keys *keys, uint64_t va
     }
     c->r = r;
     c->keys = *keys;
+    c->slot = slot;
     c->noted = noted;
     keys->lock = NULL;
     lk_redis_value_text(&r->values, value, c->value);
@@ -108,7 +115,7 @@ int64_t lk_redis_cleanups_run_locked(lk_redis *r, int64_t now)
             remove_locked(c);
             continue;
         }
-        if (r->commands->state == LK_REDIS_UP && now >= c->retry_at && submit_locked(c))
+        if (node_of(c)->commands->state == LK_REDIS_UP && now >= c->retry_at && submit_locked(c))
             continue;
         next_time = lk_time_earlier(next_time, c->retry_at > now ? lk_time_earlier(c->retry_at, c->deadline)
                                                                  : c->deadline);

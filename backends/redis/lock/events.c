@@ -14,21 +14,22 @@ static const int64_t hop_us = 200; /* what a hand-over takes, for the reckoning 
  * wants any more is given back before anybody asks for something new. */
 void lk_redis_on_up_locked(void *self, int64_t server_us, int64_t at)
 {
-    lk_redis *r = self;
+    lk_redis_node *node = self;
+    lk_redis *r = node->r;
     if (server_us != 0)
-        lk_redis_server_time_set_locked(&r->time, server_us, at);
-    lk_redis_fences_set_least(&r->fences, server_us);
-    if (r->set.wait_replicas > 0 && r->commands->socket->replicas > r->set.wait_replicas)
+        lk_redis_server_time_set_locked(&node->time, server_us, at);
+    lk_redis_fences_set_least(&node->fences, server_us);
+    if (r->set.wait_replicas > 0 && node->commands->socket->replicas > r->set.wait_replicas)
         r->shared.svc->log(r->shared.svc, LOCKER_LOG_WARN,
                            "redis: wait_replicas is %" PRId64 " and the master has %" PRId64
                            " replicas: one that lacks a lock may be made master; wait for all that may be",
-                           r->set.wait_replicas, r->commands->socket->replicas);
+                           r->set.wait_replicas, node->commands->socket->replicas);
     (void)lk_redis_cleanups_run_locked(r, lk_redis_now(&r->shared));
 }
 
 void lk_redis_on_subscribed_locked(void *self)
 {
-    lk_redis *r = self;
+    lk_redis *r = ((lk_redis_node *)self)->r;
     /* Another attempt finds what was missed, and enrols too. */
     lk_redis_claims_wake_locked(&r->claims, r->shared.svc);
 }
@@ -144,25 +145,30 @@ static void tell_locked(lk_redis *r, lk_redis_claim *data, const message *m) LK_
 }
 
 /* The keys of a lock that a message names. Its namespace is ours, unless somebody else wrote into a queue. */
-static bool keys_of(lk_redis *r, const message *m, lk_redis_keys *keys)
+static bool keys_of(lk_redis *r, const message *m, lk_redis_keys *keys, uint16_t *slot)
 {
     const lk_redis_prefix *const prefix = &r->set.prefix;
-    return m->lock_len > prefix->len && memcmp(m->lock, prefix->text, prefix->len) == 0 &&
-           lk_redis_keys_of(r, keys, m->lock + prefix->len, m->lock_len - prefix->len);
+    if (m->lock_len <= prefix->len || memcmp(m->lock, prefix->text, prefix->len) != 0)
+        return false;
+    const char *const key = m->lock + prefix->len;
+    const size_t key_len = m->lock_len - prefix->len;
+    *slot = lk_redis_slot_of(&r->slots, prefix, key, key_len);
+    return lk_redis_keys_in(r, keys, key, key_len, *slot);
 }
 
 /* The claim that the lock was handed to may have ended; and whoever writes into queues may hand a value another lock than
  * the one that it waits for. Then nobody here wants that, and it is given back. */
 void lk_redis_on_message_locked(void *self, const redisReply *text)
 {
-    lk_redis *r = self;
+    lk_redis *r = ((lk_redis_node *)self)->r;
     message m;
     lk_redis_keys keys;
+    uint16_t slot;
     if (!read_message(r, text, &m))
         return;
     lk_redis_claim *data = lk_redis_claims_find_locked(&r->claims, m.value);
     if (data != NULL && is_lock_of(r, data->core, m.lock, m.lock_len))
         tell_locked(r, data, &m);
-    else if (m.what == HANDED && keys_of(r, &m, &keys))
-        lk_redis_cleanup_start_locked(r, &keys, m.value, false, NULL);
+    else if (m.what == HANDED && keys_of(r, &m, &keys, &slot))
+        lk_redis_cleanup_start_locked(r, &keys, slot, m.value, false, NULL);
 }

@@ -11,6 +11,7 @@ static const int64_t look_again_ns = 10 * LK_MS; /* and twice as long each time 
 /* A look at a lock, and what it sees beyond what its caller is told. */
 struct look {
     lk_redis *r;
+    lk_redis_node *node; /* that is asked */
     lk_redis_keys keys;
     int64_t until;
     locker_info *info;
@@ -114,7 +115,7 @@ static lk_redis_outcome ask(struct look *x, lk_redis_call *call, const redisRepl
         lk_redis_command a = lk_redis_script_begin(x->r, which, &x->keys, lk_redis_keys_info(&x->keys));
         if (seen != NULL)
             lk_redis_command_add(&a, seen->str, seen->len);
-        outcome = lk_redis_ask_script(x->r, call, which, &a, x->err);
+        outcome = lk_redis_ask_script(x->node, call, which, &a, x->err);
     } while (outcome == LK_REDIS_CALL_CUT && --tries > 0);
     return outcome;
 }
@@ -133,7 +134,7 @@ static locker_status look(struct look *x, const redisReply *seen)
         return unanswered(outcome, x->err);
     x->reply = call.reply;
     if (lk_redis_reply_fault(x->reply) == LK_REDIS_FAULT_MOVED)
-        lk_redis_net_moved(x->r->net, x->reply);
+        lk_redis_net_moved(x->node->net, x->reply);
     return read_look(x, x->reply);
 }
 
@@ -166,7 +167,9 @@ static locker_status look_well(struct look *x, int holders)
 
 static locker_status begin(struct look *x, const char *key, size_t key_len)
 {
-    return lk_redis_keys_of(x->r, &x->keys, key, key_len) ? LOCKER_OK : lk_out_of_memory(x->err);
+    lk_redis *const r = x->r;
+    x->node = lk_redis_node_of(r, lk_redis_slot_of(&r->slots, &r->set.prefix, key, key_len));
+    return lk_redis_keys_of(r, &x->keys, key, key_len) ? LOCKER_OK : lk_out_of_memory(x->err);
 }
 
 locker_status lk_redis_show(void *self, const char *key, size_t key_len, int64_t until, locker_info *info,
@@ -243,7 +246,7 @@ locker_status lk_redis_ping(void *self, int64_t until, locker_error *err)
         err = &spare;
     lk_redis_outcome outcome;
     do {
-        outcome = lk_redis_ask(r->commands, &call, &a, 1, err);
+        outcome = lk_redis_ask(r->nodes->commands, &call, &a, 1, err);
     } while (outcome == LK_REDIS_CALL_CUT);
     if (outcome != LK_REDIS_CALL_ANSWERED)
         return unanswered(outcome, err);

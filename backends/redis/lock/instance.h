@@ -27,20 +27,30 @@ typedef struct {
     int64_t look_at LK_GUARDED_BY(mutex); /* the next look; 0: it is yet to be set */
 } lk_redis_notes;
 
-/* Renewals (renew.c): those that are not sent yet, and how many are under way. Guarded by the mutex. */
+/* Renewals (renew.c): those that are not sent yet, and how many leases' are under way. Guarded by the mutex. */
 typedef struct {
     lk_list waiting;
-    unsigned under_way;
+    size_t under_way;
     int64_t next_at; /* one may be sent then that would make more under way than a server should have */
 } lk_redis_renewals;
 
-typedef struct {
-    lk_redis_shared shared; /* its mutex guards what doesn't say otherwise */
-    lk_redis_settings set;
+/* A server that keeps locks, or one that is a master of a cluster, and what is known of it. It lasts as long as the instance. */
+typedef struct lk_redis_node {
+    struct lk_redis *r;
+    struct lk_redis_node *next; /* in the order in which they were met; constant, once it is there */
     lk_redis_net *net;
     lk_redis_pipeline *commands; /* its command connection */
     lk_redis_pipeline *
         renewing; /* the one that carries renewals: the same, or one of their own where they wait for replicas */
+    lk_redis_server_time time;
+    lk_redis_fences fences;
+    lk_redis_renewals renewals;
+} lk_redis_node;
+
+typedef struct lk_redis {
+    lk_redis_shared shared; /* its mutex guards what doesn't say otherwise */
+    lk_redis_settings set;
+    lk_redis_node *nodes; /* at least one */
     lk_redis_values values;
     char channel[LK_REDIS_CHANNEL_MAX];                     /* constant, as the next */
     char sha[LK_REDIS_SCRIPT_COUNT][LK_REDIS_HASH_LEN + 1]; /* "" where the server would not tell */
@@ -48,16 +58,26 @@ typedef struct {
     /* Counters of recent contention, up to LK_REDIS_CONTENDED; relaxed: hints. */
     atomic_uint busy_lately; /* attempts were found busy */
     atomic_uint pass_lately; /* hand-overs in here were asked for */
-    lk_redis_server_time time;
-    lk_redis_fences fences;
     lk_redis_slots slots;
     int64_t look_at
         LK_GUARDED_BY(mutex); /* when the keeper looks at what is waited for; LOCKER_NEVER (waiters.c) */
     lk_table claims LK_GUARDED_BY(mutex);  /* claim.c */
     lk_list cleanups LK_GUARDED_BY(mutex); /* cleanup.c */
-    lk_redis_renewals renewals;
     lk_redis_notes notes;
+    atomic_uint staying; /* once it is closed: what may use it still */
 } lk_redis;
+
+/* Who keeps the locks of a slot. */
+static inline lk_redis_node *lk_redis_node_of(const lk_redis *r, uint16_t slot)
+{
+    (void)slot;
+    return r->nodes;
+}
+
+static inline lk_redis_node *lk_redis_node_of_claim(const lk_redis *r, const locker_claim *claim)
+{
+    return lk_redis_node_of(r, lk_redis_claim_of(claim)->slot);
+}
 
 /* The names of the keys of a lock in that slot. False: no memory. */
 static inline bool lk_redis_keys_in(lk_redis *r, lk_redis_keys *keys, const char *key, size_t key_len,
@@ -98,16 +118,16 @@ locker_status lk_redis_release(void *self, locker_claim *grant, int64_t until, l
 locker_status lk_redis_pass(void *self, locker_claim *from, locker_claim *to);
 void lk_redis_renew(void *self, locker_claim *const *grants, size_t count);
 /* Submit what waits; answers when it wants to be called again. The caller pumps. */
-int64_t lk_redis_renewals_run_locked(lk_redis *r, int64_t now) LK_REDIS_LOCKED;
+int64_t lk_redis_renewals_run_locked(lk_redis_node *node, int64_t now) LK_REDIS_LOCKED;
 /* Of an instance that nothing else uses any more. */
-void lk_redis_renewals_free(lk_redis *r) LK_UNCHECKED;
+void lk_redis_renewals_free(lk_redis_node *node) LK_UNCHECKED;
 locker_status lk_redis_show(void *self, const char *key, size_t key_len, int64_t until, locker_info *info,
                             locker_error *err);
 locker_status lk_redis_break(void *self, const char *key, size_t key_len, const locker_break_options *only,
                              int64_t until, locker_info *broken, locker_error *err);
 locker_status lk_redis_ping(void *self, int64_t until, locker_error *err);
 
-/* What is told to an owner (net.h) that is an lk_redis. */
+/* What is told to an owner (net.h) that is an lk_redis_node. */
 void lk_redis_on_up_locked(void *self, int64_t server_us, int64_t at) LK_REDIS_LOCKED;
 void lk_redis_on_subscribed_locked(void *self) LK_REDIS_LOCKED;
 void lk_redis_on_message_locked(void *self, const redisReply *text) LK_REDIS_LOCKED;

@@ -7,6 +7,7 @@
 
 struct release {
     lk_redis *r;
+    lk_redis_node *node;        /* that is asked */
     const lk_redis_claim *data; /* silenced: nobody else writes to it */
     lk_redis_keys keys;
     char value[LK_REDIS_VALUE_LEN + 1];
@@ -58,7 +59,7 @@ static locker_status read_answer(struct release *x, const lk_redis_call *call, b
         (fault == LK_REDIS_FAULT_MOVED && x->hops++ < LK_REDIS_HOPS_MAX)) {
         *again = true;
         if (fault == LK_REDIS_FAULT_MOVED)
-            lk_redis_net_moved(x->r->net, reply);
+            lk_redis_net_moved(x->node->net, reply);
         else
             lk_redis_pause(&x->r->shared,
                            lk_time_earlier(x->until, lk_redis_now(&x->r->shared) + LK_REDIS_AGAIN_NS));
@@ -73,10 +74,11 @@ static locker_status ask(struct release *x, bool *again, locker_error *err)
     lk_redis_call call = {.until = x->until, .patient = x->maybe};
     locker_status status;
     *again = false;
+    x->node = lk_redis_node_of(x->r, x->data->slot);
     lk_redis_command a = lk_redis_script_begin(x->r, LK_REDIS_SCRIPT_RELEASE, &x->keys,
                                                x->noted ? lk_redis_keys_info(&x->keys) : NULL);
     LK_REDIS_ARGUMENTS(&a, x->value, "", x->direct_us);
-    switch (lk_redis_ask_script(x->r, &call, LK_REDIS_SCRIPT_RELEASE, &a, err)) {
+    switch (lk_redis_ask_script(x->node, &call, LK_REDIS_SCRIPT_RELEASE, &a, err)) {
     case LK_REDIS_CALL_ANSWERED:
         status = read_answer(x, &call, again, err);
         freeReplyObject(call.reply);
@@ -109,8 +111,8 @@ static void let_go_unlocking(lk_redis *r, lk_redis_claim *data, lk_redis_keys *k
     lk_redis_claims_remove_locked(&r->claims, data);
     if (keys->lock == NULL)
         return;
-    lk_redis_cleanup_start_locked(r, keys, data->number, data->noted, queued);
-    lk_redis_pump_unlocking(r->commands);
+    lk_redis_cleanup_start_locked(r, keys, data->slot, data->number, data->noted, queued);
+    lk_redis_pump_unlocking(lk_redis_node_of(r, data->slot)->commands);
 }
 
 locker_status lk_redis_release(void *self, locker_claim *grant, int64_t until, locker_error *err)

@@ -10,15 +10,15 @@
 #include "net/reply.h"
 
 enum {
-    BATCH_MAX = 256, /* leases in one command, for which a server takes a third of a millisecond */
-    AT_ONCE = 2,  /* such commands are under way: with more, whatever else is asked for would wait for them */
-    FAR_AWAY = 64 /* ... where the way is long, one in each millisecond */
+    BATCH_MAX = 256,          /* leases in one command, for which a server takes a third of a millisecond */
+    AT_ONCE = 2 * BATCH_MAX,  /* are under way: with more, whatever else is asked for would wait for them */
+    FAR_AWAY = 64 * BATCH_MAX /* ... where the way is long, one command in each millisecond */
 };
 
 static const int64_t apart_ns = LK_MS;
 
 struct renewal {
-    lk_redis *r;
+    lk_redis_node *node;
     lk_redis_pipeline *on; /* it was sent */
     lk_list link;          /* in lk_redis_renewals.waiting, until it is sent */
     int64_t sent;          /* before the command could have been sent */
@@ -84,9 +84,9 @@ static char *put_command(lk_redis *r, const struct renewal *n, const char *scrip
 }
 
 /* What carries them; where it can't be had, what carries all else. */
-static lk_redis_pipeline *carrier_locked(const lk_redis *r) LK_REDIS_LOCKED
+static lk_redis_pipeline *carrier_locked(const lk_redis_node *node) LK_REDIS_LOCKED
 {
-    return r->renewing->state == LK_REDIS_UP ? r->renewing : r->commands;
+    return node->renewing->state == LK_REDIS_UP ? node->renewing : node->commands;
 }
 
 static void script_done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED;
@@ -96,21 +96,22 @@ static void wait_done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED;
 static bool submit_wait_locked(struct renewal *n) LK_REDIS_LOCKED
 {
     char count[LK_REDIS_NUMBER_MAX], bound[LK_REDIS_NUMBER_MAX];
-    (void)lk_redis_number_text(count, (uint64_t)n->r->set.wait_replicas);
-    (void)lk_redis_number_text(bound, (uint64_t)(n->r->set.wait_timeout_ns / LK_MS));
+    const lk_redis_settings *const set = &n->node->r->set;
+    (void)lk_redis_number_text(count, (uint64_t)set->wait_replicas);
+    (void)lk_redis_number_text(bound, (uint64_t)(set->wait_timeout_ns / LK_MS));
     const lk_redis_command a = LK_REDIS_COMMAND("WAIT", count, bound);
     return lk_redis_submit_command_locked(n->on, &a, wait_done_locked, n);
 }
 
 static bool submit_locked(struct renewal *n) LK_REDIS_LOCKED
 {
-    lk_redis *r = n->r;
+    lk_redis *r = n->node->r;
     const bool whole = n->whole || r->sha[LK_REDIS_SCRIPT_RENEW][0] == '\0';
     const char *script = whole ? lk_redis_script_text[LK_REDIS_SCRIPT_RENEW] : r->sha[LK_REDIS_SCRIPT_RENEW];
     size_t room = LK_REDIS_BATCH_BYTES + strlen(script);
     for (size_t i = 0; i < n->count; i++)
         room += lk_redis_batch_room(r, n->slot[i].claim);
-    n->on = carrier_locked(r);
+    n->on = carrier_locked(n->node);
     char *out = lk_redis_room_locked(n->on, room);
     n->sent = lk_redis_now(&r->shared);
     n->answered = n->again = n->waits = false;
@@ -137,7 +138,7 @@ static void compact_locked(struct renewal *n) LK_REDIS_LOCKED
 /* Those that the script did not find are lost, whatever replicas have. */
 static void tell_lost_locked(struct renewal *n, const char *answers) LK_REDIS_LOCKED
 {
-    lk_redis *r = n->r;
+    lk_redis *r = n->node->r;
     for (size_t i = 0; i < n->count; i++) {
         locker_claim *claim = answers[i] != '1' ? take_locked(&n->slot[i]) : NULL;
         if (claim == NULL)
@@ -150,7 +151,7 @@ static void tell_lost_locked(struct renewal *n, const char *answers) LK_REDIS_LO
 
 static void extend_locked(struct renewal *n) LK_REDIS_LOCKED
 {
-    lk_redis *r = n->r;
+    lk_redis *r = n->node->r;
     for (size_t i = 0; i < n->count; i++) {
         locker_claim *claim = take_locked(&n->slot[i]);
         if (claim == NULL)
@@ -159,24 +160,24 @@ static void extend_locked(struct renewal *n) LK_REDIS_LOCKED
         const int64_t until = lk_redis_valid_until(n->sent, claim->ttl_ns);
         if (until > data->valid_until)
             data->valid_until = until;
-        data->era = lk_redis_era(r->commands);
+        data->era = lk_redis_era(n->node->commands);
         r->shared.svc->lease_extended(r->shared.svc, claim, until);
     }
 }
 
 /* Whether another command may go: none of a server whose answers take longer than its work has to wait for that. */
-static bool has_room_locked(const lk_redis *r, int64_t now) LK_REDIS_LOCKED
+static bool has_room_locked(const lk_redis_node *node, int64_t now) LK_REDIS_LOCKED
 {
-    const lk_redis_renewals *const all = &r->renewals;
+    const lk_redis_renewals *const all = &node->renewals;
     return all->under_way < AT_ONCE || (all->under_way < FAR_AWAY && now >= all->next_at);
 }
 
 /* Send what waits, as far as there is room. Without a connection it goes: no answer is no extension, and core asks again. */
-static void send_locked(lk_redis *r, int64_t now) LK_REDIS_LOCKED
+static void send_locked(lk_redis_node *node, int64_t now) LK_REDIS_LOCKED
 {
-    const bool up = carrier_locked(r)->state == LK_REDIS_UP;
-    while (!up || has_room_locked(r, now)) {
-        lk_list *const link = lk_list_take(&r->renewals.waiting);
+    const bool up = carrier_locked(node)->state == LK_REDIS_UP;
+    while (!up || has_room_locked(node, now)) {
+        lk_list *const link = lk_list_take(&node->renewals.waiting);
         if (link == NULL)
             return;
         struct renewal *const n = LK_CONTAINER(link, struct renewal, link);
@@ -185,33 +186,35 @@ static void send_locked(lk_redis *r, int64_t now) LK_REDIS_LOCKED
             free_locked(n);
             continue;
         }
-        r->renewals.under_way++;
-        r->renewals.next_at = now + apart_ns;
+        node->renewals.under_way += n->count;
+        node->renewals.next_at = now + apart_ns;
     }
 }
 
-int64_t lk_redis_renewals_run_locked(lk_redis *r, int64_t now)
+int64_t lk_redis_renewals_run_locked(lk_redis_node *node, int64_t now)
 {
-    send_locked(r, now);
-    const bool full = r->renewals.under_way >= FAR_AWAY;
-    return full || lk_list_empty(&r->renewals.waiting) ? LOCKER_NEVER : r->renewals.next_at;
+    send_locked(node, now);
+    const bool full = node->renewals.under_way >= FAR_AWAY;
+    return full || lk_list_empty(&node->renewals.waiting) ? LOCKER_NEVER : node->renewals.next_at;
 }
 
 /* All that is to come has come. */
 static void end_locked(struct renewal *n) LK_REDIS_LOCKED
 {
-    lk_redis *r = n->r;
+    lk_redis_node *const node = n->node;
+    node->renewals.under_way -= n->count;
     if (n->again && !n->whole) {
         n->whole = true;
         compact_locked(n);
-        if (n->count > 0 && submit_locked(n))
+        if (n->count > 0 && submit_locked(n)) {
+            node->renewals.under_way += n->count;
             return;
+        }
     }
     if (n->answered && n->proven)
         extend_locked(n);
     free_locked(n);
-    r->renewals.under_way--;
-    send_locked(r, lk_redis_now(&r->shared));
+    send_locked(node, lk_redis_now(&node->r->shared));
 }
 
 static void tell_fault_locked(const lk_redis *r, const redisReply *reply, const char *doing) LK_REDIS_LOCKED
@@ -224,7 +227,6 @@ static void tell_fault_locked(const lk_redis *r, const redisReply *reply, const 
 static void script_done_locked(void *context, redisReply *reply)
 {
     struct renewal *n = context;
-    lk_redis *r = n->r;
     const lk_redis_fault fault = reply != NULL ? lk_redis_reply_fault(reply) : LK_REDIS_FAULT_NONE;
     if (reply == NULL) {
         /* no answer is no extension, and core asks again */
@@ -234,9 +236,9 @@ static void script_done_locked(void *context, redisReply *reply)
     } else if (fault == LK_REDIS_FAULT_NOSCRIPT && !n->whole) {
         n->again = true;
     } else if (fault == LK_REDIS_FAULT_MOVED) {
-        lk_redis_net_moved_locked(r->net, reply);
+        lk_redis_net_moved_locked(n->node->net, reply);
     } else {
-        tell_fault_locked(r, reply, "renewing leases");
+        tell_fault_locked(n->node->r, reply, "renewing leases");
     }
     if (!n->waits)
         end_locked(n);
@@ -245,7 +247,7 @@ static void script_done_locked(void *context, redisReply *reply)
 static void wait_done_locked(void *context, redisReply *reply)
 {
     struct renewal *n = context;
-    lk_redis *r = n->r;
+    lk_redis *r = n->node->r;
     if (reply != NULL && reply->type == REDIS_REPLY_INTEGER) {
         n->proven = reply->integer >= r->set.wait_replicas;
         if (!n->proven && n->answered)
@@ -262,27 +264,28 @@ static void wait_done_locked(void *context, redisReply *reply)
 void lk_redis_renew(void *self, locker_claim *const *grants, size_t count)
 {
     lk_redis *r = self;
+    lk_redis_node *const node = r->nodes;
     lk_redis_lock(&r->shared);
-    for (size_t from = 0; from < count && carrier_locked(r)->state == LK_REDIS_UP; from += BATCH_MAX) {
+    for (size_t from = 0; from < count && carrier_locked(node)->state == LK_REDIS_UP; from += BATCH_MAX) {
         const size_t batch = count - from < BATCH_MAX ? count - from : BATCH_MAX;
         struct renewal *n = malloc(sizeof *n + batch * sizeof n->slot[0]);
         if (n == NULL)
             break;
-        *n = (struct renewal){.r = r, .count = batch};
+        *n = (struct renewal){.node = node, .count = batch};
         for (size_t i = 0; i < batch; i++)
             refer_locked(&n->slot[i], grants[from + i]);
-        lk_list_append(&r->renewals.waiting, &n->link);
+        lk_list_append(&node->renewals.waiting, &n->link);
     }
-    send_locked(r, lk_redis_now(&r->shared));
-    const bool more = !lk_list_empty(&r->renewals.waiting);
-    lk_redis_pump_unlocking(carrier_locked(r));
+    send_locked(node, lk_redis_now(&r->shared));
+    const bool more = !lk_list_empty(&node->renewals.waiting);
+    lk_redis_pump_unlocking(carrier_locked(node));
     lk_redis_unlock(&r->shared);
     if (more)
         r->shared.svc->attend(r->shared.svc);
 }
 
-void lk_redis_renewals_free(lk_redis *r)
+void lk_redis_renewals_free(lk_redis_node *node)
 {
-    for (lk_list *link; (link = lk_list_take(&r->renewals.waiting)) != NULL;)
+    for (lk_list *link; (link = lk_list_take(&node->renewals.waiting)) != NULL;)
         free(LK_CONTAINER(link, struct renewal, link));
 }

@@ -20,7 +20,7 @@ lk_redis_command lk_redis_script_begin(const lk_redis *r, lk_redis_script which,
     return a;
 }
 
-lk_redis_outcome lk_redis_ask_script(lk_redis *r, lk_redis_call *call, lk_redis_script which,
+lk_redis_outcome lk_redis_ask_script(lk_redis_node *node, lk_redis_call *call, lk_redis_script which,
                                      lk_redis_command *a, locker_error *err)
 {
     const int last = a->argc;
@@ -28,9 +28,9 @@ lk_redis_outcome lk_redis_ask_script(lk_redis *r, lk_redis_call *call, lk_redis_
     lk_redis_command_text(a, "");
     for (bool whole = false;;) {
         /* before its least number */
-        call->only = atomic_load_explicit(&r->commands->connection, memory_order_acquire);
-        lk_redis_command_set(a, last, lk_redis_fence_least_text(&r->fences, least));
-        const lk_redis_outcome outcome = lk_redis_ask(r->commands, call, a, 1, err);
+        call->only = atomic_load_explicit(&node->commands->connection, memory_order_acquire);
+        lk_redis_command_set(a, last, lk_redis_fence_least_text(&node->fences, least));
+        const lk_redis_outcome outcome = lk_redis_ask(node->commands, call, a, 1, err);
         if (outcome == LK_REDIS_CALL_STALE)
             continue;
         if (outcome != LK_REDIS_CALL_ANSWERED ||

@@ -24,7 +24,7 @@ static const int64_t itself_ns = 300 * LK_S;
 
 /* Those whose locks are looked at by one command, by their values. */
 typedef struct {
-    lk_redis *r;
+    lk_redis_node *node;
     bool whole; /* the script's text was sent */
     size_t count;
     uint64_t values[]; /* so many */
@@ -94,14 +94,14 @@ static bool submit_locked(look *l) LK_REDIS_LOCKED;
 static void done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED
 {
     look *const l = context;
-    lk_redis *const r = l->r;
+    lk_redis *const r = l->node->r;
     if (reply != NULL && lk_redis_reply_fault(reply) == LK_REDIS_FAULT_NOSCRIPT && !l->whole) {
         l->whole = true;
         if (submit_locked(l))
             return;
     }
     if (reply != NULL && lk_redis_reply_fault(reply) == LK_REDIS_FAULT_MOVED)
-        lk_redis_net_moved_locked(r->net, reply);
+        lk_redis_net_moved_locked(l->node->net, reply);
     const bool is = reply != NULL && is_answer(l, reply);
     for (size_t i = 0; i < l->count; i++) {
         lk_redis_claim *const data = lk_redis_claims_find_locked(&r->claims, l->values[i]);
@@ -120,7 +120,7 @@ static void done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED
 
 static locker_claim *claim_locked(const look *l, size_t i) LK_REDIS_LOCKED
 {
-    const lk_redis_claim *const data = lk_redis_claims_find_locked(&l->r->claims, l->values[i]);
+    const lk_redis_claim *const data = lk_redis_claims_find_locked(&l->node->r->claims, l->values[i]);
     return data != NULL ? data->core : NULL;
 }
 
@@ -137,7 +137,7 @@ static void compact_locked(look *l) LK_REDIS_LOCKED
 /* The command, as scripts.c describes its arguments; answers its end. */
 static char *put_command_locked(const look *l, const char *script, bool whole, char *out) LK_REDIS_LOCKED
 {
-    lk_redis *const r = l->r;
+    lk_redis *const r = l->node->r;
     out = lk_redis_batch_begin(out, script, whole, 2 * l->count, 1 + l->count);
     for (size_t i = 0; i < l->count; i++)
         out = lk_redis_batch_keys(r, claim_locked(l, i), LK_REDIS_QUEUE, out);
@@ -153,7 +153,7 @@ static char *put_command_locked(const look *l, const char *script, bool whole, c
 
 static bool submit_locked(look *l)
 {
-    lk_redis *const r = l->r;
+    lk_redis *const r = l->node->r;
     compact_locked(l);
     if (l->count == 0)
         return false;
@@ -162,9 +162,9 @@ static bool submit_locked(look *l)
     size_t room = LK_REDIS_BATCH_BYTES + strlen(script);
     for (size_t i = 0; i < l->count; i++)
         room += lk_redis_batch_room(r, claim_locked(l, i)) + LK_REDIS_MEMBER_MAX;
-    char *const out = lk_redis_room_locked(r->commands, room);
-    return out != NULL &&
-           lk_redis_submit_locked(r->commands, put_command_locked(l, script, whole, out), done_locked, l);
+    char *const out = lk_redis_room_locked(l->node->commands, room);
+    return out != NULL && lk_redis_submit_locked(l->node->commands, put_command_locked(l, script, whole, out),
+                                                 done_locked, l);
 }
 
 /* Send one for those that stand there, if there are any. */
@@ -174,10 +174,10 @@ static void send_locked(look *l) LK_REDIS_LOCKED
         done_locked(l, NULL);
 }
 
-static look *add_locked(lk_redis *r, look *l, lk_redis_claim *data) LK_REDIS_LOCKED
+static look *add_locked(lk_redis_node *node, look *l, lk_redis_claim *data) LK_REDIS_LOCKED
 {
     if (l == NULL && (l = malloc(sizeof *l + BATCH_MAX * sizeof l->values[0])) != NULL)
-        *l = (look){.r = r};
+        *l = (look){.node = node};
     if (l == NULL)
         return NULL;
     l->values[l->count++] = data->number;
@@ -194,13 +194,13 @@ int64_t lk_redis_looks_run_locked(lk_redis *r, int64_t now)
     look *l = NULL;
     if (now < r->look_at)
         return r->look_at;
-    const bool up = r->commands->state == LK_REDIS_UP;
+    const bool up = r->nodes->commands->state == LK_REDIS_UP;
     r->look_at = LOCKER_NEVER;
     for (lk_redis_claim *data = NULL; (data = lk_redis_claims_after_locked(&r->claims, data)) != NULL;) {
         if (data->look_at == 0 || data->looking)
             continue;
         if (up && data->look_at <= now + together_ns)
-            l = add_locked(r, l, data);
+            l = add_locked(r->nodes, l, data);
         if (!data->looking)
             r->look_at = lk_time_earlier(r->look_at, lk_time_later(data->look_at, now + together_ns));
     }

@@ -32,7 +32,8 @@ typedef void (*lk_redis_done)(void *context, redisReply *reply);
 
 /* A thread that waits for its answer, and can be interrupted meanwhile. All zero at first; guarded by the mutex. */
 typedef struct {
-    struct lk_redis_op *op; /* what it waits for; NULL: for nothing */
+    struct lk_redis_op *op;       /* what it waits for; NULL: for nothing */
+    struct lk_redis_pipeline *on; /* where that is, then */
     bool interrupted;
 } lk_redis_caller;
 

@@ -93,7 +93,7 @@ static void meet_server_locked(lk_redis_net *net, const lk_redis_socket *socket)
     if (!same_run)
         net->old_count = 0;
     if (other) {
-        atomic_fetch_add_explicit(&net->pipeline.era, 1, memory_order_relaxed);
+        LK_WRITE(net->pipeline.era, ++net->shared->eras);
         lk_redis_subscription_lose_locked(&net->subscription);
         lk_redis_pipeline_fail_locked(&net->apart, "callers use another server");
     }
@@ -112,7 +112,7 @@ static void install_unlocking(lk_redis_net *net, lk_redis_socket *socket) LK_RED
     end_old_locked(net);
     net->events->on_up(net->owner, socket->server_us, at);
     if (net->was_lost) {
-        shared->svc->suspect(shared->svc, false);
+        shared->svc->suspect(shared->svc, --shared->away > 0);
         shared->svc->log(shared->svc, LOCKER_LOG_INFO, "redis: connected to %s again", socket->peer);
     }
     net->was_lost = false;
@@ -131,6 +131,8 @@ static void lost_locked(void *self, const char *why) LK_REDIS_LOCKED
     lk_unavailable(&net->reconnect.last.error, "the connection to Redis at %s was lost: %s", socket->peer,
                    why);
     net->reconnect.last.permanent = false;
+    if (!net->was_lost)
+        net->shared->away++;
     net->was_lost = true;
     net->shared->svc->suspect(net->shared->svc, true);
 }
@@ -254,7 +256,8 @@ static void connect_apart_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
     net->apart_was_told = false;
     lk_redis_pipeline_install_locked(&net->apart, socket);
     if (net->pipeline.state == LK_REDIS_UP)
-        net->shared->svc->suspect(net->shared->svc, false); /* what is overdue is renewed at once */
+        net->shared->svc->suspect(net->shared->svc,
+                                  net->shared->away > 0); /* what is overdue is renewed at once */
 }
 
 static void connect_subscription_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
@@ -386,35 +389,35 @@ void lk_redis_net_abandon(const lk_redis_net *net)
         close(net->apart.socket->fd);
     if (net->subscription.socket != NULL)
         close(net->subscription.socket->fd);
-    close(net->shared->epoll_fd);
     close(net->pipeline.kick_fd);
     if (net->has_apart)
         close(net->apart.kick_fd);
 }
 
-int64_t lk_redis_net_begin_turn(lk_redis_net *net)
+void lk_redis_events_take(const lk_redis_shared *shared, lk_redis_events *events)
 {
-    struct epoll_event events[4];
+    events->count = epoll_wait(shared->epoll_fd, events->event, LK_REDIS_EVENTS_MAX, 0);
+}
+
+void lk_redis_net_begin_turn_unlocking(lk_redis_net *net, const lk_redis_events *events)
+{
     lk_redis_subscription *sub = &net->subscription;
-    const int count = epoll_wait(net->shared->epoll_fd, events, 4, 0);
-    lk_redis_lock(net->shared);
-    net->shared->dispatching = true;
-    for (int i = 0; i < count; i++)
-        sub->look = sub->look || events[i].data.ptr == sub;
+    for (int i = 0; i < events->count; i++)
+        sub->look = sub->look || events->event[i].data.ptr == sub;
     if (sub->look) /* first, because somebody sleeps until it is read */
         lk_redis_subscription_read_locked(sub);
-    for (int i = 0; i < count; i++)
-        if (events[i].data.ptr == &net->pipeline || events[i].data.ptr == &net->apart)
-            lk_redis_pipeline_events_unlocking(events[i].data.ptr, events[i].events);
+    for (int i = 0; i < events->count; i++) {
+        const struct epoll_event *const event = &events->event[i];
+        if (event->data.ptr == &net->pipeline || event->data.ptr == &net->apart)
+            lk_redis_pipeline_events_unlocking(event->data.ptr, event->events);
+    }
     const int64_t now = lk_redis_now(net->shared);
     lk_redis_pipeline_look_unlocking(&net->pipeline, now);
     lk_redis_pipeline_look_unlocking(&net->apart, now);
-    return now;
 }
 
-int64_t lk_redis_net_end_turn(lk_redis_net *net, int64_t now)
+int64_t lk_redis_net_end_turn_unlocking(lk_redis_net *net, int64_t now)
 {
-    lk_redis_shared *shared = net->shared;
     int64_t next = LOCKER_NEVER;
     lk_redis_reconnect_want_locked(&net->reconnect);
     if (net->pipeline.state == LK_REDIS_DOWN && net->reconnect.state != LK_REDIS_RUNS)
@@ -427,8 +430,6 @@ int64_t lk_redis_net_end_turn(lk_redis_net *net, int64_t now)
     next = lk_time_earlier(next, lk_redis_pipeline_due_locked(&net->apart));
     if (net->has_apart && net->apart.state == LK_REDIS_DOWN && net->apart_at > now)
         next = lk_time_earlier(next, net->apart_at);
-    shared->dispatching = false;
-    lk_redis_unlock(shared);
     return next;
 }
 

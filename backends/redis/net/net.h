@@ -2,6 +2,8 @@
  * command connection, driven by its callers' threads; a subscription, once wanted; a thread while one is missing. */
 #pragma once
 
+#include <sys/epoll.h>
+
 #include "call.h"
 #include "handshake.h"
 
@@ -31,13 +33,19 @@ void lk_redis_net_free(lk_redis_net *net) LK_UNCHECKED;
 locker_status lk_redis_net_connect(lk_redis_net *net, const lk_redis_scripts *scripts, locker_error *err);
 /* End the thread, at the latest when `until` has come. False: it goes on, and on_left is called. */
 bool lk_redis_net_stop(lk_redis_net *net, int64_t until);
-/* Of a fork's child, which has no other thread: close the descriptors, and nothing else. */
+/* Of a fork's child, which has no other thread: close its own descriptors, and nothing else. */
 void lk_redis_net_abandon(const lk_redis_net *net) LK_UNCHECKED;
 
-/* The keeper's turn is between these: reading what has come; and sending, and having connected, what is due, which
- * answers when it wants another. The mutex is held in between. */
-int64_t lk_redis_net_begin_turn(lk_redis_net *net) LK_ACQUIRE(lk_redis_mutex);
-int64_t lk_redis_net_end_turn(lk_redis_net *net, int64_t now) LK_RELEASE(lk_redis_mutex);
+/* The keeper's turn. What epoll tells of all that share it, taken without the mutex: */
+enum { LK_REDIS_EVENTS_MAX = 16 };
+typedef struct {
+    struct epoll_event event[LK_REDIS_EVENTS_MAX];
+    int count;
+} lk_redis_events;
+void lk_redis_events_take(const lk_redis_shared *shared, lk_redis_events *events);
+/* Reading what has come; and sending, and having connected, what is due, which answers when it wants another turn. */
+void lk_redis_net_begin_turn_unlocking(lk_redis_net *net, const lk_redis_events *events) LK_REDIS_LOCKED;
+int64_t lk_redis_net_end_turn_unlocking(lk_redis_net *net, int64_t now) LK_REDIS_LOCKED;
 
 /* A reply said that another server is the master: go and look for it. */
 void lk_redis_net_moved_locked(lk_redis_net *net, const redisReply *reply) LK_REDIS_LOCKED;

@@ -24,6 +24,8 @@ typedef struct {
     bool closing LK_GUARDED_BY(mutex);
     bool dispatching LK_GUARDED_BY(mutex); /* inside dispatch, which will see what is due when */
     uint64_t jitter LK_GUARDED_BY(mutex);  /* state of a small generator; not 0 */
+    unsigned eras LK_GUARDED_BY(mutex);    /* how many servers there were: none has the number of another */
+    unsigned away LK_GUARDED_BY(mutex); /* servers to which a connection was lost, and is not there again */
 } lk_redis_shared;
 
 /* `seed`: random bits. False: errno says why; nothing is left to be destroyed. Nobody else sees it yet. */
