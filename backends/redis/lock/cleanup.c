@@ -3,7 +3,9 @@
  * ends with its lease; a place, which would be handed the lock, has a minute. */
 #include "cleanup.h"
 #include "net/reply.h"
+#include "node.h"
 #include "script_call.h"
+#include "torn.h"
 
 /* A value that is to be released, or withdrawn from the queue. Guarded by the mutex. */
 typedef struct {
@@ -17,6 +19,7 @@ typedef struct {
     int64_t retry_at;                 /* 0: at once */
     bool noted;                       /* there is an info */
     bool sent, whole;                 /* awaiting its answer; send the script's text */
+    bool torn;                        /* its slot is on its way from one server to another */
 } lk_redis_cleanup;
 
 static void remove_locked(lk_redis_cleanup *c) LK_REDIS_LOCKED
@@ -41,6 +44,32 @@ static void watch_locked(const lk_redis_cleanup *c) LK_REDIS_LOCKED
     svc->attend(svc);
 }
 
+static void done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED;
+
+static void torn_done_locked(void *context, redisReply *reply, lk_redis_pipeline *on) LK_REDIS_LOCKED
+{
+    lk_redis_cleanup *const c = context;
+    (void)on;
+    if (reply == NULL &&
+        !c->r->shared
+             .closing) { /* there may be no connection to where its key has gone: it is not told when there is */
+        c->retry_at = lk_redis_now(&c->r->shared) + LK_REDIS_AGAIN_NS;
+        watch_locked(c);
+    }
+    done_locked(c, reply);
+}
+
+/* The lock, and the place in its queue, each by itself. */
+static void submit_torn_locked(lk_redis_cleanup *c) LK_REDIS_LOCKED
+{
+    const lk_redis_command drop = LK_REDIS_COMMAND("EVAL", lk_redis_torn_drop, "1", c->keys.lock, c->value);
+    const lk_redis_command leave = LK_REDIS_COMMAND("ZREM", lk_redis_keys_queue(&c->keys), c->member);
+    c->sent = true;
+    if (c->member[0] != '\0')
+        lk_redis_torn_submit_locked(c->r, c->slot, &leave, NULL, NULL);
+    lk_redis_torn_submit_locked(c->r, c->slot, &drop, torn_done_locked, c);
+}
+
 static void done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED
 {
     lk_redis_cleanup *c = context;
@@ -53,13 +82,23 @@ static void done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED
         if (!submit_locked(c))
             watch_locked(c);
         break;
+    case LK_REDIS_FAULT_TORN:
+        c->torn = !c->torn && c->r->map != NULL;
+        if (c->torn) {
+            submit_torn_locked(c);
+            break;
+        }
+        /* fall through */
     case LK_REDIS_FAULT_TRANSIENT:
     case LK_REDIS_FAULT_REFUSED:
+        lk_redis_heed_locked(node_of(c), c->slot, reply);
         c->retry_at = lk_redis_now(&c->r->shared) + LK_REDIS_AGAIN_NS;
         watch_locked(c);
         break;
     case LK_REDIS_FAULT_MOVED:
-        lk_redis_net_moved_locked(node_of(c)->net, reply);
+        lk_redis_heed_locked(node_of(c), c->slot, reply);
+        if (c->r->map != NULL && !submit_locked(c)) /* else it goes with the next connection */
+            watch_locked(c);
         break;
     case LK_REDIS_FAULT_DENIED:
         LK_WRITE(c->r->trusted, false);
@@ -76,7 +115,7 @@ static bool submit_locked(lk_redis_cleanup *c) LK_REDIS_LOCKED
     lk_redis_command a = lk_redis_script_begin(c->r, LK_REDIS_SCRIPT_RELEASE, &c->keys,
                                                c->noted ? lk_redis_keys_info(&c->keys) : NULL);
     if (c->whole)
-        lk_redis_script_spell_out(&a, LK_REDIS_SCRIPT_RELEASE);
+        lk_redis_script_spell_out(c->r, &a, LK_REDIS_SCRIPT_RELEASE);
     LK_REDIS_ARGUMENTS(&a, c->value, c->member, "0", lk_redis_fence_least_text(&node_of(c)->fences, least));
     c->sent = lk_redis_submit_command_locked(node_of(c)->commands, &a, done_locked, c);
     return c->sent;

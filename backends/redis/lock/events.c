@@ -18,7 +18,8 @@ void lk_redis_on_up_locked(void *self, int64_t server_us, int64_t at)
     lk_redis *r = node->r;
     if (server_us != 0)
         lk_redis_server_time_set_locked(&node->time, server_us, at);
-    lk_redis_fences_set_least(&node->fences, server_us);
+    /* A slot may have been elsewhere meanwhile, and lost numbers there: each grant in a cluster lifts its counter. */
+    lk_redis_fences_set_least(&node->fences, r->map != NULL ? 0 : server_us);
     if (r->set.wait_replicas > 0 && node->commands->socket->replicas > r->set.wait_replicas)
         r->shared.svc->log(r->shared.svc, LOCKER_LOG_WARN,
                            "redis: wait_replicas is %" PRId64 " and the master has %" PRId64
@@ -27,11 +28,11 @@ void lk_redis_on_up_locked(void *self, int64_t server_us, int64_t at)
     (void)lk_redis_cleanups_run_locked(r, lk_redis_now(&r->shared));
 }
 
-void lk_redis_on_subscribed_locked(void *self)
+void lk_redis_on_subscribed_locked(void *self, int slot)
 {
     lk_redis *r = ((lk_redis_node *)self)->r;
     /* Another attempt finds what was missed, and enrols too. */
-    lk_redis_claims_wake_locked(&r->claims, r->shared.svc);
+    lk_redis_claims_wake_locked(&r->claims, slot, r->shared.svc);
 }
 
 /* Whether the claim is of that lock. */
@@ -122,8 +123,9 @@ static bool read_message(const lk_redis *r, const redisReply *text, message *m)
 /* Who waits may have been given the lock, and not know yet, when it is broken. Number 0 of a lock that is handed over: none,
  * because fencing is off, or because the lock is left free for a moment; a client that polls may have it then and tells nobody
  * when it gives it back, so the waiter looks again soon. */
-static void tell_locked(lk_redis *r, lk_redis_claim *data, const message *m) LK_REDIS_LOCKED
+static void tell_locked(const lk_redis_node *node, lk_redis_claim *data, const message *m) LK_REDIS_LOCKED
 {
+    lk_redis *const r = node->r;
     const locker_services *const svc = r->shared.svc;
     const bool is_broken = m->what == BROKEN || m->what == TAKEN;
     if (atomic_load_explicit(&data->held, memory_order_acquire)) {
@@ -140,7 +142,9 @@ static void tell_locked(lk_redis *r, lk_redis_claim *data, const message *m) LK_
     data->direct_us = is_broken ? 0 : m->direct_us + hop_us;
     data->polls = m->fence == 0 ? 1 : 0;
     data->given_numbers = (uint8_t)m->count;
-    LK_WRITE(data->given, is_broken ? 0 : (uint64_t)m->fence);
+    /* a server of a cluster that has the slot no more, or never heard that it has not, can't hand its locks on */
+    const bool is_hers = node == lk_redis_node_of(r, data->slot);
+    LK_WRITE(data->given, is_broken || !is_hers ? 0 : (uint64_t)m->fence);
     svc->wake(svc, data->core);
 }
 
@@ -168,7 +172,7 @@ void lk_redis_on_message_locked(void *self, const redisReply *text)
         return;
     lk_redis_claim *data = lk_redis_claims_find_locked(&r->claims, m.value);
     if (data != NULL && is_lock_of(r, data->core, m.lock, m.lock_len))
-        tell_locked(r, data, &m);
+        tell_locked(self, data, &m);
     else if (m.what == HANDED && keys_of(r, &m, &keys, &slot))
         lk_redis_cleanup_start_locked(r, &keys, slot, m.value, false, NULL);
 }

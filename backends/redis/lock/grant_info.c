@@ -69,7 +69,7 @@ static bool submit_locked(lk_redis *r, lk_redis_claim *data) LK_REDIS_LOCKED
         lk_list_remove(&data->note);
         data->noted = true;
         lk_redis_claims_add_locked(&r->claims, data);
-        lk_redis_net_subscribe_locked(node->net, false);
+        lk_redis_net_subscribe_locked(node->net, data->slot, false);
     }
     return submitted;
 }

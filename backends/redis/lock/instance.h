@@ -12,8 +12,7 @@
 enum {
     LK_REDIS_HOPS_MAX = 5,      /* how often another master is looked for before giving up */
     LK_REDIS_PASS_RESERVE = 64, /* fencing numbers of a grant that may be handed over inside the process */
-    LK_REDIS_CONTENDED = 16,    /* greatest value of the counters of recent contention */
-    LK_REDIS_CHANNEL_MAX = 64
+    LK_REDIS_CONTENDED = 16     /* greatest value of the counters of recent contention */
 };
 
 #define LK_REDIS_AGAIN_NS (100 * LK_MS) /* a server that can't serve now is asked again then */
@@ -45,12 +44,16 @@ typedef struct lk_redis_node {
     lk_redis_server_time time;
     lk_redis_fences fences;
     lk_redis_renewals renewals;
+    unsigned slots LK_GUARDED_BY(mutex); /* of a cluster: so many it has */
 } lk_redis_node;
 
 typedef struct lk_redis {
     lk_redis_shared shared; /* its mutex guards what doesn't say otherwise */
     lk_redis_settings set;
-    lk_redis_node *nodes; /* at least one */
+    lk_redis_node *nodes; /* at least one; constant, the others behind it come (guarded) */
+    _Atomic(lk_redis_node *)
+        *map; /* of a cluster: who has each slot (node.c); NULL: there is one server. Relaxed */
+    const char *const *script; /* by lk_redis_script; constant */
     lk_redis_values values;
     char channel[LK_REDIS_CHANNEL_MAX];                     /* constant, as the next */
     char sha[LK_REDIS_SCRIPT_COUNT][LK_REDIS_HASH_LEN + 1]; /* "" where the server would not tell */
@@ -70,13 +73,14 @@ typedef struct lk_redis {
 /* Who keeps the locks of a slot. */
 static inline lk_redis_node *lk_redis_node_of(const lk_redis *r, uint16_t slot)
 {
-    (void)slot;
-    return r->nodes;
+    return r->map == NULL ? r->nodes : LK_READ(r->map[slot]);
 }
 
-static inline lk_redis_node *lk_redis_node_of_claim(const lk_redis *r, const locker_claim *claim)
+/* The same for a call, which ends when another may have them before it could be sent. */
+static inline lk_redis_node *lk_redis_node_for(const lk_redis *r, uint16_t slot, lk_redis_call *call)
 {
-    return lk_redis_node_of(r, lk_redis_claim_of(claim)->slot);
+    call->map = r->map != NULL ? atomic_load_explicit(&r->shared.maps, memory_order_acquire) : 0;
+    return lk_redis_node_of(r, slot);
 }
 
 /* The names of the keys of a lock in that slot. False: no memory. */
@@ -111,6 +115,8 @@ static inline void lk_redis_lately_lower(atomic_uint *lately)
         LK_WRITE(*lately, value - 1);
 }
 
+/* Called when nothing else uses it any more. */
+void lk_redis_free(lk_redis *r) LK_UNCHECKED;
 locker_status lk_redis_acquire(void *self, locker_claim *claim, locker_error *err);
 void lk_redis_interrupt(void *self, locker_claim *claim);
 void lk_redis_withdraw(void *self, locker_claim *claim);
@@ -129,5 +135,5 @@ locker_status lk_redis_ping(void *self, int64_t until, locker_error *err);
 
 /* What is told to an owner (net.h) that is an lk_redis_node. */
 void lk_redis_on_up_locked(void *self, int64_t server_us, int64_t at) LK_REDIS_LOCKED;
-void lk_redis_on_subscribed_locked(void *self) LK_REDIS_LOCKED;
+void lk_redis_on_subscribed_locked(void *self, int slot) LK_REDIS_LOCKED;
 void lk_redis_on_message_locked(void *self, const redisReply *text) LK_REDIS_LOCKED;

@@ -6,14 +6,13 @@
 
 #include "cleanup.h"
 #include "grant_info.h"
+#include "node.h"
 #include "waiters.h"
 
 static const int64_t turn_ns = 50 * LK_MS;
 
-/* Called when nothing else uses it any more. */
-static void free_instance(void *self)
+void lk_redis_free(lk_redis *r)
 {
-    lk_redis *r = self;
     for (lk_redis_node *node = r->nodes, *next; node != NULL; node = next) {
         next = node->next;
         lk_redis_net_free(node->net); /* what was under way is settled, while all else is there */
@@ -27,43 +26,8 @@ static void free_instance(void *self)
     lk_table_destroy(&r->claims);
     lk_redis_shared_destroy(&r->shared);
     lk_redis_settings_clear(&r->set);
+    free(r->map);
     free(r);
-}
-
-/* The last thread that was not waited for has left. */
-static void on_left(void *self)
-{
-    lk_redis *r = ((lk_redis_node *)self)->r;
-    if (atomic_fetch_sub(&r->staying, 1) == 1)
-        free_instance(r);
-}
-
-static const lk_redis_owner owner_events = {
-    .on_up = lk_redis_on_up_locked,
-    .on_subscribed = lk_redis_on_subscribed_locked,
-    .on_message = lk_redis_on_message_locked,
-    .on_left = on_left,
-};
-
-/* NULL: errno says why. */
-static lk_redis_node *new_node(lk_redis *r)
-{
-    lk_redis_node *node = calloc(1, sizeof *node);
-    if (node == NULL)
-        return NULL;
-    node->r = r;
-    lk_redis_fences_set_least(&node->fences, 0);
-    lk_redis_server_time_init(&node->time, &r->shared);
-    lk_list_init(&node->renewals.waiting);
-    node->net = lk_redis_net_new(&r->shared, &r->set.target, r->channel, &owner_events, node, &node->commands,
-                                 r->set.wait_replicas > 0 ? &node->renewing : NULL);
-    if (node->net == NULL) {
-        free(node);
-        return NULL;
-    }
-    if (node->renewing == NULL)
-        node->renewing = node->commands;
-    return node;
 }
 
 /* Nobody else sees it yet. */
@@ -79,10 +43,13 @@ LK_UNCHECKED static bool make_parts(lk_redis *r, const locker_services *svc)
     r->look_at = LOCKER_NEVER;
     lk_list_init(&r->cleanups);
     lk_list_init(&r->notes.grants);
-    r->nodes = new_node(r);
-    if (r->nodes == NULL)
+    r->script = r->set.target.cluster ? lk_redis_cluster_script_text : lk_redis_script_text;
+    const bool made = lk_redis_node_new(r, NULL) != NULL && lk_redis_nodes_init(r);
+    if (!made && r->nodes != NULL)
+        lk_redis_net_free(r->nodes->net);
+    if (!made)
         lk_redis_shared_destroy(&r->shared);
-    return r->nodes != NULL;
+    return made;
 }
 
 static locker_status redis_open(const locker_driver_config *config, const locker_services *svc, void **self,
@@ -104,13 +71,13 @@ static locker_status redis_open(const locker_driver_config *config, const locker
         free(r);
         return status;
     }
-    const lk_redis_scripts scripts = {lk_redis_script_text, LK_REDIS_SCRIPT_COUNT, r->sha};
+    const lk_redis_scripts scripts = {r->script, LK_REDIS_SCRIPT_COUNT, r->sha};
     if (r->set.target.tls.on && r->set.target.tls.verify == LK_REDIS_TLS_NONE)
         svc->log(svc, LOCKER_LOG_WARN,
                  "redis: tls_verify=none: whoever can redirect the connection can pose as the server");
     status = lk_redis_net_connect(r->nodes->net, &scripts, err);
     if (status != LOCKER_OK) {
-        free_instance(r);
+        lk_redis_free(r);
         return status;
     }
     *self = r;
@@ -155,7 +122,7 @@ static void redis_close(void *self)
         left += lk_redis_net_stop(node->net, until);
     }
     if (atomic_fetch_sub(&r->staying, left) == left)
-        free_instance(r);
+        lk_redis_free(r);
 }
 
 static void redis_abandon(void *self)
@@ -245,9 +212,10 @@ const locker_driver lk_redis_driver = {
     .abi = LOCKER_DRIVER_ABI,
     .size = sizeof(locker_driver),
     .name = "redis",
-    .schemes =
-        (const char *const[]){"redis", "rediss", "redis+unix", "redis+sentinel", "rediss+sentinel", "valkey",
-                              "valkeys", "valkey+unix", "valkey+sentinel", "valkeys+sentinel", NULL},
+    .schemes = (const char *const[]){"redis", "rediss", "redis+unix", "redis+sentinel", "rediss+sentinel",
+                                     "redis+cluster", "rediss+cluster", "valkey", "valkeys", "valkey+unix",
+                                     "valkey+sentinel", "valkeys+sentinel", "valkey+cluster",
+                                     "valkeys+cluster", NULL},
     .example = "redis://127.0.0.1:6379/0?ttl=30s",
 #ifdef LOCKER_REDIS_TLS
     .features = "",

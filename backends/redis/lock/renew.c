@@ -6,8 +6,12 @@
  */
 #include <inttypes.h>
 
+#include <stdlib.h>
+
 #include "batch.h"
 #include "net/reply.h"
+#include "node.h"
+#include "torn.h"
 
 enum {
     BATCH_MAX = 256,          /* leases in one command, for which a server takes a third of a millisecond */
@@ -22,13 +26,18 @@ struct renewal {
     lk_redis_pipeline *on; /* it was sent */
     lk_list link;          /* in lk_redis_renewals.waiting, until it is sent */
     int64_t sent;          /* before the command could have been sent */
+    uint16_t slot;         /* of a cluster: of all of them */
+    size_t load;           /* so many of them are counted as under way */
+    unsigned hops;         /* how often another server was said to have the slot */
+    bool moved;            /* so it was just now */
+    bool torn;             /* its slot is on its way from one server to another; it is one alone */
     bool whole;            /* the script's text was sent */
     bool answered; /* by the script: the claims that it still refers to have their leases at the server */
     bool again;    /* the server does not know the script */
     bool waits;    /* an answer to WAIT is to come behind the script's */
     bool proven;   /* enough replicas have what was written */
     size_t count;
-    lk_redis_renewed slot[]; /* so many at first */
+    lk_redis_renewed ref[]; /* so many at first */
 };
 
 static void refer_locked(lk_redis_renewed *slot, locker_claim *claim) LK_REDIS_LOCKED
@@ -55,14 +64,14 @@ static locker_claim *take_locked(lk_redis_renewed *slot) LK_REDIS_LOCKED
 static void free_locked(struct renewal *n) LK_REDIS_LOCKED
 {
     for (size_t i = 0; i < n->count; i++)
-        (void)take_locked(&n->slot[i]);
+        (void)take_locked(&n->ref[i]);
     free(n);
 }
 
 static bool of_one_length(const struct renewal *n)
 {
     size_t i = 1;
-    while (i < n->count && n->slot[i].claim->ttl_ns == n->slot[0].claim->ttl_ns)
+    while (i < n->count && n->ref[i].claim->ttl_ns == n->ref[0].claim->ttl_ns)
         i++;
     return i == n->count;
 }
@@ -73,13 +82,13 @@ static char *put_command(lk_redis *r, const struct renewal *n, const char *scrip
     const size_t lengths = of_one_length(n) ? 1 : n->count;
     out = lk_redis_batch_begin(out, script, whole, 2 * n->count, 1 + lengths);
     for (size_t i = 0; i < n->count; i++)
-        out = lk_redis_batch_keys(r, n->slot[i].claim, LK_REDIS_INFO, out);
+        out = lk_redis_batch_keys(r, n->ref[i].claim, LK_REDIS_INFO, out);
     out = lk_redis_put_line(out, '$', n->count * LK_REDIS_VALUE_LEN);
     for (size_t i = 0; i < n->count; i++, out += LK_REDIS_VALUE_LEN) /* its NUL is written over */
-        lk_redis_value_text(&r->values, lk_redis_claim_of(n->slot[i].claim)->number, out);
+        lk_redis_value_text(&r->values, lk_redis_claim_of(n->ref[i].claim)->number, out);
     out = lk_redis_put_end(out);
     for (size_t i = 0; i < lengths; i++)
-        out = lk_redis_put_number(out, (size_t)(n->slot[i].claim->ttl_ns / LK_MS));
+        out = lk_redis_put_number(out, (size_t)(n->ref[i].claim->ttl_ns / LK_MS));
     return out;
 }
 
@@ -107,10 +116,10 @@ static bool submit_locked(struct renewal *n) LK_REDIS_LOCKED
 {
     lk_redis *r = n->node->r;
     const bool whole = n->whole || r->sha[LK_REDIS_SCRIPT_RENEW][0] == '\0';
-    const char *script = whole ? lk_redis_script_text[LK_REDIS_SCRIPT_RENEW] : r->sha[LK_REDIS_SCRIPT_RENEW];
+    const char *script = whole ? r->script[LK_REDIS_SCRIPT_RENEW] : r->sha[LK_REDIS_SCRIPT_RENEW];
     size_t room = LK_REDIS_BATCH_BYTES + strlen(script);
     for (size_t i = 0; i < n->count; i++)
-        room += lk_redis_batch_room(r, n->slot[i].claim);
+        room += lk_redis_batch_room(r, n->ref[i].claim);
     n->on = carrier_locked(n->node);
     char *out = lk_redis_room_locked(n->on, room);
     n->sent = lk_redis_now(&r->shared);
@@ -128,9 +137,9 @@ static void compact_locked(struct renewal *n) LK_REDIS_LOCKED
 {
     size_t kept = 0;
     for (size_t i = 0; i < n->count; i++) {
-        locker_claim *claim = take_locked(&n->slot[i]);
+        locker_claim *claim = take_locked(&n->ref[i]);
         if (claim != NULL)
-            refer_locked(&n->slot[kept++], claim);
+            refer_locked(&n->ref[kept++], claim);
     }
     n->count = kept;
 }
@@ -140,7 +149,7 @@ static void tell_lost_locked(struct renewal *n, const char *answers) LK_REDIS_LO
 {
     lk_redis *r = n->node->r;
     for (size_t i = 0; i < n->count; i++) {
-        locker_claim *claim = answers[i] != '1' ? take_locked(&n->slot[i]) : NULL;
+        locker_claim *claim = answers[i] != '1' ? take_locked(&n->ref[i]) : NULL;
         if (claim == NULL)
             continue;
         lk_redis_claim_renewals_to_locked(lk_redis_claim_of(claim), NULL); /* it is lost but once */
@@ -153,14 +162,16 @@ static void extend_locked(struct renewal *n) LK_REDIS_LOCKED
 {
     lk_redis *r = n->node->r;
     for (size_t i = 0; i < n->count; i++) {
-        locker_claim *claim = take_locked(&n->slot[i]);
+        locker_claim *claim = take_locked(&n->ref[i]);
         if (claim == NULL)
             continue;
         lk_redis_claim *data = lk_redis_claim_of(claim);
         const int64_t until = lk_redis_valid_until(n->sent, claim->ttl_ns);
         if (until > data->valid_until)
             data->valid_until = until;
-        data->era = lk_redis_era(n->node->commands);
+        data->era = n->torn ? 0 : lk_redis_era(n->node->commands);
+        if (r->map != NULL && data->noted) /* word of a break comes from who has the slot now */
+            lk_redis_net_subscribe_locked(n->node->net, data->slot, false);
         r->shared.svc->lease_extended(r->shared.svc, claim, until);
     }
 }
@@ -170,6 +181,13 @@ static bool has_room_locked(const lk_redis_node *node, int64_t now) LK_REDIS_LOC
 {
     const lk_redis_renewals *const all = &node->renewals;
     return all->under_way < AT_ONCE || (all->under_way < FAR_AWAY && now >= all->next_at);
+}
+
+static void count_locked(struct renewal *n, size_t load) LK_REDIS_LOCKED
+{
+    n->node->renewals.under_way -= n->load;
+    n->load = load;
+    n->node->renewals.under_way += load;
 }
 
 /* Send what waits, as far as there is room. Without a connection it goes: no answer is no extension, and core asks again. */
@@ -186,7 +204,7 @@ static void send_locked(lk_redis_node *node, int64_t now) LK_REDIS_LOCKED
             free_locked(n);
             continue;
         }
-        node->renewals.under_way += n->count;
+        count_locked(n, n->count);
         node->renewals.next_at = now + apart_ns;
     }
 }
@@ -198,22 +216,35 @@ int64_t lk_redis_renewals_run_locked(lk_redis_node *node, int64_t now)
     return full || lk_list_empty(&node->renewals.waiting) ? LOCKER_NEVER : node->renewals.next_at;
 }
 
+/* To whom has the slot now. */
+static void follow_locked(struct renewal *n) LK_REDIS_LOCKED
+{
+    n->moved = false;
+    n->node = lk_redis_node_of(n->node->r, n->slot);
+    lk_list_append(&n->node->renewals.waiting, &n->link);
+    n->node->r->shared.svc->attend(n->node->r->shared.svc); /* another's connection is pumped now */
+}
+
 /* All that is to come has come. */
 static void end_locked(struct renewal *n) LK_REDIS_LOCKED
 {
     lk_redis_node *const node = n->node;
-    node->renewals.under_way -= n->count;
-    if (n->again && !n->whole) {
+    count_locked(n, 0);
+    compact_locked(n);
+    if (n->again && !n->whole && n->count > 0) {
         n->whole = true;
-        compact_locked(n);
-        if (n->count > 0 && submit_locked(n)) {
-            node->renewals.under_way += n->count;
+        if (submit_locked(n)) {
+            count_locked(n, n->count);
             return;
         }
     }
-    if (n->answered && n->proven)
-        extend_locked(n);
-    free_locked(n);
+    if (n->moved && n->count > 0) {
+        follow_locked(n);
+    } else {
+        if (n->answered && n->proven)
+            extend_locked(n);
+        free_locked(n);
+    }
     send_locked(node, lk_redis_now(&node->r->shared));
 }
 
@@ -222,6 +253,46 @@ static void tell_fault_locked(const lk_redis *r, const redisReply *reply, const 
     locker_error error = {0};
     (void)lk_redis_reply_error(reply, doing, &error);
     r->shared.svc->log(r->shared.svc, LOCKER_LOG_WARN, "redis: %s", error.text);
+}
+
+static void torn_done_locked(void *context, redisReply *reply, lk_redis_pipeline *on) LK_REDIS_LOCKED
+{
+    struct renewal *const n = context;
+    n->on = on;
+    if (reply != NULL && reply->type == REDIS_REPLY_STRING && reply->len == 1) {
+        n->answered = true;
+        tell_lost_locked(n, reply->str);
+        n->proven = n->node->r->set.wait_replicas == 0;
+        n->waits = !n->proven && submit_wait_locked(n);
+    } else if (reply != NULL) {
+        tell_fault_locked(n->node->r, reply, "renewing a lease in a slot that moves");
+    }
+    if (!n->waits)
+        end_locked(n);
+}
+
+/* Its slot is on its way: the leases go one by one, as each lock may be here or there. */
+static void tear_locked(struct renewal *n) LK_REDIS_LOCKED
+{
+    lk_redis *const r = n->node->r;
+    for (size_t i = 0; i < n->count; i++) {
+        char value[LK_REDIS_VALUE_LEN + 1], ttl[LK_REDIS_NUMBER_MAX];
+        lk_redis_keys keys;
+        locker_claim *const claim = take_locked(&n->ref[i]);
+        struct renewal *const one = claim != NULL ? malloc(sizeof *one + sizeof one->ref[0]) : NULL;
+        if (one == NULL || !lk_redis_keys_of_claim(r, &keys, claim)) {
+            free(one);
+            continue;
+        }
+        *one = (struct renewal){.node = n->node, .slot = n->slot, .count = 1, .torn = true};
+        refer_locked(&one->ref[0], claim);
+        lk_redis_value_text(&r->values, lk_redis_claim_of(claim)->number, value);
+        (void)lk_redis_number_text(ttl, (uint64_t)(claim->ttl_ns / LK_MS));
+        const lk_redis_command a = LK_REDIS_COMMAND("EVAL", lk_redis_torn_extend, "1", keys.lock, value, ttl);
+        one->sent = lk_redis_now(&r->shared);
+        lk_redis_torn_submit_locked(r, n->slot, &a, torn_done_locked, one);
+        lk_redis_keys_clear(&keys);
+    }
 }
 
 static void script_done_locked(void *context, redisReply *reply)
@@ -236,8 +307,12 @@ static void script_done_locked(void *context, redisReply *reply)
     } else if (fault == LK_REDIS_FAULT_NOSCRIPT && !n->whole) {
         n->again = true;
     } else if (fault == LK_REDIS_FAULT_MOVED) {
-        lk_redis_net_moved_locked(n->node->net, reply);
+        lk_redis_heed_locked(n->node, n->slot, reply);
+        n->moved = n->node->r->map != NULL && n->hops++ < LK_REDIS_HOPS_MAX;
+    } else if (fault == LK_REDIS_FAULT_TORN && n->node->r->map != NULL) {
+        tear_locked(n);
     } else {
+        lk_redis_heed_locked(n->node, n->slot, reply);
         tell_fault_locked(n->node->r, reply, "renewing leases");
     }
     if (!n->waits)
@@ -261,25 +336,61 @@ static void wait_done_locked(void *context, redisReply *reply)
     end_locked(n);
 }
 
+/* False: no memory. */
+static bool begin_locked(lk_redis_node *node, locker_claim *const *grants, size_t count) LK_REDIS_LOCKED
+{
+    struct renewal *n = malloc(sizeof *n + count * sizeof n->ref[0]);
+    if (n == NULL)
+        return false;
+    *n = (struct renewal){.node = node, .slot = lk_redis_claim_of(grants[0])->slot, .count = count};
+    for (size_t i = 0; i < count; i++)
+        refer_locked(&n->ref[i], grants[i]);
+    lk_list_append(&node->renewals.waiting, &n->link);
+    return true;
+}
+
+static int by_slot(const void *a, const void *b)
+{
+    return (int)lk_redis_claim_of(*(locker_claim *const *)a)->slot -
+           (int)lk_redis_claim_of(*(locker_claim *const *)b)->slot;
+}
+
+/* How many of them, from the first, go in one command. */
+static size_t batch(const lk_redis *r, locker_claim *const *grants, size_t count)
+{
+    size_t i = 1;
+    while (i < count && i < BATCH_MAX &&
+           (r->map == NULL || lk_redis_claim_of(grants[i])->slot == lk_redis_claim_of(grants[0])->slot))
+        i++;
+    return i;
+}
+
 void lk_redis_renew(void *self, locker_claim *const *grants, size_t count)
 {
     lk_redis *r = self;
-    lk_redis_node *const node = r->nodes;
-    lk_redis_lock(&r->shared);
-    for (size_t from = 0; from < count && carrier_locked(node)->state == LK_REDIS_UP; from += BATCH_MAX) {
-        const size_t batch = count - from < BATCH_MAX ? count - from : BATCH_MAX;
-        struct renewal *n = malloc(sizeof *n + batch * sizeof n->slot[0]);
-        if (n == NULL)
-            break;
-        *n = (struct renewal){.node = node, .count = batch};
-        for (size_t i = 0; i < batch; i++)
-            refer_locked(&n->slot[i], grants[from + i]);
-        lk_list_append(&node->renewals.waiting, &n->link);
+    locker_claim **sorted = r->map != NULL ? malloc(count * sizeof *sorted) : NULL;
+    bool more = false;
+    if (sorted != NULL) {
+        memcpy(sorted, grants, count * sizeof *sorted);
+        qsort(sorted, count, sizeof *sorted, by_slot);
+        grants = sorted;
     }
-    send_locked(node, lk_redis_now(&r->shared));
-    const bool more = !lk_list_empty(&node->renewals.waiting);
-    lk_redis_pump_unlocking(carrier_locked(node));
+    lk_redis_lock(&r->shared);
+    for (size_t from = 0, size; from < count; from += size) {
+        lk_redis_node *const node = lk_redis_node_of(r, lk_redis_claim_of(grants[from])->slot);
+        size = batch(r, grants + from, count - from);
+        if (carrier_locked(node)->state != LK_REDIS_UP)
+            lk_redis_net_wanted_locked(node->net); /* of a cluster, it may not have been asked for before */
+        else if (!begin_locked(node, grants + from, size))
+            break;
+    }
+    for (lk_redis_node *node = r->nodes; node != NULL; node = node->next) {
+        send_locked(node, lk_redis_now(&r->shared));
+        more = more || !lk_list_empty(&node->renewals.waiting);
+        lk_redis_pump_unlocking(carrier_locked(node));
+    }
     lk_redis_unlock(&r->shared);
+    free(sorted);
     if (more)
         r->shared.svc->attend(r->shared.svc);
 }

@@ -2,10 +2,10 @@
 #include "script_call.h"
 #include "net/reply.h"
 
-void lk_redis_script_spell_out(lk_redis_command *a, lk_redis_script which)
+void lk_redis_script_spell_out(const lk_redis *r, lk_redis_command *a, lk_redis_script which)
 {
     lk_redis_command_set(a, 0, "EVAL");
-    lk_redis_command_set(a, 1, lk_redis_script_text[which]);
+    lk_redis_command_set(a, 1, r->script[which]);
 }
 
 lk_redis_command lk_redis_script_begin(const lk_redis *r, lk_redis_script which, lk_redis_keys *keys,
@@ -14,7 +14,7 @@ lk_redis_command lk_redis_script_begin(const lk_redis *r, lk_redis_script which,
     lk_redis_command a = LK_REDIS_COMMAND("EVALSHA", r->sha[which], fourth != NULL ? "4" : "3", keys->lock,
                                           lk_redis_keys_queue(keys), keys->fence);
     if (r->sha[which][0] == '\0')
-        lk_redis_script_spell_out(&a, which);
+        lk_redis_script_spell_out(r, &a, which);
     if (fourth != NULL)
         lk_redis_command_text(&a, fourth);
     return a;
@@ -37,7 +37,7 @@ lk_redis_outcome lk_redis_ask_script(lk_redis_node *node, lk_redis_call *call, l
             lk_redis_reply_fault(call->reply) != LK_REDIS_FAULT_NOSCRIPT || whole)
             return outcome;
         freeReplyObject(call->reply);
-        lk_redis_script_spell_out(a, which);
+        lk_redis_script_spell_out(node->r, a, which);
         whole = true;
     }
 }

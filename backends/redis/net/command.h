@@ -45,6 +45,7 @@ typedef enum {
     LK_REDIS_CALL_REFUSED,     /* not sent: connecting fails for good; err says why */
     LK_REDIS_CALL_INTERRUPTED, /* sent or not; see `sent` */
     LK_REDIS_CALL_STALE,       /* not sent: the connection that it is for is gone */
+    LK_REDIS_CALL_REMAPPED, /* not sent, and there is no connection: another server may have the slot now */
     LK_REDIS_CALL_NOMEM
 } lk_redis_outcome;
 
