@@ -221,7 +221,7 @@ const locker_driver lk_redis_driver = {
 #ifdef LOCKER_REDIS_TLS
     .features = "",
 #else
-    .features = "no TLS (rediss://): it was built without OpenSSL",
+    .features = "no TLS (rediss://, valkeys://): it was built without OpenSSL",
 #endif
     .caps = LOCKER_CAP_AUTH,
     .claim_size = sizeof(lk_redis_claim),

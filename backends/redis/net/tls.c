@@ -389,7 +389,7 @@ LK_UNCHECKED bool lk_redis_tls_told(const lk_redis_tls *tls, const char *peer, l
     } else if (tls->heard && tls->first != ALERT_RECORD && tls->first != HANDSHAKE_RECORD) {
         locker_error_set(
             err, LOCKER_PROTOCOL, 0,
-            "what listens at %s speaks no TLS; name the server's port for TLS, or write redis:// "
+            "what listens at %s speaks no TLS; name the server's port for TLS, or do without TLS "
             "on a network that you trust",
             peer);
     } else if (reason > ALERTS_BEGIN && reason < ALERTS_END) {

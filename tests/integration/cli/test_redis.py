@@ -153,6 +153,20 @@ class Refusals(RedisCase):
             self.wrong(78, names, "run", "-u", uri, "k", "true")
 
 
+class Profiles(RedisCase):
+    def test_a_driver_is_a_scheme_in_small_letters_and_capitals(self):
+        """One that means TLS is TLS, and never the plain text that the server would take."""
+        path = os.path.join(self.directory, "locker.conf")
+        with open(path, "w", encoding="utf-8") as file:
+            for driver in ("valkey", "Valkey", "rediss", "REDISS", "Valkeys"):
+                file.write("[%s]\ndriver = %s\nhost = 127.0.0.1\nport = %d\n" % (driver, driver, self.redis.port))
+        del self.env["LOCKER_URI"]
+        for driver in ("valkey", "Valkey"):
+            self.code(0, "run", "--config", path, "--profile", driver, "k", "true")
+        for driver in ("rediss", "REDISS", "Valkeys"):
+            self.wrong(70, "speaks no TLS", "run", "--config", path, "--profile", driver, "k", "true")
+
+
 class Gone(RedisCase):
     def test_a_service_that_dies_while_waited_for(self):
         """69, not 75: at the end of the wait nobody knows who holds the lock."""
