@@ -322,10 +322,12 @@ bool lk_redis_handshake(const lk_redis_target *t, lk_redis_socket *socket, const
         lk_unavailable(&why->error, "%s at %s refuses the connection: %s", t->service->name, socket->peer,
                        f.reply[0]->str); /* too many clients, protected mode */
     } else {
+        char tls[64] = "";
+        if (socket->tls == NULL && failure == ECONNRESET)
+            (void)snprintf(tls, sizeof tls, ", and not its port for TLS (%ss://)", t->service->scheme);
         locker_error_set(&why->error, LOCKER_UNAVAILABLE, failure,
-                         "%s at %s did not finish the greeting: %s; is that what listens there%s?",
-                         t->service->name, socket->peer, strerror(failure),
-                         socket->tls == NULL && failure == ECONNRESET ? ", and not its port for TLS" : "");
+                         "%s at %s did not finish the greeting: %s; check that it is what listens there%s",
+                         t->service->name, socket->peer, strerror(failure), tls);
     }
     for (size_t i = 0; i < f.count; i++)
         freeReplyObject(f.reply[i]);
