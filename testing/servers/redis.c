@@ -252,7 +252,6 @@ const lk_server_kind lk_server_sentinel = {
 const lk_server_kind lk_server_cluster = {
     .name = "redis-server of a cluster",
     .word = "node",
-    .package = "redis-server",
     .port = 6379,
     .patience_ms = PATIENCE_MS,
     .command = command_cluster,
