@@ -234,6 +234,12 @@ locker_status lk_redis_settings_init(lk_redis_settings *s, const locker_driver_c
     s->cleanup_ns = config->cleanup_ns;
     if (!copy_texts(s, config))
         return lk_out_of_memory(err);
+    if (t->unix_path != NULL &&
+        config->host_count > 0) /* which may be a password at a wrong place: not quoted */
+        return lk_misconfigured(err,
+                                "the URI names a host, and a socket has none; write three slashes, "
+                                "%s+unix:///run/%s/%s.sock",
+                                t->service->scheme, t->service->scheme, t->service->scheme);
     if (t->unix_path != NULL && (t->unix_path[0] != '/' || t->unix_path[1] == '\0'))
         return lk_misconfigured(err, "the URI names no socket; write %s+unix:///run/%s/%s.sock",
                                 t->service->scheme, t->service->scheme, t->service->scheme);

@@ -96,6 +96,8 @@ class Run(RedisCase):
 
     def test_ping_and_drivers(self):
         self.assertRegex(self.code(0, "ping").stdout, r"^redis: answered in \d+\.\d+ ms\n$")
+        for scheme in ("valkey", "VALKEY"):
+            self.assertRegex(self.code(0, "ping", "-u", self.uri.replace("redis", scheme)).stdout, "^valkey: answered in ")
         names = [driver["name"] for driver in json.loads(self.code(0, "drivers", "--json").stdout)["drivers"]]
         self.assertIn("redis", names)
 

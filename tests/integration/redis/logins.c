@@ -366,6 +366,7 @@ static void valkey_is_called_by_its_name(void **state)
         {LOCKER_CONFIG, "valkey://127.0.0.1:%d/?sentinel_user=x", "needs the scheme valkey+sentinel"},
         {LOCKER_CONFIG, "valkey+sentinel://127.0.0.1:%d", "write valkey+sentinel://"},
         {LOCKER_CONFIG, "valkey+unix:?db=%d", "write valkey+unix:///run/valkey/"},
+        {LOCKER_CONFIG, "valkey+unix://run/%d.sock", "three slashes, valkey+unix:///run/valkey/"},
     };
     lk_env *env = *state;
     locker_error err;
