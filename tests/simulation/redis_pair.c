@@ -253,18 +253,24 @@ static bool differs(redis_pair *pair, int connection, const char *how)
     return false;
 }
 
-/* What Valkey words otherwise, of what locks hear: its codes are the same. */
-static void reword(lk_sr_bytes *text)
+/* What Valkey words otherwise, and shorter, of what locks hear: its codes are the same. */
+static const char *const of_valkey[][2] = {
+    {"No matching script. Please use EVAL.", "No matching script."},
+    {"Unknown Redis command called", "Unknown command called"},
+    {"Wrong number of args calling Redis command", "Wrong number of args calling command"},
+    {"Please specify at least one argument for this redis lib call",
+     "Please specify at least one argument for this call"},
+    {"Lua redis lib command arguments must be", "Command arguments must be"},
+};
+
+static void replace_all(lk_sr_bytes *text, const char *ours, const char *theirs)
 {
-    static const char ours[] = "-NOSCRIPT No matching script. Please use EVAL.\r\n",
-                      theirs[] = "-NOSCRIPT No matching script.\r\n";
-    static const size_t less = sizeof ours - sizeof theirs;
+    const size_t len = strlen(ours), less = len - strlen(theirs);
     char *at = text->data;
-    while (text->len > 0 &&
-           (at = memmem(at, text->len - (size_t)(at - text->data), ours, sizeof ours - 1)) != NULL) {
-        char *const rest = at + sizeof ours - 1;
-        memcpy(at, theirs, sizeof theirs - 1);
-        memmove(rest - less, rest, text->len - (size_t)(rest - text->data));
+    while (text->len > 0 && (at = memmem(at, text->len - (size_t)(at - text->data), ours, len)) != NULL) {
+        char *const rest = at + len;
+        (void)memcpy(at, theirs, len - less);
+        (void)memmove(rest - less, rest, text->len - (size_t)(rest - text->data));
         text->len -= less;
         at = rest - less;
     }
@@ -275,8 +281,8 @@ static void expect(redis_pair *pair, lk_sr_client *client)
 {
     lk_sr_bytes_set(&pair->expected, lk_sr_output(client));
     lk_sr_sent(client, pair->expected.len);
-    if (pair->is_valkey)
-        reword(&pair->expected);
+    for (size_t i = 0; pair->is_valkey && i < sizeof of_valkey / sizeof of_valkey[0]; i++)
+        replace_all(&pair->expected, of_valkey[i][0], of_valkey[i][1]);
 }
 
 /* Reads as many bytes as the simulated server has written. */
