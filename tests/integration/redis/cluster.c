@@ -269,7 +269,8 @@ static void users_log_in_at_each_node(void **state)
     locker_error err;
     locker *l;
     for (int i = 0; i < LK_CLUSTER_NODES; i++)
-        assert_true(lk_server_ask(&cluster->node[i], "ACL SETUSER shop on >sesame ~shop:* &* +@all", answer,
+        assert_true(lk_server_ask(&cluster->node[i],
+                                  "ACL SETUSER shop on >sesame ~shop:* ~{shop:* &locker:wake:* +@all", answer,
                                   sizeof answer));
     assert_ok(lk_try_uri(&l, &err, "redis+cluster://shop:sesame@127.0.0.1:%d/?namespace=shop",
                          cluster->node[0].port),
