@@ -317,6 +317,12 @@ static lk_redis_outcome call_torn(struct attempt *a)
     return outcome;
 }
 
+/* Where earlier releases counted, which knew no cluster: its name may be of another slot. */
+static const char *old_counter(struct attempt *a)
+{
+    return a->r->map == NULL ? lk_redis_keys_old_fence(&a->keys) : a->keys.fence;
+}
+
 static lk_redis_outcome call_script(struct attempt *a)
 {
     char queue_ttl[LK_REDIS_NUMBER_MAX];
@@ -333,8 +339,7 @@ static lk_redis_outcome call_script(struct attempt *a)
     /* One from before may stand in the queue still: it stays, and is taken out by a grant. */
     if (data->enrolled)
         lk_redis_member_text(a->r->values.name, a->claim, a->value, a->member);
-    lk_redis_command argv =
-        lk_redis_script_begin(a->r, LK_REDIS_SCRIPT_ACQUIRE, &a->keys, lk_redis_keys_old_fence(&a->keys));
+    lk_redis_command argv = lk_redis_script_begin(a->r, LK_REDIS_SCRIPT_ACQUIRE, &a->keys, old_counter(a));
     LK_REDIS_ARGUMENTS(&argv, a->value, a->ttl, a->member, queue_ttl, a->numbers,
                        LK_READ(a->r->trusted) ? "0" : "1", known ? "1" : "0");
     const lk_redis_outcome outcome =

@@ -37,7 +37,7 @@ const char *const lk_redis_torn_extend = OURS_LUA "if v ~= ARGV[1] then return '
                                                   "redis.call('PEXPIRE', KEYS[1], ARGV[2])\n"
                                                   "return '1'\n";
 
-const char *const lk_redis_torn_look =
+const char *const lk_redis_torn_seen =
     OURS_LUA "if type(v) == 'table' then\n"
              "  if not string.find(v.err, 'WRONGTYPE', 1, true) then return v end\n"
              "  v = '?'\n"
@@ -49,7 +49,7 @@ const char *const lk_redis_torn_waiting =
     "local count = redis.pcall('ZCOUNT', KEYS[1], 0, 4503599627370496)\n"
     "local queue = redis.pcall('ZRANGEBYSCORE', KEYS[1], 0, 4503599627370496, 'LIMIT', 0, 1000)\n"
     "for i, member in ipairs(queue) do queue[i] = string.sub(member, 1, 512) end\n"
-    "return {type(count) == 'number' and count or 0, queue.err and {} or queue}\n";
+    "return {type(count) == 'number' and count or 0, queue.err and {} or queue, ''}\n";
 
 /* Whether that is where its key has gone; then `to` is who has it. */
 static bool is_elsewhere_locked(lk_redis_node *at, const redisReply *reply,
