@@ -15,30 +15,30 @@ void lk_cluster_need(lk_cluster *cluster, bool good)
         test_fails("%s", cluster->error);
 }
 
-/* The last lines that lockers logged. */
+/* The first lines that lockers logged, one loss alone. */
 static struct {
     lk_mutex mutex;
-    char line[32][200] LK_GUARDED_BY(mutex);
-    unsigned count LK_GUARDED_BY(mutex);
+    char line[64][200] LK_GUARDED_BY(mutex);
+    unsigned count LK_GUARDED_BY(mutex), losses LK_GUARDED_BY(mutex);
     int64_t began_ms;
 } told;
 
 static void keep_line(locker_log_level level, const char *text, void *user)
 {
-    (void)user;
-    if (level > LOCKER_LOG_WARN)
-        return;
+    (void)level, (void)user;
     lk_mutex_lock(&told.mutex);
-    snprintf(told.line[told.count++ % 32], sizeof told.line[0], "%6lld ms: %.180s",
-             (long long)(lk_test_now_ms() - told.began_ms), text);
+    if (told.count < sizeof told.line / sizeof told.line[0] &&
+        (strncmp(text, "lost the lock", 13) != 0 || told.losses++ == 0))
+        snprintf(told.line[told.count++], sizeof told.line[0], "%6lld ms: %.180s",
+                 (long long)(lk_test_now_ms() - told.began_ms), text);
     lk_mutex_unlock(&told.mutex);
 }
 
 void lk_cluster_tell(void)
 {
     lk_mutex_lock(&told.mutex);
-    for (unsigned i = told.count > 32 ? told.count - 32 : 0; i < told.count; i++)
-        print_message("%s\n", told.line[i % 32]);
+    for (unsigned i = 0; i < told.count; i++)
+        print_message("%s\n", told.line[i]);
     lk_mutex_unlock(&told.mutex);
 }
 
@@ -81,6 +81,7 @@ locker *lk_open_cluster(const lk_cluster *cluster, int first, const char *query)
     locker_error err;
     locker *l;
     options.log = keep_line;
+    options.log_level = LOCKER_LOG_INFO;
     snprintf(uri, sizeof uri, "redis+cluster://%s/?%s", lk_cluster_hosts(cluster, first, hosts, sizeof hosts),
              query);
     assert_ok(locker_open(uri, &options, &l, &err), err);
