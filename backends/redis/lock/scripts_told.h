@@ -122,18 +122,17 @@ static const char OF_KIND(wait_lua)[] = WAIT_BEGIN_LUA
  *
  * The mark tells a release whose first answer was lost that its lock was not its own any more. Such a release
  * answers OK only until the local deadline of its lease, which comes before the lease's end here, so the mark
- * need not last longer than that. */
+ * need not last longer than that. It comes before the lock goes: in a slot of a cluster that is on its way it can't be made
+ * here, and nothing is broken. (What changes nothing stands before it: a script that has written may go on where there is no
+ * memory.) */
 static const char OF_KIND(break_lua)[] = BEGIN_LUA LOOK_LUA COUNTER_LUA
     "local answer, direct = look(), 0\n"
     "local value, ttl, info = answer[2], answer[3], answer[4]\n"
     "if answer[1] == 1 and value == ARGV[1] then\n"
-    "  redis.call('DEL', KEYS[1])\n"
     "  if ttl > 0 and #value == 32 then\n"
+    "    redis.call('PEXPIRE', KEYS[1], ttl)\n"
     "    local mark = redis.pcall('SET', " MARK_LUA "value, '1', 'PX', ttl)\n"
-    "    if mark.err then\n"
-    "      redis.pcall('SET', KEYS[1], value, 'PX', ttl)\n"
-    "      return mark\n"
-    "    end\n"
+    "    if mark.err then return mark end\n"
     "  end\n"
     "  local inst = string.sub(info, 1, #value + 1) == value .. ' ' and\n"
     "    string.match(info, '^%d+ %d+ (%x+) ', #value + 2)\n"
