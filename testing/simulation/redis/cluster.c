@@ -76,11 +76,6 @@ void lk_sr_cluster_replace(lk_sr_server *server, int master, int replica)
     view->peers[master].master = replica;
 }
 
-void lk_sr_cluster_lose(lk_sr_server *server, int node, bool gone)
-{
-    server->view->peers[node].gone = gone;
-}
-
 void lk_sr_cluster_set_down(lk_sr_server *server, bool down)
 {
     server->view->down = down;
@@ -173,13 +168,13 @@ static void put_range(const struct lk_sr_view *view, int owner, unsigned first, 
 {
     size_t nodes = 1;
     for (int i = 0; i < view->count; i++)
-        nodes += view->peers[i].master == owner && !view->peers[i].gone;
+        nodes += view->peers[i].master == owner;
     lk_sr_reply_array(out, 2 + nodes);
     lk_sr_reply_integer(out, first);
     lk_sr_reply_integer(out, last);
     put_peer(&view->peers[owner], out);
     for (int i = 0; i < view->count; i++)
-        if (view->peers[i].master == owner && !view->peers[i].gone)
+        if (view->peers[i].master == owner)
             put_peer(&view->peers[i], out);
 }
 

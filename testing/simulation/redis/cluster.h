@@ -36,9 +36,6 @@ void lk_sr_cluster_assign(lk_sr_server *server, unsigned first, unsigned last, i
 /** It hears that a replica has taken its master's place, and has all of its slots. */
 void lk_sr_cluster_replace(lk_sr_server *server, int master, int replica);
 
-/** It hears that a node is gone, or back: as a replica it is told to nobody meanwhile. */
-void lk_sr_cluster_lose(lk_sr_server *server, int node, bool gone);
-
 /** It finds that the cluster is down, or up again. */
 void lk_sr_cluster_set_down(lk_sr_server *server, bool down);
 

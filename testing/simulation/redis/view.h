@@ -9,7 +9,6 @@ typedef struct {
     char id[LK_SR_ID_LEN + 1], host[LK_SR_HOST_MAX];
     int port;
     int master; /**< whose replica it is; -1: it is a master */
-    bool gone;
 } lk_sr_peer;
 
 struct lk_sr_view {
