@@ -90,6 +90,7 @@ static lk_redis_outcome ask_behind(lk_redis_node *node, lk_redis_call *call, con
 lk_redis_outcome lk_redis_torn_ask_at(lk_redis *r, uint16_t slot, lk_redis_call *call,
                                       const lk_redis_command *a, lk_redis_node **at, locker_error *err)
 {
+    call->only = 0; /* which a script before may have set, for its own server */
     for (unsigned hop = 0;; hop++) {
         *at = lk_redis_node_for(r, slot, call);
         lk_redis_outcome outcome = lk_redis_ask((*at)->commands, call, a, 1, err);
