@@ -371,12 +371,21 @@ static void step(void *context)
     lk_sim_at(lk_sim_now() + (int64_t)lk_sim_draw((uint64_t)pause), step, s);
 }
 
+/* Both know that the other one is a master, and whose the slot is. */
+static bool agree(const lk_sim_redis *from, const lk_sim_redis *to, unsigned number)
+{
+    const struct lk_sr_view *const a = from->server->view, *const b = to->server->view;
+    return a->peers[number_of(to)].master < 0 && b->peers[number_of(from)].master < 0 &&
+           a->owner[number] == (int)number_of(from) && b->owner[number] == (int)number_of(from);
+}
+
 bool lk_sim_cluster_move(unsigned which, unsigned steps, int64_t span_ns)
 {
     slot *const s = &cluster.slots[which];
     const unsigned to = (s->place + 1 + steps % (LK_SIM_PLACES - 1)) % LK_SIM_PLACES;
     if (s->is_moving || !lk_sim_cluster_is_well(source(s)) ||
-        !lk_sim_cluster_is_well(lk_sim_cluster_master(to)))
+        !lk_sim_cluster_is_well(lk_sim_cluster_master(to)) ||
+        !agree(source(s), lk_sim_cluster_master(to), s->number))
         return false;
     s->to = to;
     s->is_moving = true;
