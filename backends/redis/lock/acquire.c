@@ -307,16 +307,24 @@ static lk_redis_outcome call_torn(struct attempt *a)
         LK_REDIS_COMMAND("EVAL", lk_redis_torn_take, "1", a->keys.lock, a->value, a->ttl);
     const lk_redis_command number = LK_REDIS_COMMAND("EVAL", lk_redis_torn_number, "1", a->keys.fence);
     a->data->unsure = true;
-    lk_redis_outcome outcome = lk_redis_torn_ask(a->r, slot, call, &take, a->err);
+    lk_redis_outcome outcome = lk_redis_torn_ask_at(a->r, slot, call, &take, &a->node, a->err);
     const int64_t sent = call->sent;
+    const unsigned on = call->on; /* whose replicas are to have it */
     if (outcome == LK_REDIS_CALL_ANSWERED && call->reply->type == REDIS_REPLY_INTEGER &&
         a->data->numbers > 0) {
         lk_redis_call_clear(call);
         outcome = lk_redis_torn_ask(a->r, slot, call, &number, a->err);
         call->sent = sent;
+        call->on = on;
     }
     call->era = 0; /* no one server has confirmed it */
     return outcome;
+}
+
+/* Where earlier releases counted, which knew no cluster: its name may be of another slot. */
+static const char *old_counter(struct attempt *a)
+{
+    return a->r->map == NULL ? lk_redis_keys_old_fence(&a->keys) : a->keys.fence;
 }
 
 static lk_redis_outcome call_script(struct attempt *a)
@@ -335,8 +343,7 @@ static lk_redis_outcome call_script(struct attempt *a)
     /* One from before may stand in the queue still: it stays, and is taken out by a grant. */
     if (data->enrolled)
         lk_redis_member_text(a->r->values.name, a->claim, a->value, a->member);
-    lk_redis_command argv =
-        lk_redis_script_begin(a->r, LK_REDIS_SCRIPT_ACQUIRE, &a->keys, lk_redis_keys_old_fence(&a->keys));
+    lk_redis_command argv = lk_redis_script_begin(a->r, LK_REDIS_SCRIPT_ACQUIRE, &a->keys, old_counter(a));
     LK_REDIS_ARGUMENTS(&argv, a->value, a->ttl, a->member, queue_ttl, a->numbers,
                        LK_READ(a->r->trusted) ? "0" : "1", known ? "1" : "0");
     const lk_redis_outcome outcome =

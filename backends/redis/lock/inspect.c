@@ -5,6 +5,7 @@
 #include "net/reply.h"
 #include "node.h"
 #include "script_call.h"
+#include "torn_inspect.h"
 
 enum { LOOK_TURNS = 3, HOLDERS_MAX = 2, TRIES_MAX = 3 };
 static const int64_t look_again_ns = 10 * LK_MS; /* and twice as long each time */
@@ -127,8 +128,13 @@ static lk_redis_outcome ask(struct look *x, lk_redis_call *call, const redisRepl
             moved = lk_redis_reply_fault(call->reply) == LK_REDIS_FAULT_MOVED && hops++ < LK_REDIS_HOPS_MAX;
             lk_redis_heed(x->node, x->slot, call->reply);
         }
-        if (moved && outcome == LK_REDIS_CALL_ANSWERED)
+        const bool torn = outcome == LK_REDIS_CALL_ANSWERED && x->r->map != NULL &&
+                          lk_redis_reply_fault(call->reply) == LK_REDIS_FAULT_TORN;
+        if ((moved && outcome == LK_REDIS_CALL_ANSWERED) || torn)
             freeReplyObject(call->reply);
+        if (torn)
+            outcome =
+                lk_redis_torn_look(x->r, x->slot, &x->keys, seen != NULL ? seen->str : NULL, call, x->err);
     } while (moved || (outcome == LK_REDIS_CALL_CUT && --tries > 0));
     return outcome;
 }
