@@ -299,11 +299,12 @@ static void a_cluster_is_refused(void **state)
     lk_env *env = *state;
     locker_error err;
     locker *l;
-    assert_status(LOCKER_UNSUPPORTED, lk_try_uri(&l, &err, "redis://127.0.0.1:%d", env->server->port), err);
-    assert_non_null(strstr(err.text, "Cluster"));
+    assert_status(LOCKER_CONFIG, lk_try_uri(&l, &err, "redis://127.0.0.1:%d", env->server->port), err);
+    assert_non_null(strstr(err.text, "write redis+cluster://"));
+    assert_status(LOCKER_CONFIG, lk_try_uri(&l, &err, "valkey://127.0.0.1:%d", env->server->port), err);
+    assert_non_null(strstr(err.text, "write valkey+cluster://"));
     lk_server_do(env->server, "ACL SETUSER app on >pw ~* &* +@all -info -hello -cluster -role");
-    assert_status(LOCKER_UNSUPPORTED, lk_try_uri(&l, &err, "redis://app:pw@127.0.0.1:%d", env->server->port),
-                  err);
+    assert_status(LOCKER_CONFIG, lk_try_uri(&l, &err, "redis://app:pw@127.0.0.1:%d", env->server->port), err);
 }
 
 static int start_cluster(void **state)
