@@ -11,7 +11,8 @@
 
 static const int64_t turn_ns = 50 * LK_MS;
 
-void lk_redis_free(lk_redis *r)
+/* Called when nothing else uses it any more. */
+static void free_instance(lk_redis *r)
 {
     for (lk_redis_node *node = r->nodes, *next; node != NULL; node = next) {
         next = node->next;
@@ -30,6 +31,25 @@ void lk_redis_free(lk_redis *r)
     free(r);
 }
 
+/* The last thread that was not waited for has left. */
+static void on_left(void *self)
+{
+    lk_redis *r = ((lk_redis_node *)self)->r;
+    if (atomic_fetch_sub(&r->staying, 1) == 1)
+        free_instance(r);
+}
+
+static const lk_redis_owner owner = {
+    .on_up = lk_redis_on_up_locked,
+    .on_subscribed = lk_redis_on_subscribed_locked,
+    .on_message = lk_redis_on_message_locked,
+    .on_map = lk_redis_on_map_locked,
+    .peers = lk_redis_peers_locked,
+    .channel_of = lk_redis_channel_of,
+    .slot_of = lk_redis_slot_of_channel,
+    .on_left = on_left,
+};
+
 /* Nobody else sees it yet. */
 LK_UNCHECKED static bool make_parts(lk_redis *r, const locker_services *svc)
 {
@@ -43,6 +63,7 @@ LK_UNCHECKED static bool make_parts(lk_redis *r, const locker_services *svc)
     r->look_at = LOCKER_NEVER;
     lk_list_init(&r->cleanups);
     lk_list_init(&r->notes.grants);
+    r->owner = &owner;
     r->script = r->set.target.cluster ? lk_redis_cluster_script_text : lk_redis_script_text;
     const bool made = lk_redis_node_new(r, NULL) != NULL && lk_redis_nodes_init(r);
     if (!made && r->nodes != NULL)
@@ -77,7 +98,7 @@ static locker_status redis_open(const locker_driver_config *config, const locker
                  "redis: tls_verify=none: whoever can redirect the connection can pose as the server");
     status = lk_redis_net_connect(r->nodes->net, &scripts, err);
     if (status != LOCKER_OK) {
-        lk_redis_free(r);
+        free_instance(r);
         return status;
     }
     *self = r;
@@ -122,7 +143,7 @@ static void redis_close(void *self)
         left += lk_redis_net_stop(node->net, until);
     }
     if (atomic_fetch_sub(&r->staying, left) == left)
-        lk_redis_free(r);
+        free_instance(r);
 }
 
 static void redis_abandon(void *self)

@@ -17,12 +17,6 @@
 static const int64_t silence_ns = LK_S; /* who says nothing to the begin of TLS for so long may speak none */
 static const int64_t plain_ns = 250 * LK_MS; /* how long that one is asked */
 
-void lk_redis_peer_name(const char *host, int port, char *out)
-{
-    const bool v6 = strchr(host, ':') != NULL;
-    (void)snprintf(out, LK_REDIS_PEER_MAX, "%s%.255s%s:%d", v6 ? "[" : "", host, v6 ? "]" : "", port);
-}
-
 /* Connect a non-blocking socket; 0, or an errno. */
 static int connect_until(int fd, const struct sockaddr *address, socklen_t len, int64_t until)
 {

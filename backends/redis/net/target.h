@@ -1,11 +1,21 @@
 /* target.h: where to connect to, and why that failed. */
 #pragma once
 
+#include <stdio.h>
+#include <string.h>
+
 #include "lk_atomic.h"
 #include "lk_error.h"
 #include "lk_time.h"
 
 enum { LK_REDIS_PEER_MAX = 300 };
+
+/* "host:port", of LK_REDIS_PEER_MAX bytes at most. */
+static inline void lk_redis_peer_name(const char *host, int port, char *out)
+{
+    const bool v6 = strchr(host, ':') != NULL;
+    (void)snprintf(out, LK_REDIS_PEER_MAX, "%s%.255s%s:%d", v6 ? "[" : "", host, v6 ? "]" : "", port);
+}
 
 /* The system's clock, for what runs before or after an instance: connecting. */
 static inline int64_t lk_redis_system_now(void)
