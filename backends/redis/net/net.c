@@ -12,6 +12,7 @@ static const int64_t loading_again_ns = 50 * LK_MS;
 static const int64_t round_least_ns =
     100 * LK_MS; /* one that has less time would only tell that it had none */
 static const int64_t apart_again_ns = LK_S;
+static const int64_t doubt_ns = 500 * LK_MS; /* who is master is not asked more often */
 static const int64_t thread_again_ns = LK_S; /* a thread that could not be started */
 enum { OLD_CONNECTIONS = 8 };
 
@@ -22,7 +23,9 @@ struct lk_redis_net {
     const lk_redis_owner *events;
     void *owner;
     lk_redis_scripts scripts; /* without hash: for connecting again */
-    lk_redis_reconnect reconnect;
+    /* The command connection is nobody's to wait for: what else is missing has a thread of its own. */
+    lk_redis_reconnect reconnect, beside;
+    atomic_uint users; /* stop(), and the threads that it has not seen end; acq_rel: the last frees all */
     lk_redis_pipeline pipeline, apart;
     bool has_apart;                           /* constant */
     int64_t apart_at LK_GUARDED_BY(mutex);    /* when it is tried again to have it */
@@ -31,9 +34,14 @@ struct lk_redis_net {
     /* The server's names of connections to this run of it that were given up, and may not have ended there; 0: it has. */
     int64_t old[OLD_CONNECTIONS] LK_GUARDED_BY(mutex);
     size_t old_count LK_GUARDED_BY(mutex);
-    lk_redis_server server LK_GUARDED_BY(mutex); /* that we are, or were last connected to */
+    lk_redis_server server LK_GUARDED_BY(mutex);       /* that we are, or were last connected to ... */
+    char peer[LK_REDIS_PEER_MAX] LK_GUARDED_BY(mutex); /* ... and its address; "": to none yet */
     bool was_lost LK_GUARDED_BY(mutex);
     char redirect[LK_REDIS_PEER_MAX] LK_GUARDED_BY(mutex); /* where the master is said to be; "": not known */
+    bool is_doubted LK_GUARDED_BY(mutex);                  /* that the server is the master still */
+    int64_t ask_at LK_GUARDED_BY(mutex);                   /* then who is may be asked */
+    lk_redis_socket *next
+        LK_GUARDED_BY(mutex); /* the command connection that comes; NULL: it is to be made */
 };
 
 /* Those that have ended go, and the others close up. Not while an answer is awaited: its context is in there. */
@@ -98,6 +106,7 @@ static void meet_server_locked(lk_redis_net *net, const lk_redis_socket *socket)
         lk_redis_pipeline_fail_locked(&net->apart, "callers use another server");
     }
     net->server = socket->server;
+    memcpy(net->peer, socket->peer, sizeof net->peer);
     net->pipeline.server_us = socket->server_us;
 }
 
@@ -108,6 +117,7 @@ static void install_unlocking(lk_redis_net *net, lk_redis_socket *socket) LK_RED
     const int64_t at = lk_redis_now(shared) - (lk_redis_system_now() - socket->server_at);
     lk_redis_pipeline_install_locked(&net->pipeline, socket);
     net->redirect[0] = '\0';
+    net->is_doubted = false;
     meet_server_locked(net, socket);
     end_old_locked(net);
     net->events->on_up(net->owner, socket->server_us, at);
@@ -118,6 +128,7 @@ static void install_unlocking(lk_redis_net *net, lk_redis_socket *socket) LK_RED
     net->was_lost = false;
     atomic_fetch_add_explicit(&net->pipeline.connection, 1, memory_order_release);
     pthread_cond_broadcast(&shared->changed);
+    lk_redis_reconnect_want_locked(&net->beside);
     lk_redis_pump_unlocking(&net->pipeline);
 }
 
@@ -167,27 +178,48 @@ static bool lacks_apart_locked(const lk_redis_net *net) LK_REDIS_LOCKED
     return net->has_apart && net->apart.state == LK_REDIS_DOWN && lk_redis_now(net->shared) >= net->apart_at;
 }
 
-static bool is_missing_locked(const void *self) LK_REDIS_LOCKED
+static bool lacks_subscription_locked(const lk_redis_net *net) LK_REDIS_LOCKED
 {
-    const lk_redis_net *net = self;
     const lk_redis_subscription *sub = &net->subscription;
-    if (net->pipeline.state != LK_REDIS_UP)
-        return net->pipeline.state == LK_REDIS_DOWN;
-    return lacks_apart_locked(net) ||
-           (sub->wanted && sub->socket == NULL && sub->refused.status == LOCKER_OK);
+    return sub->wanted && sub->socket == NULL && sub->refused.status == LOCKER_OK;
 }
 
-static void connect_command_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
+static bool is_missing_locked(const void *self) LK_REDIS_LOCKED
 {
+    return ((const lk_redis_net *)self)->pipeline.state == LK_REDIS_DOWN;
+}
+
+static bool is_missing_beside_locked(const void *self) LK_REDIS_LOCKED
+{
+    const lk_redis_net *net = self;
+    return net->pipeline.state == LK_REDIS_UP &&
+           (net->is_doubted || lacks_apart_locked(net) || lacks_subscription_locked(net));
+}
+
+static lk_redis_socket *make_command_unlocking(lk_redis_net *net, lk_redis_failure *why) LK_REDIS_LOCKED
+{
+    char redirect[LK_REDIS_PEER_MAX];
+    lk_redis_last last = {.server = net->server};
+    lk_redis_socket *socket = net->next;
+    net->next = NULL;
+    if (socket != NULL)
+        return socket;
+    memcpy(redirect, net->redirect, sizeof redirect);
+    memcpy(last.peer, net->peer, sizeof last.peer);
+    lk_redis_unlock(net->shared);
+    const int64_t until = lk_redis_system_now() + net->target->connect_timeout_ns;
+    socket = lk_redis_connect_master(net->target, redirect, &last, &net->scripts, until, why);
+    lk_redis_lock(net->shared);
+    return socket;
+}
+
+static void connect_command_unlocking(void *self) LK_REDIS_LOCKED
+{
+    lk_redis_net *net = self;
     lk_redis_shared *shared = net->shared;
     lk_redis_failure why = {0};
-    char redirect[LK_REDIS_PEER_MAX];
-    memcpy(redirect, net->redirect, sizeof redirect);
     const int64_t began = lk_redis_now(shared); /* what has come up since may not have been seen */
-    lk_redis_unlock(shared);
-    const int64_t until = lk_redis_system_now() + net->target->connect_timeout_ns;
-    lk_redis_socket *socket = lk_redis_connect_master(net->target, redirect, &net->scripts, until, &why);
-    lk_redis_lock(shared);
+    lk_redis_socket *socket = make_command_unlocking(net, &why);
     if (shared->closing) {
         lk_redis_socket_free(socket, true);
         return;
@@ -218,7 +250,7 @@ static bool connect_beside_unlocking(lk_redis_net *net, bool subscribes, lk_redi
     memcpy(peer, net->pipeline.socket->peer, sizeof peer);
     lk_redis_unlock(shared);
     const int64_t until = lk_redis_system_now() + net->target->connect_timeout_ns;
-    *socket = lk_redis_connect_master(net->target, peer, NULL, until, why);
+    *socket = lk_redis_connect_master(net->target, peer, NULL, NULL, until, why);
     if (*socket != NULL && subscribes && !lk_redis_subscribe(&net->subscription, *socket, until, why)) {
         lk_redis_socket_free(*socket, true);
         *socket = NULL;
@@ -270,7 +302,8 @@ static void connect_subscription_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
     }
     if (socket != NULL) {
         if (lk_redis_subscription_install_locked(sub, socket)) {
-            net->reconnect.failures = 0; /* it serves, though nothing else may be asked of it for long */
+            net->reconnect.failures = net->beside.failures =
+                0; /* it serves, though nothing else may be asked of it for long */
             net->events->on_subscribed(net->owner);
         }
         return;
@@ -279,18 +312,60 @@ static void connect_subscription_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
         sub->refused = why.error;
         net->events->on_subscribed(net->owner);
     }
-    lk_redis_reconnect_back_off_locked(&net->reconnect);
+    lk_redis_reconnect_back_off_locked(&net->beside);
 }
 
-static void connect_unlocking(void *self) LK_REDIS_LOCKED
+void lk_redis_net_doubt_locked(lk_redis_net *net)
+{
+    if (net->target->sentinels == NULL)
+        return;
+    net->is_doubted = true;
+    lk_redis_reconnect_want_locked(&net->beside);
+}
+
+void lk_redis_net_doubt(lk_redis_net *net)
+{
+    lk_redis_lock(net->shared);
+    lk_redis_net_doubt_locked(net);
+    lk_redis_unlock(net->shared);
+}
+
+/* Another server that Sentinels name, and that says itself that it is the master, is gone to; what is under way at this one is
+ * cut, and asked there again. */
+static void ask_who_is_master_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
+{
+    lk_redis_shared *shared = net->shared;
+    char peer[LK_REDIS_PEER_MAX];
+    const unsigned era = lk_redis_era(&net->pipeline);
+    net->is_doubted = false;
+    memcpy(peer, net->peer, sizeof peer);
+    lk_redis_unlock(shared);
+    const int64_t until = lk_redis_system_now() + net->target->connect_timeout_ns;
+    lk_redis_socket *const socket = lk_redis_connect_other(net->target, peer, &net->scripts, until);
+    lk_redis_lock(shared);
+    net->ask_at = lk_redis_now(shared) + doubt_ns;
+    if (socket == NULL || shared->closing || era != lk_redis_era(&net->pipeline) ||
+        net->pipeline.state != LK_REDIS_UP || same_id(socket->server.run, net->server.run)) {
+        lk_redis_socket_free(socket, false);
+        return;
+    }
+    net->next = socket;
+    net->reconnect.retry_at = 0;
+    lk_redis_pipeline_fail_locked(&net->pipeline, "Sentinels name another master");
+}
+
+/* Where the server is doubted, that comes before another connection to it. */
+static void connect_beside_command_unlocking(void *self) LK_REDIS_LOCKED
 {
     lk_redis_net *net = self;
-    if (net->pipeline.state == LK_REDIS_DOWN)
-        connect_command_unlocking(net);
+    if (net->is_doubted && lk_redis_now(net->shared) >= net->ask_at)
+        ask_who_is_master_unlocking(net);
     else if (lacks_apart_locked(net))
         connect_apart_unlocking(net);
-    else
+    else if (lacks_subscription_locked(net))
         connect_subscription_unlocking(net);
+    else
+        lk_redis_wait_unlocking(net->shared, net->ask_at);
 }
 
 locker_status lk_redis_net_connect(lk_redis_net *net, const lk_redis_scripts *scripts, locker_error *err)
@@ -301,7 +376,7 @@ locker_status lk_redis_net_connect(lk_redis_net *net, const lk_redis_scripts *sc
     net->pipeline.silence_ns = net->apart.silence_ns = net->target->command_timeout_ns;
     for (;;) {
         why = (lk_redis_failure){0};
-        lk_redis_socket *socket = lk_redis_connect_master(net->target, "", scripts, until, &why);
+        lk_redis_socket *socket = lk_redis_connect_master(net->target, "", NULL, scripts, until, &why);
         if (socket != NULL) {
             lk_redis_lock(net->shared);
             install_unlocking(net, socket);
@@ -317,17 +392,25 @@ locker_status lk_redis_net_connect(lk_redis_net *net, const lk_redis_scripts *sc
     return why.error.status;
 }
 
+static bool is_last(lk_redis_net *net)
+{
+    return atomic_fetch_sub_explicit(&net->users, 1, memory_order_acq_rel) == 1;
+}
+
 static void left(void *self)
 {
     lk_redis_net *net = self;
-    net->events->on_left(net->owner);
+    if (is_last(net))
+        net->events->on_left(net->owner);
 }
 
 lk_redis_net *lk_redis_net_new(lk_redis_shared *shared, const lk_redis_target *target, const char *channel,
                                const lk_redis_owner *events, void *owner, lk_redis_pipeline **commands,
                                lk_redis_pipeline **apart)
 {
-    static const lk_redis_connector connector = {is_missing_locked, connect_unlocking, left};
+    static const lk_redis_connector connector = {is_missing_locked, connect_command_unlocking, left};
+    static const lk_redis_connector beside = {is_missing_beside_locked, connect_beside_command_unlocking,
+                                              left};
     lk_redis_net *net = calloc(1, sizeof *net);
     if (net == NULL)
         return NULL;
@@ -336,17 +419,18 @@ lk_redis_net *lk_redis_net_new(lk_redis_shared *shared, const lk_redis_target *t
     net->events = events;
     net->owner = owner;
     net->reconnect = (lk_redis_reconnect){.shared = shared, .connector = &connector, .owner = net};
+    net->beside = (lk_redis_reconnect){.shared = shared, .connector = &beside, .owner = net};
+    atomic_init(&net->users, 3);
     if (!lk_redis_pipeline_init(&net->pipeline, shared, &net->reconnect)) {
         free(net);
         return NULL;
     }
-    if (apart != NULL && !lk_redis_pipeline_init(&net->apart, shared, &net->reconnect)) {
+    if (apart != NULL && !lk_redis_pipeline_init(&net->apart, shared, &net->beside)) {
         lk_redis_pipeline_destroy(&net->pipeline);
         free(net);
         return NULL;
     }
     net->has_apart = apart != NULL;
-    net->apart.beside = true;
     net->apart.lost = lost_apart_locked;
     net->apart.owner = net;
     if (apart != NULL)
@@ -354,7 +438,7 @@ lk_redis_net *lk_redis_net_new(lk_redis_shared *shared, const lk_redis_target *t
     net->pipeline.lost = lost_locked;
     net->pipeline.owner = net;
     net->subscription = (lk_redis_subscription){.shared = shared,
-                                                .reconnect = &net->reconnect,
+                                                .reconnect = &net->beside,
                                                 .on_message = events->on_message,
                                                 .owner = owner,
                                                 .channel = channel};
@@ -370,12 +454,17 @@ void lk_redis_net_free(lk_redis_net *net)
     if (net->has_apart)
         lk_redis_pipeline_destroy(&net->apart);
     lk_redis_socket_free(net->subscription.socket, false);
+    lk_redis_socket_free(net->next, false);
     free(net);
 }
 
 bool lk_redis_net_stop(lk_redis_net *net, int64_t until)
 {
-    return lk_redis_reconnect_stop(&net->reconnect, until);
+    lk_redis_reconnect *const threads[] = {&net->reconnect, &net->beside};
+    for (size_t i = 0; i < sizeof threads / sizeof threads[0]; i++)
+        if (lk_redis_reconnect_stop(threads[i], until))
+            (void)is_last(net); /* it is not: we are there */
+    return is_last(net);
 }
 
 void lk_redis_net_abandon(const lk_redis_net *net)
@@ -386,6 +475,8 @@ void lk_redis_net_abandon(const lk_redis_net *net)
         close(net->apart.socket->fd);
     if (net->subscription.socket != NULL)
         close(net->subscription.socket->fd);
+    if (net->next != NULL)
+        close(net->next->fd);
     close(net->shared->epoll_fd);
     close(net->pipeline.kick_fd);
     if (net->has_apart)
@@ -417,6 +508,7 @@ int64_t lk_redis_net_end_turn(lk_redis_net *net, int64_t now)
     lk_redis_shared *shared = net->shared;
     int64_t next = LOCKER_NEVER;
     lk_redis_reconnect_want_locked(&net->reconnect);
+    lk_redis_reconnect_want_locked(&net->beside);
     if (net->pipeline.state == LK_REDIS_DOWN && net->reconnect.state != LK_REDIS_RUNS)
         next = now + thread_again_ns;
     lk_redis_pump_unlocking(&net->pipeline);
@@ -436,7 +528,7 @@ void lk_redis_net_subscribe_locked(lk_redis_net *net, bool now)
 {
     net->subscription.wanted = true;
     if (now && net->subscription.socket == NULL)
-        lk_redis_reconnect_want_locked(&net->reconnect);
+        lk_redis_reconnect_want_locked(&net->beside);
 }
 
 void lk_redis_net_unsubscribe_unlocking(lk_redis_net *net, int64_t until)
