@@ -76,5 +76,11 @@ void lk_require_subscriber(lk_server *server);
 /** Makes `replica` follow `master`, and waits until it does. */
 void lk_follow(lk_server *replica, lk_server *master);
 
+/** Waits until so many replicas confirm what the server writes: one that has just come does so a little later. */
+void lk_require_confirming(lk_server *server, int count);
+
+/** Asks a Sentinel; the test fails when it answers an error. */
+void lk_require_answer(lk_server *sentinel, const char *question);
+
 /** Waits until the queue of the key has so many entries. */
 void lk_require_queue(lk_server *server, const char *key, int64_t count);
