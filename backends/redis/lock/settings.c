@@ -175,7 +175,8 @@ static bool copy_prefix(lk_redis_prefix *prefix, const char *name_space)
 
 static bool copy_sentinels(lk_redis_target *t, const locker_driver_config *config)
 {
-    static const lk_redis_service service = {"Sentinel", "sentinel_password_file"};
+    static const lk_redis_service service = {"Sentinel", "sentinel_password_file", "say sentinel_tls=on",
+                                             "say sentinel_tls=off"};
     const locker_value *v = config->values;
     lk_redis_target *const s = t->sentinels = calloc(1, sizeof *s);
     if (s == NULL)
@@ -202,7 +203,8 @@ static bool copy_texts(lk_redis_settings *s, const locker_driver_config *config)
 locker_status lk_redis_settings_init(lk_redis_settings *s, const locker_driver_config *config,
                                      locker_error *err)
 {
-    static const lk_redis_service service = {"Redis", "password_file or LOCKER_PASSWORD"};
+    static const lk_redis_service service = {"Redis", "password_file or LOCKER_PASSWORD", "write rediss://",
+                                             "write redis://"};
     const locker_value *v = config->values;
     lk_redis_target *t = &s->target;
     t->service = &service;

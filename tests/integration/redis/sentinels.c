@@ -104,6 +104,21 @@ static void they_have_users_of_their_own(void **state)
                    lk_master_name, file),
         err);
     assert_non_null(strstr(err.text, "refuses user 'nobody'"));
+    lk_require_answer(&h->sentinel[0], "ACL SETUSER looker resetkeys -@all +ping");
+    assert_status(
+        LOCKER_DENIED,
+        lk_try_uri(&l, &err,
+                   "redis+sentinel://127.0.0.1:%d/%s?sentinel_user=looker&sentinel_password_file=%s", port,
+                   lk_master_name, file),
+        err);
+    assert_non_null(strstr(err.text, "denies to tell user 'looker' where the master is"));
+    assert_non_null(strstr(err.text, "+sentinel|get-master-addr-by-name"));
+    lk_require_answer(&h->sentinel[0], "ACL SETUSER looker +sentinel|get-master-addr-by-name");
+    assert_ok(lk_try_uri(&l, &err,
+                         "redis+sentinel://127.0.0.1:%d/%s?sentinel_user=looker&sentinel_password_file=%s",
+                         port, lk_master_name, file),
+              err); /* that is all that it takes */
+    lk_close_locker(l);
     assert_null(strstr(err.text, "look"));
     lk_remove_directory(directory);
 }
