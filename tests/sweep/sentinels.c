@@ -19,12 +19,13 @@
 #include "test_network.h"
 #include "test_servers.h"
 
-enum mode { KILLED, CUT, STOPPED, MODES };
+enum mode { KILLED, CUT, STOPPED, PLANNED, MODES };
 
 static const char *const mode_names[MODES] = {
     "killed",  /* kill -9 of the master */
     "cut",     /* it goes on, cut off from its replicas and the Sentinels, and not from clients */
     "stopped", /* it stands still, and goes on when there is a new one */
+    "planned", /* by SENTINEL FAILOVER: it goes on as a master for some ten seconds, and nobody is told */
 };
 
 static const char *const set_names[] = {"one", "two", NULL};
@@ -193,10 +194,13 @@ static void uri_of(char *uri, size_t size, int ttl_ms, int replicas)
 static void strike(const struct trial *t, lk_server *master)
 {
     const lk_place *const places = house.places;
+    char answer[256];
     if (t->mode == KILLED)
         lk_server_kill(master);
     else if (t->mode == STOPPED)
         lk_test_freeze(master);
+    else if (t->mode == PLANNED)
+        (void)lk_server_ask(&house.sentinel[0], "SENTINEL FAILOVER m", answer, sizeof answer);
     for (int i = 0; i < LK_NETWORK_MEMBERS && t->mode == CUT; i++)
         if (places[i].netns != master->place.netns) {
             lk_test_drop(&places[i], &master->place);

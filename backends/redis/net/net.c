@@ -302,8 +302,8 @@ static void connect_subscription_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
     }
     if (socket != NULL) {
         if (lk_redis_subscription_install_locked(sub, socket)) {
-            net->reconnect.failures = net->beside.failures =
-                0; /* it serves, though nothing else may be asked of it for long */
+            net->beside.failures = 0;
+            net->reconnect.failures = 0; /* it serves, though nothing else may be asked of it for long */
             net->events->on_subscribed(net->owner);
         }
         return;
@@ -350,8 +350,8 @@ static void ask_who_is_master_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
         return;
     }
     net->next = socket;
-    net->reconnect.retry_at = 0;
     lk_redis_pipeline_fail_locked(&net->pipeline, "Sentinels name another master");
+    net->reconnect.retry_at = 0;
 }
 
 /* Where the server is doubted, that comes before another connection to it. */

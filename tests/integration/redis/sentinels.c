@@ -291,6 +291,16 @@ static void a_planned_failover_loses_no_lease(void **state)
     lk_close_locker(l);
 }
 
+/* How often a Sentinel was asked for the master. */
+static long long count_asked(const lk_server *sentinel)
+{
+    static const char label[] = "get-master-addr-by-name:calls=";
+    char answer[16384];
+    assert_true(lk_server_ask(sentinel, "INFO commandstats", answer, sizeof answer));
+    const char *const at = strstr(answer, label);
+    return at != NULL ? strtoll(at + sizeof label - 1, NULL, 10) : 0;
+}
+
 /* What most of them name counts: one alone has not heard, or is cut off together with an old master. */
 static void one_that_names_another_is_not_followed(void **state)
 {
@@ -304,10 +314,13 @@ static void one_that_names_another_is_not_followed(void **state)
     lk_require_answer(&h->sentinel[0], text);
     lk_test_need(&h->sentinel[0], lk_server_watch(&h->sentinel[0], lk_master_name, stray, 2, 60000));
     lk_test_freeze(h->replica);
-    for (int i = 0; i < 8; i++)
+    const long long before = count_asked(&h->sentinel[1]);
+    const int64_t began = lk_test_now_ms();
+    for (int i = 0; i < 16; i++)
         assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, "k", NULL, &none, &err), err);
-    lk_pause_ms(600); /* for as long as one asks again */
-    assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, "k", NULL, &none, &err), err);
+    const long long asked = count_asked(&h->sentinel[1]) - before;
+    if (asked < 1 || asked > 2 + (lk_test_now_ms() - began) / 500) /* not by each */
+        test_fails("a Sentinel was asked %lld times in %d ms", asked, (int)(lk_test_now_ms() - began));
     lk_server_thaw(h->replica);
     locker_handle *held = lk_take(l, "k", NULL);
     require_lock_at(h->master);
