@@ -2,10 +2,10 @@
 #include "script_call.h"
 #include "net/reply.h"
 
-void lk_redis_script_spell_out(lk_redis_command *a, lk_redis_script which)
+void lk_redis_script_spell_out(const lk_redis *r, lk_redis_command *a, lk_redis_script which)
 {
     lk_redis_command_set(a, 0, "EVAL");
-    lk_redis_command_set(a, 1, lk_redis_script_text[which]);
+    lk_redis_command_set(a, 1, r->script[which]);
 }
 
 lk_redis_command lk_redis_script_begin(const lk_redis *r, lk_redis_script which, lk_redis_keys *keys,
@@ -14,13 +14,13 @@ lk_redis_command lk_redis_script_begin(const lk_redis *r, lk_redis_script which,
     lk_redis_command a = LK_REDIS_COMMAND("EVALSHA", r->sha[which], fourth != NULL ? "4" : "3", keys->lock,
                                           lk_redis_keys_queue(keys), keys->fence);
     if (r->sha[which][0] == '\0')
-        lk_redis_script_spell_out(&a, which);
+        lk_redis_script_spell_out(r, &a, which);
     if (fourth != NULL)
         lk_redis_command_text(&a, fourth);
     return a;
 }
 
-lk_redis_outcome lk_redis_ask_script(lk_redis *r, lk_redis_call *call, lk_redis_script which,
+lk_redis_outcome lk_redis_ask_script(lk_redis_node *node, lk_redis_call *call, lk_redis_script which,
                                      lk_redis_command *a, locker_error *err)
 {
     const int last = a->argc;
@@ -28,16 +28,16 @@ lk_redis_outcome lk_redis_ask_script(lk_redis *r, lk_redis_call *call, lk_redis_
     lk_redis_command_text(a, "");
     for (bool whole = false;;) {
         /* before its least number */
-        call->only = atomic_load_explicit(&r->commands->connection, memory_order_acquire);
-        lk_redis_command_set(a, last, lk_redis_fence_least_text(&r->fences, least));
-        const lk_redis_outcome outcome = lk_redis_ask(r->commands, call, a, 1, err);
+        call->only = atomic_load_explicit(&node->commands->connection, memory_order_acquire);
+        lk_redis_command_set(a, last, lk_redis_fence_least_text(&node->fences, least));
+        const lk_redis_outcome outcome = lk_redis_ask(node->commands, call, a, 1, err);
         if (outcome == LK_REDIS_CALL_STALE)
             continue;
         if (outcome != LK_REDIS_CALL_ANSWERED ||
             lk_redis_reply_fault(call->reply) != LK_REDIS_FAULT_NOSCRIPT || whole)
             return outcome;
         freeReplyObject(call->reply);
-        lk_redis_script_spell_out(a, which);
+        lk_redis_script_spell_out(node->r, a, which);
         whole = true;
     }
 }

@@ -75,6 +75,11 @@ static bool copy_hosts(lk_redis_target *t, const locker_driver_config *config, i
     return true;
 }
 
+static bool is_of_cluster(const locker_driver_config *config)
+{
+    return strstr(config->scheme, "+cluster") != NULL;
+}
+
 static bool is_by_sentinels(const locker_driver_config *config)
 {
     return strstr(config->scheme, "+sentinel") != NULL;
@@ -112,6 +117,10 @@ static locker_status read_path(lk_redis_target *t, const locker_driver_config *c
         return lk_misconfigured(err, "the path says database %lld and the parameter db %lld; leave one out",
                                 (long long)number, (long long)t->database);
     t->database = number;
+    if (t->cluster && number != 0)
+        return lk_misconfigured(
+            err, "the URI or db says database %lld, and a cluster has database 0 alone; leave it out",
+            (long long)number);
     return LOCKER_OK;
 }
 
@@ -208,6 +217,7 @@ locker_status lk_redis_settings_init(lk_redis_settings *s, const locker_driver_c
     const locker_value *v = config->values;
     lk_redis_target *t = &s->target;
     t->service = &service;
+    t->cluster = is_of_cluster(config);
     s->fencing = v[FENCING].number != 0;
     s->poll_ns = v[POLL].number;
     s->wait_replicas = v[WAIT_REPLICAS].number;
