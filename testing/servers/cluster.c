@@ -398,14 +398,13 @@ static bool migrate(lk_cluster *cluster, const lk_move *range, const char *keys)
     return true;
 }
 
-/* All keys of the range, some at a time. */
+/* All keys of the range, those of a slot at a time. */
 static bool move_keys(lk_cluster *cluster, const lk_move *range, unsigned last)
 {
     char question[400], keys[TEXT];
     snprintf(question, sizeof question,
-             "EVAL \"local r = {} for slot = %u, %u do for _, key in ipairs(redis.call('CLUSTER', "
-             "'GETKEYSINSLOT', slot, 64)) do if #r < 64 then r[#r + 1] = key end end end "
-             "return table.concat(r, ' ')\" 0",
+             "EVAL \"for slot = %u, %u do local keys = redis.call('CLUSTER', 'GETKEYSINSLOT', slot, 64) "
+             "if #keys > 0 then return table.concat(keys, ' ') end end return ''\" 0",
              range->slot, last);
     for (;;) {
         if (!lk_server_ask(&cluster->node[range->from], question, keys, sizeof keys))

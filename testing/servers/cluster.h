@@ -51,7 +51,8 @@ int lk_cluster_owner(lk_cluster *cluster, unsigned slot);
 /** A running replica of that master; -1: there is none. */
 int lk_cluster_replica(lk_cluster *cluster, int master);
 
-/** Has a replica take its master's place, and waits until all know. `how`: "", or "FORCE" or "TAKEOVER". */
+/** Has a replica take its master's place, and waits until all know. `how`: "" while that one is
+ * well, "FORCE" when it is not, "TAKEOVER" when the others are not asked either. */
 bool lk_cluster_fail_over(lk_cluster *cluster, int replica, const char *how);
 
 /** A slot on its way. Keys that are there when it begins stay where they are until they are moved. */

@@ -214,7 +214,7 @@ static void any_node_that_is_there_will_do(void **state)
     /* one that says nothing hides no other */
     lk_test_freeze(&cluster->node[3]);
     const int64_t from = lk_test_now_ms();
-    assert_ok(lk_try_uri(&l, &err, "redis+cluster://127.0.0.1:%d,127.0.0.1:%d/?connect_timeout=10s",
+    assert_ok(lk_try_uri(&l, &err, "redis+cluster://127.0.0.1:%d,127.0.0.1:%d/?connect_timeout=2s",
                          cluster->node[3].port, cluster->node[0].port),
               err);
     lk_give(lk_take(l, key_of(cluster, 0), NULL));
@@ -269,7 +269,8 @@ static void users_log_in_at_each_node(void **state)
     locker_error err;
     locker *l;
     for (int i = 0; i < LK_CLUSTER_NODES; i++)
-        assert_true(lk_server_ask(&cluster->node[i], "ACL SETUSER shop on >sesame ~shop:* &* +@all", answer,
+        assert_true(lk_server_ask(&cluster->node[i],
+                                  "ACL SETUSER shop on >sesame ~shop:* ~{shop:* &locker:wake:* +@all", answer,
                                   sizeof answer));
     assert_ok(lk_try_uri(&l, &err, "redis+cluster://shop:sesame@127.0.0.1:%d/?namespace=shop",
                          cluster->node[0].port),
