@@ -257,6 +257,8 @@ static void a_planned_failover_loses_no_lease(void **state)
     char text[8192];
     have_two_replicas(h);
     locker *l = lk_house_open(h, "ttl=4s&wait_replicas=1&wait_timeout=200ms");
+    locker *other = lk_house_open(h, "wait_replicas=1&wait_timeout=200ms"); /* renews nothing */
+    lk_give(lk_take(other, "another", NULL));
     locker_handle *held = lk_take(l, "k", NULL);
     for (int i = 0; i < LK_SENTINELS; i++)
         lk_test_need(&h->sentinel[i], lk_server_pace(&h->sentinel[i], 60000, 200));
@@ -270,7 +272,8 @@ static void a_planned_failover_loses_no_lease(void **state)
     assert_int_equal(lk_stats(l).lost, 0);
     assert_true(lk_server_ask(master, "EXISTS k", text, sizeof text));
     assert_string_equal(text, "1");
-    lk_give(lk_take(l, "another", NULL)); /* so do grants */
+    lk_give(lk_take(other, "another", NULL));
+    lk_close_locker(other);
     lk_give(held);
     assert_true(lk_server_ask(master, "EXISTS k", text, sizeof text));
     assert_string_equal(text, "0");
@@ -304,10 +307,10 @@ static void one_that_names_another_is_not_followed(void **state)
     lk_test_freeze(h->replica);
     const long long before = count_connections(&h->sentinel[1]);
     const int64_t began = lk_test_now_ms();
-    for (int i = 0; i < 16; i++)
+    for (int i = 0; i < 24; i++)
         assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, "k", NULL, &none, &err), err);
     const long long asked = count_connections(&h->sentinel[1]) - before - 1;
-    if (asked < 1 || asked > 2 + (lk_test_now_ms() - began) / 500) /* not by each */
+    if (asked > 4 + (lk_test_now_ms() - began) / 500) /* not by each; one of the others may come, by two */
         test_fails("a Sentinel was asked %lld times in %d ms", asked, (int)(lk_test_now_ms() - began));
     lk_server_thaw(h->replica);
     locker_handle *held = lk_take(l, "k", NULL);
