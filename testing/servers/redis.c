@@ -299,3 +299,11 @@ bool lk_server_watch(lk_server *sentinel, const char *name, const lk_server *mas
     snprintf(again, sizeof again, "SENTINEL SET %s failover-timeout %d", name, 4 * down_ms);
     return tell(sentinel, monitor) && tell(sentinel, down) && tell(sentinel, again);
 }
+
+bool lk_server_pace(lk_server *sentinel, int publish_ms, int info_ms)
+{
+    char question[100];
+    snprintf(question, sizeof question, "SENTINEL DEBUG PUBLISH-PERIOD %d INFO-PERIOD %d",
+             publish_ms > 0 ? publish_ms : 2000, info_ms > 0 ? info_ms : 10000);
+    return tell(sentinel, question);
+}

@@ -28,3 +28,7 @@ bool lk_server_follow(lk_server *replica, const lk_server *master);
 
 /** Has a Sentinel watch a master by that name, which `quorum` of them have to find down, after so many ms. */
 bool lk_server_watch(lk_server *sentinel, const char *name, const lk_server *master, int quorum, int down_ms);
+
+/** How often it tells the others and the servers what it knows, and asks these; 0: as it does by itself, each 2 and 10 s. Four
+ * of the first have to pass before an old master is told to follow the new one. */
+bool lk_server_pace(lk_server *sentinel, int publish_ms, int info_ms);

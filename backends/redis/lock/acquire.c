@@ -145,11 +145,13 @@ static locker_status wait_replicas(struct attempt *a)
     locker_status status = LOCKER_OK;
     if (call.reply->type != REDIS_REPLY_INTEGER)
         status = lk_redis_reply_error(call.reply, "waiting for replicas", a->err);
-    else if (call.reply->integer < r->set.wait_replicas)
+    else if (call.reply->integer < r->set.wait_replicas) {
+        lk_redis_net_doubt(a->node->net);
         status = lk_unavailable(a->err,
                                 "%lld of %" PRId64 " replicas have the lock after %" PRId64
                                 " ms; it is given back: look after the replicas, or lower wait_replicas",
                                 call.reply->integer, r->set.wait_replicas, r->set.wait_timeout_ns / LK_MS);
+    }
     freeReplyObject(call.reply);
     return status;
 }

@@ -53,8 +53,8 @@ typedef struct lk_redis {
     lk_redis_node *nodes; /* at least one; constant, the others behind it come (guarded) */
     _Atomic(lk_redis_node *)
         *map; /* of a cluster: who has each slot (node.c); NULL: there is one server. Relaxed */
-    const lk_redis_owner *owner;   /* what its nodes' connections tell; constant */
-    const char *const *script; /* by lk_redis_script; constant */
+    const lk_redis_owner *owner; /* what its nodes' connections tell; constant */
+    const char *const *script;   /* by lk_redis_script; constant */
     lk_redis_values values;
     char channel[LK_REDIS_CHANNEL_MAX];                     /* constant, as the next */
     char sha[LK_REDIS_SCRIPT_COUNT][LK_REDIS_HASH_LEN + 1]; /* "" where the server would not tell */

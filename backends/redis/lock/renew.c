@@ -325,6 +325,8 @@ static void wait_done_locked(void *context, redisReply *reply)
     lk_redis *r = n->node->r;
     if (reply != NULL && reply->type == REDIS_REPLY_INTEGER) {
         n->proven = reply->integer >= r->set.wait_replicas;
+        if (!n->proven)
+            lk_redis_net_doubt_locked(n->node->net);
         if (!n->proven && n->answered)
             r->shared.svc->log(r->shared.svc, LOCKER_LOG_WARN,
                                "redis: %lld of %" PRId64 " replicas have the renewal of leases after %" PRId64

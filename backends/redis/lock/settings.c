@@ -191,8 +191,10 @@ static bool copy_prefix(lk_redis_prefix *prefix, const char *name_space)
 
 static bool copy_sentinels(lk_redis_target *t, const locker_driver_config *config)
 {
-    static const lk_redis_service services[] = {{"Sentinel", "sentinel_password_file", "redis"},
-                                                {"Sentinel", "sentinel_password_file", "valkey"}};
+    static const char secret[] = "sentinel_password_file", on[] = "say sentinel_tls=on",
+                      off[] = "say sentinel_tls=off";
+    static const lk_redis_service services[] = {{"Sentinel", secret, "redis", on, off},
+                                                {"Sentinel", secret, "valkey", on, off}};
     const locker_value *v = config->values;
     lk_redis_target *const s = t->sentinels = calloc(1, sizeof *s);
     if (s == NULL)
@@ -219,8 +221,10 @@ static bool copy_texts(lk_redis_settings *s, const locker_driver_config *config)
 locker_status lk_redis_settings_init(lk_redis_settings *s, const locker_driver_config *config,
                                      locker_error *err)
 {
-    static const lk_redis_service services[] = {{"Redis", "password_file or LOCKER_PASSWORD", "redis"},
-                                                {"Valkey", "password_file or LOCKER_PASSWORD", "valkey"}};
+    static const char secret[] = "password_file or LOCKER_PASSWORD";
+    static const lk_redis_service services[] = {
+        {"Redis", secret, "redis", "write rediss://", "write redis://"},
+        {"Valkey", secret, "valkey", "write valkeys://", "write valkey://"}};
     const locker_value *v = config->values;
     lk_redis_target *t = &s->target;
     t->service = &services[is_valkey(config)];

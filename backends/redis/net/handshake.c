@@ -110,7 +110,10 @@ static locker_status judge(const lk_redis_target *t, enum step step, const redis
         return lk_denied(err, "%s at %s refuses user '%s' with this password; correct one of them", name,
                          peer, t->user != NULL ? t->user : "default");
     if (step == STEP_SENTINEL && fault == LK_REDIS_FAULT_DENIED)
-        return lk_redis_reply_error(reply, "asking a Sentinel for the master", err);
+        return lk_denied(err,
+                         "Sentinel at %s denies to tell user '%s' where the master is (%s); give him "
+                         "+sentinel|get-master-addr-by-name, or name another by sentinel_user",
+                         peer, t->user != NULL ? t->user : "default", reply->str);
     why->transient = step == STEP_SENTINEL && strstr(reply->str, "unknown command") == NULL;
     if (why->transient) /* too many clients, protected mode */
         return lk_unavailable(err, "%s at %s refuses the connection: %s", name, peer, reply->str);
@@ -304,13 +307,13 @@ bool lk_redis_handshake(const lk_redis_target *t, lk_redis_socket *socket, const
     hide(f.reply[0], t->password);
     if (failure == 0) {
         served = read_answers(t, &f, socket, scripts, master, why);
-    } else if (socket->tls != NULL && lk_redis_tls_told(socket->tls, socket->peer, why)) {
+    } else if (socket->tls != NULL && lk_redis_tls_told(socket->tls, t->service, socket->peer, why)) {
         /* by TLS 1.3 a server says what it thinks of a client's certificate only now */
     } else if (socket->tls == NULL && socket->guard.head[0] == TLS_ALERT) {
         why->permanent = true;
         locker_error_set(&why->error, LOCKER_PROTOCOL, 0,
-                         "what listens at %s speaks TLS; write %ss:// or name the port without TLS",
-                         socket->peer, t->service->scheme);
+                         "what listens at %s speaks TLS; %s, or name the port without TLS", socket->peer,
+                         t->service->with_tls);
     } else if (failure == EPROTO) {
         why->permanent = true;
         locker_error_set(&why->error, LOCKER_PROTOCOL, 0,
@@ -322,12 +325,12 @@ bool lk_redis_handshake(const lk_redis_target *t, lk_redis_socket *socket, const
         lk_unavailable(&why->error, "%s at %s refuses the connection: %s", t->service->name, socket->peer,
                        f.reply[0]->str); /* too many clients, protected mode */
     } else {
-        char tls[64] = "";
-        if (socket->tls == NULL && failure == ECONNRESET)
-            (void)snprintf(tls, sizeof tls, ", and not its port for TLS (%ss://)", t->service->scheme);
+        const bool may_be_tls = socket->tls == NULL && failure == ECONNRESET;
         locker_error_set(&why->error, LOCKER_UNAVAILABLE, failure,
-                         "%s at %s did not finish the greeting: %s; check that it is what listens there%s",
-                         t->service->name, socket->peer, strerror(failure), tls);
+                         "%s at %s did not finish the greeting: %s; is it a %s server?%s%s", t->service->name,
+                         socket->peer, strerror(failure), t->service->name,
+                         may_be_tls ? " If that is its port for TLS, " : "",
+                         may_be_tls ? t->service->with_tls : "");
     }
     for (size_t i = 0; i < f.count; i++)
         freeReplyObject(f.reply[i]);

@@ -44,9 +44,11 @@ bool lk_redis_tls_heard(const lk_redis_tls *tls)
     return false;
 }
 
-bool lk_redis_tls_told(const lk_redis_tls *tls, const char *peer, lk_redis_failure *why)
+bool lk_redis_tls_told(const lk_redis_tls *tls, const lk_redis_service *service, const char *peer,
+                       lk_redis_failure *why)
 {
     (void)tls;
+    (void)service;
     (void)peer;
     (void)why;
     return false;

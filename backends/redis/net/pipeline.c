@@ -221,8 +221,7 @@ static void complete_locked(lk_redis_pipeline *p, const lk_redis_op *self, redis
 {
     wakes->ops = wakes->gates = 0;
     if (count > 0) {
-        if (!p->beside)
-            p->reconnect->failures = 0;
+        p->reconnect->failures = 0;
         p->proven = true;
     }
     for (size_t i = 0; i < count; i++) {

@@ -38,9 +38,10 @@ typedef struct {
     struct ssl_ctx_st *files; /* what the files said when the locker was opened; NULL without TLS */
 } lk_redis_tls_settings;
 
-/* What texts call a server, and where its password is given; the scheme of its URIs, which has an s behind it for TLS. */
+/* What texts call a server, where its password is given, the scheme of its URIs, which has an s behind it for TLS; and what has
+ * TLS spoken with it, or not. */
 typedef struct {
-    const char *name, *password, *scheme;
+    const char *name, *password, *scheme, *with_tls, *without_tls;
 } lk_redis_service;
 
 /* Where to connect to. Constant from open to close. */
