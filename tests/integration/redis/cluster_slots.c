@@ -242,8 +242,6 @@ static void expect_all_held(locker_handle *const *held, const char *when)
     for (int i = 0; i < LEASES; i++)
         lost += locker_handle_state(held[i]) == LOCKER_STATE_LOST;
     if (lost > 0)
-        lk_cluster_tell();
-    if (lost > 0)
         test_fails("%d of %d leases were lost %s", lost, LEASES, when);
 }
 

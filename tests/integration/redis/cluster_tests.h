@@ -20,9 +20,6 @@ void lk_cluster_need(lk_cluster *cluster, bool good);
 /** Opens a locker that is told of all nodes, from that one on. */
 locker *lk_open_cluster(const lk_cluster *cluster, int first, const char *query);
 
-/** Prints the first warnings of lockers that were opened so. For a test that fails. */
-void lk_cluster_tell(void);
-
 /** The share in which a slot was at the beginning: the number of its first master. */
 int lk_share_of(const lk_cluster *cluster, unsigned slot);
 
