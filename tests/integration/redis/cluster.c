@@ -314,7 +314,7 @@ static void all_of_it_speaks_tls(void **state)
         lk_give(held);
     }
     lk_close_locker(l);
-    assert_status(LOCKER_DENIED,
+    assert_status(LOCKER_PROTOCOL,
                   lk_try_uri(&l, &err, "rediss+cluster://127.0.0.1:%d/?tls_ca=%s/other-ca.crt",
                              secret.node[0].port, place.directory),
                   err);

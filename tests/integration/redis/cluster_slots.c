@@ -234,30 +234,10 @@ static void what_is_half_moved_is_shown_and_broken(void **state)
 
 /* ------------------------------------------------------------------ leases ---- */
 
-enum { LEASES = 1000 };
+enum { LEASES = 1000, TRIES = 3 };
 
-static void expect_all_held(locker_handle *const *held, const char *when)
+static void take_leases(const lk_cluster *cluster, locker *l, locker_handle **held)
 {
-    int lost = 0;
-    for (int i = 0; i < LEASES; i++)
-        lost += locker_handle_state(held[i]) == LOCKER_STATE_LOST;
-    if (lost > 0)
-        test_fails("%d of %d leases were lost %s", lost, LEASES, when);
-}
-
-/* For three TTLs, which a busy machine does not hold up; with LOCKER_TEST_LONG for ten short ones. Half of the time nothing happens to them; then all slots of a node go away and come back, as often as there is time,
- * while others lock. */
-static void leases_outlive_a_reshard(void **state)
-{
-    lk_cluster *cluster = *state;
-    locker_handle **held = calloc(LEASES, sizeof(locker_handle *));
-    const bool is_long = getenv("LOCKER_TEST_LONG") != NULL;
-    const int ttl_ms = is_long ? 2000 : 4000, ttls = is_long ? 10 : 3;
-    char query[40];
-    int rounds = 0;
-    assert_non_null(held);
-    snprintf(query, sizeof query, "ttl=%dms", ttl_ms);
-    locker *l = lk_open_cluster(cluster, 0, query);
     for (int i = 0; i < LEASES; i++) {
         char key[32];
         snprintf(key, sizeof key, "lease-%d", i);
@@ -265,27 +245,70 @@ static void leases_outlive_a_reshard(void **state)
             lk_key_of_share(cluster, i % LK_CLUSTER_MASTERS, 40 + i / LK_CLUSTER_MASTERS, key);
         held[i] = lk_take(l, key, NULL);
     }
-    const int64_t from = lk_test_now_ms(), until = from + ttls * ttl_ms;
-    lk_pause_ms(ttls * ttl_ms / 2);
-    expect_all_held(held, "while nothing happened");
+}
+
+/* Answers how many were lost. */
+static int give_leases(locker_handle **held)
+{
+    int lost = 0;
+    for (int i = 0; i < LEASES; i++) {
+        const bool was_lost = locker_handle_state(held[i]) == LOCKER_STATE_LOST;
+        lost += was_lost;
+        was_lost ? lk_give_lost(held[i]) : lk_give(held[i]);
+    }
+    return lost;
+}
+
+/* All slots of a node go away and come back, as often as there is time, while others lock. */
+static lk_load_result reshard_until(lk_cluster *cluster, const char *query, int64_t until)
+{
     lk_load *load = lk_load_begin(cluster, query);
     do {
         lk_load_require(load, 5, "locks should be taken");
         lk_cluster_need(cluster, lk_cluster_move_share(cluster, 2, 0));
         lk_load_require(load, 5, "locks should be taken where they are now");
         lk_cluster_need(cluster, lk_cluster_move_share(cluster, 2, 2));
-        rounds++;
     } while (lk_test_now_ms() < until);
-    const lk_load_result result = lk_load_end(load);
-    expect_all_held(held, "when slots moved");
-    print_message("%d rounds, %u cycles\n", rounds, result.cycles);
-    if (result.overlaps + result.tokens + result.answers + result.lost > 0)
-        test_fails("%u overlaps, %u tokens, %u answers, %u lost; %s", result.overlaps, result.tokens,
-                   result.answers, result.lost, result.text);
-    for (int i = 0; i < LEASES; i++)
-        lk_give(held[i]);
+    return lk_load_end(load);
+}
+
+/* Half of the time nothing happens to them. Answers how many were lost. */
+static int hold_leases(lk_cluster *cluster, int ttl_ms, int ttls)
+{
+    locker_handle **held = calloc(LEASES, sizeof(locker_handle *));
+    char query[40];
+    assert_non_null(held);
+    snprintf(query, sizeof query, "ttl=%dms", ttl_ms);
+    locker *l = lk_open_cluster(cluster, 0, query);
+    take_leases(cluster, l, held);
+    const int64_t until = lk_test_now_ms() + ttls * ttl_ms;
+    lk_pause_ms(ttls * ttl_ms / 2);
+    const lk_load_result result = reshard_until(cluster, query, until);
+    const int lost = give_leases(held);
     lk_close_locker(l);
     free(held);
+    if (result.overlaps + result.tokens + result.answers > 0)
+        test_fails("%u overlaps, %u tokens, %u answers: %s", result.overlaps, result.tokens, result.answers,
+                   result.text);
+    return lost + (int)result.lost;
+}
+
+/* For three TTLs; with LOCKER_TEST_LONG for ten short ones. A machine that holds a server up for a part of one proves nothing. */
+static void leases_outlive_a_reshard(void **state)
+{
+    const bool is_long = getenv("LOCKER_TEST_LONG") != NULL;
+    const int ttl_ms = is_long ? 2000 : 4000, ttls = is_long ? 10 : 3;
+    for (int tries = 1;; tries++) {
+        lk_canary *canary = lk_canary_begin(*state);
+        const int lost = hold_leases(*state, ttl_ms, ttls);
+        const int64_t late_ms = lk_canary_end(canary);
+        if (lost == 0)
+            return;
+        if (late_ms < ttl_ms / 4 || tries == TRIES)
+            test_fails("%d leases were lost; the machine was up to %lld ms late", lost, (long long)late_ms);
+        print_message("%d leases were lost on a machine that was %lld ms late: once more\n", lost,
+                      (long long)late_ms);
+    }
 }
 
 static const struct CMUnitTest tests[] = {

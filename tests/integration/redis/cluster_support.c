@@ -124,6 +124,48 @@ long long lk_node_number(lk_cluster *cluster, int node, const char *format, ...)
     return number;
 }
 
+/* ------------------------------------------------------------------ a busy machine ---- */
+
+struct lk_canary {
+    const lk_cluster *cluster;
+    pthread_t thread;
+    atomic_bool stop;
+    int64_t late_ms;
+};
+
+static void *sing(void *canary_)
+{
+    enum { PAUSE_MS = 20 };
+    lk_canary *canary = canary_;
+    for (int i = 0; !canary->stop; i = (i + 1) % LK_CLUSTER_MASTERS) {
+        char answer[64];
+        const int64_t from = lk_test_now_ms();
+        lk_pause_ms(PAUSE_MS);
+        (void)lk_server_ask(&canary->cluster->node[i], "PING", answer, sizeof answer);
+        const int64_t late_ms = lk_test_now_ms() - from - PAUSE_MS;
+        canary->late_ms = late_ms > canary->late_ms ? late_ms : canary->late_ms;
+    }
+    return NULL;
+}
+
+lk_canary *lk_canary_begin(const lk_cluster *cluster)
+{
+    lk_canary *canary = calloc(1, sizeof *canary);
+    assert_non_null(canary);
+    canary->cluster = cluster;
+    assert_int_equal(pthread_create(&canary->thread, NULL, sing, canary), 0);
+    return canary;
+}
+
+int64_t lk_canary_end(lk_canary *canary)
+{
+    canary->stop = true;
+    lk_join(canary->thread, "the canary");
+    const int64_t late_ms = canary->late_ms;
+    free(canary);
+    return late_ms;
+}
+
 /* ------------------------------------------------------------------ load ---- */
 
 enum { LOCKERS = 2, LONG_MS = 150 }; /* now and then a lock is held for longer */

@@ -36,6 +36,12 @@ void lk_keys_at(lk_cluster *cluster, int node, unsigned slot, char *text, size_t
 long long lk_node_number(lk_cluster *cluster, int node, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/** How long a master left a PING without an answer, or this process was not let run, at the worst, in ms: what a busy machine
+ * does to leases. */
+typedef struct lk_canary lk_canary;
+lk_canary *lk_canary_begin(const lk_cluster *cluster);
+int64_t lk_canary_end(lk_canary *canary);
+
 /* ------------------------------------------------------------------ load ---- */
 
 enum { LK_LOAD_KEYS = 12, LK_LOAD_THREADS = 4 };
