@@ -305,13 +305,15 @@ static lk_redis_outcome call_torn(struct attempt *a)
         LK_REDIS_COMMAND("EVAL", lk_redis_torn_take, "1", a->keys.lock, a->value, a->ttl);
     const lk_redis_command number = LK_REDIS_COMMAND("EVAL", lk_redis_torn_number, "1", a->keys.fence);
     a->data->unsure = true;
-    lk_redis_outcome outcome = lk_redis_torn_ask(a->r, slot, call, &take, a->err);
+    lk_redis_outcome outcome = lk_redis_torn_ask_at(a->r, slot, call, &take, &a->node, a->err);
     const int64_t sent = call->sent;
+    const unsigned on = call->on; /* whose replicas are to have it */
     if (outcome == LK_REDIS_CALL_ANSWERED && call->reply->type == REDIS_REPLY_INTEGER &&
         a->data->numbers > 0) {
         lk_redis_call_clear(call);
         outcome = lk_redis_torn_ask(a->r, slot, call, &number, a->err);
         call->sent = sent;
+        call->on = on;
     }
     call->era = 0; /* no one server has confirmed it */
     return outcome;

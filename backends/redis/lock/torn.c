@@ -51,7 +51,7 @@ const char *const lk_redis_torn_waiting =
     "for i, member in ipairs(queue) do queue[i] = string.sub(member, 1, 512) end\n"
     "return {type(count) == 'number' and count or 0, queue.err and {} or queue, ''}\n";
 
-/* Whether that is where its key has gone; then `to` is who has it. */
+/* Whether that is where its key has gone; then `to` is who has it, and else what it was. */
 static bool is_elsewhere_locked(lk_redis_node *at, const redisReply *reply,
                                 lk_redis_node **to) LK_REDIS_LOCKED
 {
@@ -59,8 +59,10 @@ static bool is_elsewhere_locked(lk_redis_node *at, const redisReply *reply,
     if (reply->type != REDIS_REPLY_ERROR || strncmp(reply->str, "ASK ", 4) != 0 ||
         !lk_redis_redirection(reply->str, lk_redis_net_peer(at->net), peer))
         return false;
-    *to = lk_redis_node_at_locked(at->r, peer);
-    return *to != NULL;
+    lk_redis_node *const found = lk_redis_node_at_locked(at->r, peer);
+    if (found != NULL)
+        *to = found;
+    return found != NULL;
 }
 
 static bool is_elsewhere(lk_redis_node *at, const redisReply *reply, lk_redis_node **to)
@@ -85,26 +87,34 @@ static lk_redis_outcome ask_behind(lk_redis_node *node, lk_redis_call *call, con
     return outcome;
 }
 
-lk_redis_outcome lk_redis_torn_ask(lk_redis *r, uint16_t slot, lk_redis_call *call, const lk_redis_command *a,
-                                   locker_error *err)
+lk_redis_outcome lk_redis_torn_ask_at(lk_redis *r, uint16_t slot, lk_redis_call *call,
+                                      const lk_redis_command *a, lk_redis_node **at, locker_error *err)
 {
+    call->only = 0; /* which a script before may have set, for its own server */
     for (unsigned hop = 0;; hop++) {
-        lk_redis_node *node = lk_redis_node_for(r, slot, call);
-        lk_redis_outcome outcome = lk_redis_ask(node->commands, call, a, 1, err);
+        *at = lk_redis_node_for(r, slot, call);
+        lk_redis_outcome outcome = lk_redis_ask((*at)->commands, call, a, 1, err);
         if (outcome == LK_REDIS_CALL_REMAPPED)
             continue;
-        if (outcome == LK_REDIS_CALL_ANSWERED && is_elsewhere(node, call->reply, &node)) {
+        if (outcome == LK_REDIS_CALL_ANSWERED && is_elsewhere(*at, call->reply, at)) {
             lk_redis_call_clear(call);
-            outcome = ask_behind(node, call, a, err);
+            outcome = ask_behind(*at, call, a, err);
         }
         if (outcome != LK_REDIS_CALL_ANSWERED)
             return outcome;
         const lk_redis_fault fault = lk_redis_reply_fault(call->reply);
         if ((fault != LK_REDIS_FAULT_MOVED && fault != LK_REDIS_FAULT_TORN) || hop == LK_REDIS_HOPS_MAX)
             return outcome;
-        lk_redis_heed(node, slot, call->reply);
+        lk_redis_heed(*at, slot, call->reply);
         lk_redis_call_clear(call);
     }
+}
+
+lk_redis_outcome lk_redis_torn_ask(lk_redis *r, uint16_t slot, lk_redis_call *call, const lk_redis_command *a,
+                                   locker_error *err)
+{
+    lk_redis_node *at;
+    return lk_redis_torn_ask_at(r, slot, call, a, &at, err);
 }
 
 /* A command that goes around. */

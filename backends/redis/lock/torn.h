@@ -21,7 +21,10 @@ extern const char
 extern const char *const lk_redis_torn_seen;    /* lock: {held, value, PTTL}, as *show* */
 extern const char *const lk_redis_torn_waiting; /* queue: {how many wait, the first of them, ''} */
 
-/* As lk_redis_ask(), one command of one key in that slot. ANSWERED also where it was sent around in vain. */
+/* As lk_redis_ask(), one command of one key in that slot. ANSWERED also where it was sent around in vain. `at`: who was asked
+ * last. */
+lk_redis_outcome lk_redis_torn_ask_at(lk_redis *r, uint16_t slot, lk_redis_call *call,
+                                      const lk_redis_command *a, lk_redis_node **at, locker_error *err);
 lk_redis_outcome lk_redis_torn_ask(lk_redis *r, uint16_t slot, lk_redis_call *call, const lk_redis_command *a,
                                    locker_error *err);
 

@@ -137,10 +137,10 @@ static void lost_locked(void *self, const char *why) LK_REDIS_LOCKED
     lk_unavailable(&net->reconnect.last.error, "the connection to Redis at %s was lost: %s", socket->peer,
                    why);
     net->reconnect.last.permanent = false;
-    if (!net->was_lost)
+    if (!net->was_lost && !net->idle)
         net->shared->away++;
-    net->was_lost = true;
-    net->shared->svc->suspect(net->shared->svc, true);
+    net->was_lost = net->was_lost || !net->idle;
+    net->shared->svc->suspect(net->shared->svc, net->shared->away > 0);
 }
 
 /* It is the busier one, so what it finds out is asked of the other one, too: a server that is silent is given up there. */
@@ -530,9 +530,14 @@ void lk_redis_net_wanted_locked(lk_redis_net *net)
     lk_redis_reconnect_want_locked(&net->reconnect);
 }
 
+/* One that is not connected again is not missed either. */
 void lk_redis_net_set_idle_locked(lk_redis_net *net, bool idle)
 {
     net->idle = idle;
+    if (!idle || !net->was_lost)
+        return;
+    net->was_lost = false;
+    net->shared->svc->suspect(net->shared->svc, --net->shared->away > 0);
 }
 
 void lk_redis_net_want_map_locked(lk_redis_net *net)
