@@ -1,8 +1,15 @@
-/* redis.h: a redis-server that keeps nothing on a disk unless its options say so, with a Unix socket
+/* redis.h: a redis-server, or Valkey's, that keeps nothing on a disk unless its options say so, with a Unix socket
  * DIRECTORY/socket, by which it is asked. */
 #pragma once
 
 #include "servers/server.h"
+
+/** Its program: what LOCKER_TEST_REDIS_SERVER in the environment names, a word for PATH or a path; else redis-server, or
+ * valkey-server where there is no other. */
+const char *lk_server_redis_program(void);
+
+/** The version that INFO tells: "Redis 7.0.15", "Valkey 8.1.1"; left alone when it tells none. */
+void lk_server_redis_version(const char *info, char *text, size_t size);
 
 extern const lk_server_kind lk_server_redis;
 

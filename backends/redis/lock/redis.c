@@ -195,8 +195,9 @@ static const locker_semantics semantics = {
         "was about to write it may still write: with a fencing token that is out of date.",
     .cut_off = "The holder keeps the lock until its local deadline, then it is LOST; the server frees it a "
                "little later, when the TTL ends.",
-    .service_restarts = "Locks last if Redis keeps its data (appendonly, fsync always); restarted empty it "
-                        "has forgotten them, and holders are told LOST at their next renewal.",
+    .service_restarts =
+        "Locks last if the server keeps its data (appendonly, fsync always); restarted empty it "
+        "has forgotten them, and holders are told LOST at their next renewal.",
     .failover =
         "Replication is asynchronous: a replica made master may lack the last grants, so two may hold a lock "
         "until the first is told; not with wait_replicas, where all that may be made master are waited for; "
@@ -220,7 +221,7 @@ const locker_driver lk_redis_driver = {
 #ifdef LOCKER_REDIS_TLS
     .features = "",
 #else
-    .features = "no TLS (rediss://): it was built without OpenSSL",
+    .features = "no TLS (rediss://, valkeys://): it was built without OpenSSL",
 #endif
     .caps = LOCKER_CAP_AUTH,
     .claim_size = sizeof(lk_redis_claim),

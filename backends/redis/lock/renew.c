@@ -154,7 +154,7 @@ static void tell_lost_locked(struct renewal *n, const char *answers) LK_REDIS_LO
             continue;
         lk_redis_claim_renewals_to_locked(lk_redis_claim_of(claim), NULL); /* it is lost but once */
         r->shared.svc->lease_lost(r->shared.svc, claim,
-                                  "its key at Redis was deleted, replaced or has expired");
+                                  "its key at the server was deleted, replaced or has expired");
     }
 }
 

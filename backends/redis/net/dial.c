@@ -172,9 +172,9 @@ static bool begin_tls(const lk_redis_target *t, lk_redis_socket *socket, const c
     why->permanent = failure == ENOPROTOOPT;
     if (why->permanent)
         locker_error_set(&why->error, LOCKER_PROTOCOL, 0,
-                         "%s at %s speaks no TLS at this port; name its port for TLS, or write redis:// on a "
+                         "%s at %s speaks no TLS at this port; name its port for TLS, or write %s:// on a "
                          "network that you trust",
-                         t->service->name, socket->peer);
+                         t->service->name, socket->peer, t->service->scheme);
     else if (!lk_redis_tls_told(socket->tls, socket->peer, why))
         locker_error_set(&why->error, LOCKER_UNAVAILABLE, failure,
                          "what listens at %s did not finish the handshake of TLS: %s; is it a port for TLS?",

@@ -94,8 +94,7 @@ static lk_redis_socket *follow(const lk_redis_target *t, const char *start, cons
         (void)snprintf(target, sizeof target, "%s", master);
     }
     why->permanent = false;
-    lk_unavailable(&why->error,
-                   "no Redis master was found within %d replicas from %s; name the master in the URI",
+    lk_unavailable(&why->error, "no master was found within %d replicas from %s; name the master in the URI",
                    HOPS_MAX, start);
     return NULL;
 }
@@ -211,7 +210,7 @@ static lk_redis_socket *greet_node(const lk_redis_target *t, const char *peer,
     if (master[0] == '\0')
         return socket;
     lk_redis_socket_free(socket, false);
-    lk_unavailable(&why->error, "Redis at %s is a replica by now; a failover may be under way", peer);
+    lk_unavailable(&why->error, "the server at %s is a replica by now; a failover may be under way", peer);
     why->deserted = false;
     return NULL;
 }

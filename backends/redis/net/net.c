@@ -134,8 +134,8 @@ static void lost_locked(void *self, const char *why) LK_REDIS_LOCKED
     keep_old_locked(net, socket->client_id);
     net->shared->svc->log(net->shared->svc, LOCKER_LOG_INFO, "redis: lost the connection to %s: %s",
                           socket->peer, why);
-    lk_unavailable(&net->reconnect.last.error, "the connection to Redis at %s was lost: %s", socket->peer,
-                   why);
+    lk_unavailable(&net->reconnect.last.error, "the connection to %s at %s was lost: %s",
+                   net->target->service->name, socket->peer, why);
     net->reconnect.last.permanent = false;
     if (!net->was_lost && !net->idle)
         net->shared->away++;

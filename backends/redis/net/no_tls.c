@@ -7,8 +7,9 @@ locker_status lk_redis_tls_init(lk_redis_tls_settings *settings, locker_error *e
 {
     (void)settings;
     return lk_unsupported(
-        err, "this build has no TLS: rediss:// needs OpenSSL; build with it (libssl-dev), or use "
-             "redis:// on a network that you trust");
+        err,
+        "this build has no TLS: rediss:// and valkeys:// need OpenSSL; build with it (libssl-dev), or do "
+        "without TLS on a network that you trust");
 }
 
 void lk_redis_tls_clear(lk_redis_tls_settings *settings)

@@ -28,9 +28,9 @@ typedef struct {
     struct ssl_ctx_st *files; /* what the files said when the locker was opened; NULL without TLS */
 } lk_redis_tls_settings;
 
-/* What texts call a server, and where its password is given. */
+/* What texts call a server, and where its password is given; the scheme of its URIs, which has an s behind it for TLS. */
 typedef struct {
-    const char *name, *password;
+    const char *name, *password, *scheme;
 } lk_redis_service;
 
 /* Where to connect to. Constant from open to close. */

@@ -385,11 +385,11 @@ LK_UNCHECKED bool lk_redis_tls_told(const lk_redis_tls *tls, const char *peer, l
     locker_error *err = &why->error;
     why->permanent = true;
     if (tls->wrong[0] != '\0') {
-        locker_error_set(err, LOCKER_PROTOCOL, 0, "the certificate of Redis at %s%s", peer, tls->wrong);
+        locker_error_set(err, LOCKER_PROTOCOL, 0, "the certificate of the server at %s%s", peer, tls->wrong);
     } else if (tls->heard && tls->first != ALERT_RECORD && tls->first != HANDSHAKE_RECORD) {
         locker_error_set(
             err, LOCKER_PROTOCOL, 0,
-            "what listens at %s speaks no TLS; name the server's port for TLS, or write redis:// "
+            "what listens at %s speaks no TLS; name the server's port for TLS, or do without TLS "
             "on a network that you trust",
             peer);
     } else if (reason > ALERTS_BEGIN && reason < ALERTS_END) {
@@ -397,7 +397,7 @@ LK_UNCHECKED bool lk_redis_tls_told(const lk_redis_tls *tls, const char *peer, l
     } else if (reason != 0 && !tls->is_up) {
         locker_error_set(
             err, LOCKER_PROTOCOL, 0,
-            "no TLS with Redis at %s: %s; have the server allow TLS 1.2 or 1.3 and usual ciphers and keys",
+            "no TLS with the server at %s: %s; have the server allow TLS 1.2 or 1.3 and usual ciphers and keys",
             peer, ERR_reason_error_string(ERR_PACK(ERR_LIB_SSL, 0, reason)));
     } else {
         why->permanent = false;

@@ -160,14 +160,15 @@ bool lk_redis_tls_say_alert(int alert, bool asked, const lk_redis_tls_settings *
     case SSL_AD_CERTIFICATE_REQUIRED:
     case SSL_AD_HANDSHAKE_FAILURE:
         if (asked && s->cert == NULL) {
-            lk_denied(err, "Redis at %s wants a client's certificate (%s); give tls_cert and tls_key", peer,
-                      what);
+            lk_denied(err, "the server at %s wants a client's certificate (%s); give tls_cert and tls_key",
+                      peer, what);
             return true;
         }
-        locker_error_set(err, LOCKER_PROTOCOL, 0,
-                         "Redis at %s shares no way of TLS with this client (%s); have the server allow TLS "
-                         "1.2 or 1.3 and usual ciphers, and a key as it wants it in tls_key",
-                         peer, what);
+        locker_error_set(
+            err, LOCKER_PROTOCOL, 0,
+            "the server at %s shares no way of TLS with this client (%s); have the server allow TLS "
+            "1.2 or 1.3 and usual ciphers, and a key as it wants it in tls_key",
+            peer, what);
         return true;
     case SSL_AD_BAD_CERTIFICATE:
     case SSL_AD_UNSUPPORTED_CERTIFICATE:
@@ -177,16 +178,17 @@ bool lk_redis_tls_say_alert(int alert, bool asked, const lk_redis_tls_settings *
     case SSL_AD_UNKNOWN_CA:
     case SSL_AD_ACCESS_DENIED:
     case SSL_AD_DECRYPT_ERROR:
-        lk_denied(err,
-                  "Redis at %s refuses the client's certificate (%s); check that tls_cert, %.150s, is valid "
-                  "and of an authority that the server trusts",
-                  peer, what, s->cert != NULL ? s->cert : "which is missing");
+        lk_denied(
+            err,
+            "the server at %s refuses the client's certificate (%s); check that tls_cert, %.150s, is valid "
+            "and of an authority that the server trusts",
+            peer, what, s->cert != NULL ? s->cert : "which is missing");
         return true;
     case SSL_AD_PROTOCOL_VERSION:
     case SSL_AD_INSUFFICIENT_SECURITY:
         locker_error_set(
             err, LOCKER_PROTOCOL, 0,
-            "Redis at %s shares no way of TLS with this client (%s); have the server allow TLS 1.2 "
+            "the server at %s shares no way of TLS with this client (%s); have the server allow TLS 1.2 "
             "or 1.3 and usual ciphers",
             peer, what);
         return true;
@@ -197,7 +199,7 @@ bool lk_redis_tls_say_alert(int alert, bool asked, const lk_redis_tls_settings *
                          peer, what);
         return true;
     default:
-        lk_unavailable(err, "Redis at %s breaks TLS off (%s); look into its log", peer, what);
+        lk_unavailable(err, "the server at %s breaks TLS off (%s); look into its log", peer, what);
         return false;
     }
 }
