@@ -275,9 +275,9 @@ bool lk_sim_cluster_find(const char *name, lk_sim_redis **at, bool *is_asking)
     return lk_sim_cluster_is_well(source(s)) && lk_sim_cluster_is_well(*at);
 }
 
-bool lk_sim_cluster_moves(unsigned which)
+void lk_sim_cluster_hurry(unsigned which)
 {
-    return cluster.slots[which].is_moving;
+    cluster.slots[which].until = lk_sim_now();
 }
 
 /* To a node: CLUSTER SETSLOT. */
