@@ -117,8 +117,11 @@ static void install_unlocking(lk_redis_net *net, lk_redis_socket *socket) LK_RED
     meet_server_locked(net, socket);
     end_old_locked(net);
     net->events->on_up(net->owner, socket->server_us, at);
+    if (net->was_lost || net->target->cluster) { /* a renewal may have been sent there before */
+        shared->away -= net->was_lost;
+        shared->svc->suspect(shared->svc, shared->away > 0);
+    }
     if (net->was_lost) {
-        shared->svc->suspect(shared->svc, --shared->away > 0);
         shared->svc->log(shared->svc, LOCKER_LOG_INFO, "redis: connected to %s again", socket->peer);
     }
     net->was_lost = false;
