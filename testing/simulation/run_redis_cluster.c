@@ -412,7 +412,8 @@ static const char *begin(uint64_t *random, lk_sim_bounds *bounds)
     run.forgets = lk_sim_draw_from(random, 8) == 0;
     run.fails_over = lk_sim_draw_from(random, 2) == 0;
     run.has_strangers = lk_sim_draw_from(random, 4) == 0;
-    run.is_restless = lk_sim_draw_from(random, 2) == 0;
+    run.is_restless = lk_sim_draw_from(random, run.fails_over ? 4 : 2) ==
+                      0; /* a slot that moves keeps a replica from its turn */
     run.has_tokens = lk_sim_draw_from(random, 8) > 0;
     run.confirms = run.fails_over && lk_sim_draw_from(random, 2) == 0;
     lk_sim_cluster_begin(run.fails_over, random);
