@@ -520,6 +520,8 @@ void lk_redis_net_is_at(lk_redis_net *net, const char *peer, const lk_redis_scri
 {
     prepare(net, scripts);
     (void)snprintf(net->home, sizeof net->home, "%s", peer);
+    /* who gives up before the first attempt has ended is told so */
+    lk_unavailable(&net->reconnect.last.error, "there was no connection to Redis at %s in time", peer);
 }
 
 const char *lk_redis_net_peer(const lk_redis_net *net)
