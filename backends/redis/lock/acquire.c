@@ -300,6 +300,17 @@ static lk_redis_outcome call_plain(struct attempt *a)
     return lk_redis_ask(a->node->commands, &a->call, argv, a->data->numbers > 0 ? 2 : 1, a->err);
 }
 
+/* It has been granted, so it leaves the queue that it stood in before its slot went on its way, lest it be handed the lock when
+ * it is gone. */
+static void leave_queue(struct attempt *a)
+{
+    lk_redis_member_text(a->r->values.name, a->claim, a->value, a->member);
+    const lk_redis_command leave = LK_REDIS_COMMAND("ZREM", lk_redis_keys_queue(&a->keys), a->member);
+    lk_redis_lock(&a->r->shared);
+    lk_redis_torn_submit_locked(a->r, a->data->slot, &leave, NULL, NULL);
+    lk_redis_unlock(&a->r->shared);
+}
+
 /* In a slot that is on its way: the lock, and then the number. Nothing is enrolled, and no message grants it. */
 static lk_redis_outcome call_torn(struct attempt *a)
 {
@@ -312,6 +323,8 @@ static lk_redis_outcome call_torn(struct attempt *a)
     lk_redis_outcome outcome = lk_redis_torn_ask_at(a->r, slot, call, &take, &a->node, a->err);
     const int64_t sent = call->sent;
     const unsigned on = call->on; /* whose replicas are to have it */
+    if (outcome == LK_REDIS_CALL_ANSWERED && call->reply->type == REDIS_REPLY_INTEGER && a->data->enrolled)
+        leave_queue(a);
     if (outcome == LK_REDIS_CALL_ANSWERED && call->reply->type == REDIS_REPLY_INTEGER &&
         a->data->numbers > 0) {
         lk_redis_call_clear(call);

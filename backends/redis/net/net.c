@@ -127,8 +127,11 @@ static void install_unlocking(lk_redis_net *net, lk_redis_socket *socket) LK_RED
     meet_server_locked(net, socket);
     end_old_locked(net);
     net->events->on_up(net->owner, socket->server_us, at);
+    if (net->was_lost || net->target->cluster) { /* a renewal may have been sent there before */
+        shared->away -= net->was_lost;
+        shared->svc->suspect(shared->svc, shared->away > 0);
+    }
     if (net->was_lost) {
-        shared->svc->suspect(shared->svc, --shared->away > 0);
         shared->svc->log(shared->svc, LOCKER_LOG_INFO, "redis: connected to %s again", socket->peer);
     }
     net->was_lost = false;
@@ -611,6 +614,8 @@ void lk_redis_net_is_at(lk_redis_net *net, const char *peer, const lk_redis_scri
 {
     prepare(net, scripts);
     (void)snprintf(net->home, sizeof net->home, "%s", peer);
+    /* who gives up before the first attempt has ended is told so */
+    lk_unavailable(&net->reconnect.last.error, "there was no connection to Redis at %s in time", peer);
 }
 
 const char *lk_redis_net_peer(const lk_redis_net *net)
