@@ -87,7 +87,8 @@ static locker_status granted(struct attempt *a, uint64_t last, uint8_t numbers, 
  * given out by then is of an earlier grant, which we did not notice and which has ended. Where that can't be
  * compared (no counter then, one that may have begun anew, or that of another server), an attempt finds out
  * whose the lock is. So it does when one that came after that attempt was not answered: it may have been
- * granted since, with a greater number. Its model is models/lease.pml. */
+ * granted since, with a greater number. And in a cluster a slot may have moved since, and the lock have been broken at another
+ * server. Its model is models/lease.pml. */
 static bool take_given_locked(struct attempt *a) LK_REDIS_LOCKED
 {
     lk_redis_claim *data = a->data;
@@ -96,7 +97,7 @@ static bool take_given_locked(struct attempt *a) LK_REDIS_LOCKED
     data->broken = false;
     data->look_at = 0;
     if (given == 0 || data->busy_sent == 0 || data->busy_fence == 0 || given <= data->busy_fence ||
-        data->busy_era != a->call.era || a->r->set.wait_replicas > 0)
+        data->busy_era != a->call.era || a->r->set.wait_replicas > 0 || a->r->map != NULL)
         return false;
     const int64_t now = lk_redis_now(&a->r->shared);
     if (is_short(a, lk_redis_valid_until(data->busy_sent, a->claim->ttl_ns)))
