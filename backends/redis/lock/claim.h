@@ -40,6 +40,7 @@ typedef struct {
     atomic_bool held;           /* granted. Set with release; who reads it late wakes once too often */
     bool unsure;                /* an attempt of unknown outcome may have left something */
     bool enrolled;              /* an attempt asked the server to queue it */
+    bool silenced;              /* it is being given back: no renewal refers to it any more (guarded) */
     bool looking;               /* the keeper's look is under way (guarded) */
     bool near; /* it was told that it stands among the first, since its latest look was sent (guarded) */
     uint16_t

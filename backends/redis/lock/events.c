@@ -35,7 +35,8 @@ static void catch_up_locked(lk_redis_node *node, uint16_t slot) LK_REDIS_LOCKED
     if (!lk_redis_net_has_missed_locked(node->net, slot))
         return;
     for (lk_redis_claim *data = NULL; (data = lk_redis_claims_after_locked(&r->claims, data)) != NULL;)
-        if (data->slot == slot && data->noted && LK_READ(data->held) && data->core->renewed)
+        if (data->slot == slot && data->noted && !data->silenced && LK_READ(data->held) &&
+            data->core->renewed)
             lk_redis_renew_now_locked(r, data->core);
 }
 

@@ -147,6 +147,7 @@ static void silence_locked(lk_redis *r, lk_redis_claim *data) LK_REDIS_LOCKED
 {
     lk_redis_note_forget_locked(r, data);
     lk_redis_claim_renewals_to_locked(data, NULL);
+    data->silenced = true;
 }
 
 /* The claim ends. It stays in the table till now: a late message of its grant, if it found no claim, would
