@@ -70,8 +70,13 @@ static bool submit_locked(lk_redis_cleanup *c) LK_REDIS_LOCKED
     lk_redis_command a = lk_redis_script_begin(c->r, LK_REDIS_SCRIPT_RELEASE, &c->keys,
                                                c->noted ? lk_redis_keys_info(&c->keys) : NULL);
     if (c->whole)
-        lk_redis_script_spell_out(&a, LK_REDIS_SCRIPT_RELEASE);
-    LK_REDIS_ARGUMENTS(&a, c->value, c->member, "0", lk_redis_fence_least_text(&c->r->fences, least));
+        lk_redis_script_spell_out(c->r, &a, LK_REDIS_SCRIPT_RELEASE);
+    LK_REDIS_ARGUMENTS(&a, c->value, c->member, "0");
+    if (c->r->recovery.mark != NULL)
+        lk_redis_command_text(&a, "0"); /* it gives back what is its own alone */
+    lk_redis_command_text(&a, lk_redis_fence_least_text(&c->r->fences, least));
+    if (c->r->recovery.mark != NULL)
+        lk_redis_command_text(&a, c->r->recovery.life);
     c->sent = lk_redis_submit_command_locked(c->r->commands, &a, done_locked, c);
     return c->sent;
 }

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 
 #include "cleanup.h"
+#include "recovery.h"
 #include "waiters.h"
 
 static const int64_t hop_us = 200; /* what a hand-over takes, for the reckoning of how long they go on */
@@ -18,6 +19,7 @@ void lk_redis_on_up_locked(void *self, int64_t server_us, int64_t at)
     if (server_us != 0)
         lk_redis_server_time_set_locked(&r->time, server_us, at);
     lk_redis_fences_set_least(&r->fences, server_us);
+    lk_redis_recovery_meet_locked(r);
     if (r->set.wait_replicas > 0 && r->commands->socket->replicas > r->set.wait_replicas)
         r->shared.svc->log(r->shared.svc, LOCKER_LOG_WARN,
                            "redis: wait_replicas is %" PRId64 " and the master has %" PRId64

@@ -13,7 +13,8 @@ enum {
     LK_REDIS_HOPS_MAX = 5,      /* how often another master is looked for before giving up */
     LK_REDIS_PASS_RESERVE = 64, /* fencing numbers of a grant that may be handed over inside the process */
     LK_REDIS_CONTENDED = 16,    /* greatest value of the counters of recent contention */
-    LK_REDIS_CHANNEL_MAX = 64
+    LK_REDIS_CHANNEL_MAX = 64,
+    LK_REDIS_LIFE_MAX = 2 * LK_REDIS_SERVER_ID_LEN + 32
 };
 
 #define LK_REDIS_AGAIN_NS (100 * LK_MS) /* a server that can't serve now is asked again then */
@@ -34,6 +35,14 @@ typedef struct {
     int64_t next_at; /* one may be sent then that would make more under way than a server should have */
 } lk_redis_renewals;
 
+/* With the parameter `recovery` (recovery.h). */
+typedef struct {
+    char *mark;    /* the name of the key; NULL: without; constant, as the next */
+    char *scripts; /* their texts */
+    /* "recovery_ms run replication ", of the server as the command connection's handshake learned it. */
+    char life[LK_REDIS_LIFE_MAX] LK_GUARDED_BY(mutex);
+} lk_redis_recovery;
+
 typedef struct {
     lk_redis_shared shared; /* its mutex guards what doesn't say otherwise */
     lk_redis_settings set;
@@ -42,7 +51,8 @@ typedef struct {
     lk_redis_pipeline *
         renewing; /* the one that carries renewals: the same, or one of their own where they wait for replicas */
     lk_redis_values values;
-    char channel[LK_REDIS_CHANNEL_MAX];                     /* constant, as the next */
+    char channel[LK_REDIS_CHANNEL_MAX];                     /* constant, as the next two */
+    const char *script[LK_REDIS_SCRIPT_COUNT];              /* their texts */
     char sha[LK_REDIS_SCRIPT_COUNT][LK_REDIS_HASH_LEN + 1]; /* "" where the server would not tell */
     atomic_bool trusted; /* a release has been carried out, and nothing denied since; relaxed: a hint */
     /* Counters of recent contention, up to LK_REDIS_CONTENDED; relaxed: hints. */
@@ -57,6 +67,7 @@ typedef struct {
     lk_list cleanups LK_GUARDED_BY(mutex); /* cleanup.c */
     lk_redis_renewals renewals;
     lk_redis_notes notes;
+    lk_redis_recovery recovery;
 } lk_redis;
 
 /* The names of the keys of a lock in that slot. False: no memory. */

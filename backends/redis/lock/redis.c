@@ -5,6 +5,7 @@
 
 #include "cleanup.h"
 #include "grant_info.h"
+#include "recovery.h"
 #include "waiters.h"
 
 static const int64_t turn_ns = 50 * LK_MS;
@@ -18,6 +19,7 @@ static void free_instance(void *self)
     lk_redis_renewals_free(r);
     lk_table_destroy(&r->claims);
     lk_redis_shared_destroy(&r->shared);
+    lk_redis_recovery_clear(r);
     lk_redis_settings_clear(&r->set);
     free(r);
 }
@@ -61,6 +63,8 @@ static locker_status redis_open(const locker_driver_config *config, const locker
     if (r == NULL)
         return lk_out_of_memory(err);
     locker_status status = lk_redis_settings_init(&r->set, config, err);
+    if (status == LOCKER_OK && !lk_redis_recovery_init(r))
+        status = lk_out_of_memory(err);
     if (status == LOCKER_OK && !make_parts(r, svc)) {
         const int why = errno;
         status = locker_error_set(
@@ -69,17 +73,21 @@ static locker_status redis_open(const locker_driver_config *config, const locker
             strerror(why));
     }
     if (status != LOCKER_OK) {
+        lk_redis_recovery_clear(r);
         lk_redis_settings_clear(&r->set);
         free(r);
         return status;
     }
-    const lk_redis_scripts scripts = {lk_redis_script_text, LK_REDIS_SCRIPT_COUNT, r->sha};
+    const lk_redis_scripts scripts = {r->script, LK_REDIS_SCRIPT_COUNT, r->sha};
     if (r->set.target.tls.on && r->set.target.tls.verify == LK_REDIS_TLS_NONE)
         svc->log(svc, LOCKER_LOG_WARN,
                  "redis: tls_verify=none: whoever can redirect the connection can pose as the server");
     status = lk_redis_net_connect(r->net, &scripts, err);
+    if (status == LOCKER_OK)
+        status = lk_redis_recovery_check(r, err);
     if (status != LOCKER_OK) {
-        free_instance(r);
+        if (lk_redis_net_stop(r->net, lk_redis_now(&r->shared)))
+            free_instance(r);
         return status;
     }
     *self = r;
@@ -132,9 +140,9 @@ __attribute__((noinline)) static locker_status check_reserved(const char *key, s
     if (lk_redis_key_is_reserved(key, key_len))
         return lk_invalid(
             err,
-            "the key begins with 'locker:', ends in ':locker:info', ':locker:queue' or ':locker:fence', or "
-            "has ':locker:{' or ':locker:fence:{' in it, which the Redis driver keeps for itself; "
-            "choose another");
+            "the key begins with 'locker:', ends in ':locker:info', ':locker:queue', ':locker:fence' or "
+            "':locker:recovery', or has ':locker:{', ':locker:fence:{' or ':locker:recovery:{' in it, which the "
+            "Redis driver keeps for itself; choose another");
     return LOCKER_OK;
 }
 

@@ -8,6 +8,7 @@
 
 #include "batch.h"
 #include "net/reply.h"
+#include "recovery.h"
 
 enum {
     BATCH_MAX = 256, /* leases in one command, for which a server takes a third of a millisecond */
@@ -68,9 +69,12 @@ static bool of_one_length(const struct renewal *n)
 }
 
 /* The command, as scripts.c describes its arguments; answers its end. Every slot holds a claim. */
-static char *put_command(lk_redis *r, const struct renewal *n, const char *script, bool whole, char *out)
+static char *put_command_locked(lk_redis *r, const struct renewal *n, const char *script, bool whole,
+                                char *out) LK_REDIS_LOCKED
 {
     const size_t lengths = of_one_length(n) ? 1 : n->count;
+    if (r->recovery.mark != NULL)
+        return lk_redis_recovery_put_locked(r, n->slot, n->count, script, whole, out);
     out = lk_redis_batch_begin(out, script, whole, 2 * n->count, 1 + lengths);
     for (size_t i = 0; i < n->count; i++)
         out = lk_redis_batch_keys(r, n->slot[i].claim, LK_REDIS_INFO, out);
@@ -106,20 +110,29 @@ static bool submit_locked(struct renewal *n) LK_REDIS_LOCKED
 {
     lk_redis *r = n->r;
     const bool whole = n->whole || r->sha[LK_REDIS_SCRIPT_RENEW][0] == '\0';
-    const char *script = whole ? lk_redis_script_text[LK_REDIS_SCRIPT_RENEW] : r->sha[LK_REDIS_SCRIPT_RENEW];
+    const char *script = whole ? r->script[LK_REDIS_SCRIPT_RENEW] : r->sha[LK_REDIS_SCRIPT_RENEW];
     size_t room = LK_REDIS_BATCH_BYTES + strlen(script);
     for (size_t i = 0; i < n->count; i++)
-        room += lk_redis_batch_room(r, n->slot[i].claim);
+        room += r->recovery.mark != NULL ? lk_redis_recovery_room(r, n->slot[i].claim)
+                                         : lk_redis_batch_room(r, n->slot[i].claim);
+    if (r->recovery.mark != NULL)
+        room += strlen(r->recovery.mark) + LK_REDIS_LIFE_MAX;
     n->on = carrier_locked(r);
     char *out = lk_redis_room_locked(n->on, room);
     n->sent = lk_redis_now(&r->shared);
     n->answered = n->again = n->waits = false;
     if (out == NULL ||
-        !lk_redis_submit_locked(n->on, put_command(r, n, script, whole, out), script_done_locked, n))
+        !lk_redis_submit_locked(n->on, put_command_locked(r, n, script, whole, out), script_done_locked, n))
         return false;
     n->proven = r->set.wait_replicas == 0;
     n->waits = !n->proven && submit_wait_locked(n); /* without: nothing is extended */
     return true;
+}
+
+/* One that is over brings no lock back. */
+static bool may_renew_locked(const lk_redis *r, const locker_claim *claim) LK_REDIS_LOCKED
+{
+    return r->recovery.mark == NULL || lk_redis_now(&r->shared) < lk_redis_claim_of(claim)->valid_until;
 }
 
 /* Leave out the claims that are gone; the slots close up. */
@@ -128,7 +141,7 @@ static void compact_locked(struct renewal *n) LK_REDIS_LOCKED
     size_t kept = 0;
     for (size_t i = 0; i < n->count; i++) {
         locker_claim *claim = take_locked(&n->slot[i]);
-        if (claim != NULL)
+        if (claim != NULL && may_renew_locked(n->r, claim))
             refer_locked(&n->slot[kept++], claim);
     }
     n->count = kept;

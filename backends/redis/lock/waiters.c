@@ -158,7 +158,7 @@ static bool submit_locked(look *l)
     if (l->count == 0)
         return false;
     const bool whole = l->whole || r->sha[LK_REDIS_SCRIPT_WAIT][0] == '\0';
-    const char *script = whole ? lk_redis_script_text[LK_REDIS_SCRIPT_WAIT] : r->sha[LK_REDIS_SCRIPT_WAIT];
+    const char *script = whole ? r->script[LK_REDIS_SCRIPT_WAIT] : r->sha[LK_REDIS_SCRIPT_WAIT];
     size_t room = LK_REDIS_BATCH_BYTES + strlen(script);
     for (size_t i = 0; i < l->count; i++)
         room += lk_redis_batch_room(r, claim_locked(l, i)) + LK_REDIS_MEMBER_MAX;
