@@ -76,10 +76,14 @@ static const char release_lua[] =
               "end\n";
 
 /* KEYS: locks, and behind each its info and its counter; ARGV: for each its value, ttl_ms, token, the last number of its grant,
- * and its info. Answers a string with 1 or 0 for each. Meanwhile a lock that is not there is set again, unless it was broken; the
+ * and its info. Answers a string with 1 or 0 for each; -: the server had no memory to write. Meanwhile a lock that is not there is set again, unless it was broken; the
  * counter is lifted, so that later grants have greater numbers; and each has its info, by which a later one is told from an
  * earlier. */
 static const char renew_lua[] = KNOWN_LUA YIELDS_LUA
+    "local function put(...)\n"
+    "  local set = redis.pcall('SET', ...)\n"
+    "  return not set.err\n"
+    "end\n"
     "local out = {}\n"
     "for i = 1, #KEYS / 3 do\n"
     "  local lock, info, counter = KEYS[3 * i - 2], KEYS[3 * i - 1], KEYS[3 * i]\n"
@@ -91,21 +95,18 @@ static const char renew_lua[] = KNOWN_LUA YIELDS_LUA
     "  end\n"
     "  if left > 0 and v ~= value and yields(v, info, token) and\n"
     "    redis.call('EXISTS', string.sub(info, 1, -5) .. 'broken:' .. value) == 0 then\n"
-    "    v = value\n"
-    "    redis.call('SET', lock, value, 'PX', ttl)\n"
+    "    v = put(lock, value, 'PX', ttl) and value or '-'\n"
     "  elseif v == value then\n"
     "    redis.call('PEXPIRE', lock, ttl)\n"
     "  end\n"
     "  if v == value and left > 0 then\n"
     "    local n = redis.pcall('GET', counter)\n"
-    "    if not n or (type(n) == 'string' and (tonumber(n) or 0) < tonumber(last)) then\n"
-    "      redis.call('SET', counter, last)\n"
-    "    end\n"
-    "    redis.call('SET', info, text, 'PX', ttl)\n"
+    "    local low = not n or (type(n) == 'string' and (tonumber(n) or 0) < tonumber(last))\n"
+    "    if (low and not put(counter, last)) or not put(info, text, 'PX', ttl) then v = '-' end\n"
     "  elseif v == value then\n"
     "    redis.pcall('PEXPIRE', info, ttl)\n"
     "  end\n"
-    "  out[i] = v == value and '1' or '0'\n"
+    "  out[i] = v == value and '1' or v == '-' and '-' or '0'\n"
     "end\n"
     "return table.concat(out)\n";
 

@@ -153,7 +153,7 @@ static void tell_lost_locked(struct renewal *n, const char *answers) LK_REDIS_LO
     lk_redis *r = n->r;
     for (size_t i = 0; i < n->count; i++) {
         locker_claim *claim = answers[i] != '1' ? take_locked(&n->slot[i]) : NULL;
-        if (claim == NULL)
+        if (claim == NULL || answers[i] == '-') /* nothing is known of that one */
             continue;
         lk_redis_claim_renewals_to_locked(lk_redis_claim_of(claim), NULL); /* it is lost but once */
         r->shared.svc->lease_lost(r->shared.svc, claim,

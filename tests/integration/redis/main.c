@@ -5,13 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const lk_group *const groups[] = {
-    &lk_restarts,  &lk_logins,    &lk_refusals, &lk_replies, &lk_clients, &lk_operators, &lk_hostile,
-    &lk_failovers, &lk_sentinels, &lk_grants,   &lk_driver,  &lk_passing, &lk_messages,  &lk_waiters,
+static const lk_group *const groups[] = {&lk_restarts,  &lk_logins,    &lk_refusals, &lk_replies,
+                                         &lk_clients,   &lk_operators, &lk_hostile,  &lk_failovers,
+                                         &lk_sentinels, &lk_grants,    &lk_driver,   &lk_passing,
+                                         &lk_messages,  &lk_waiters,   &lk_recovery,
 #ifdef LK_TEST_TLS
-    &lk_tls,
+                                         &lk_tls,
 #endif
-    NULL};
+                                         NULL};
 
 /* ------------------------------------------------------------------ environments ---- */
 
