@@ -434,8 +434,9 @@ static locker_status try_once(struct attempt *a, bool plain)
 static bool plain_first(const struct attempt *a)
 {
     const lk_redis_claim *data = a->data;
-    if (data->unsure || data->enrolled || data->numbers > 1 || !LK_READ(a->r->trusted) ||
-        a->r->recovery.mark != NULL) /* they would not look whether the data are known */
+    if (data->unsure || data->enrolled || data->numbers > 1 || !LK_READ(a->r->trusted))
+        return false;
+    if (a->r->recovery.mark != NULL) /* they don't look whether the data are known */
         return false;
     if (a->claim->will_wait && (data->busy_sent != 0 || LK_READ(a->r->busy_lately) > 0))
         return false;
