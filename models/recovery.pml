@@ -15,9 +15,9 @@
  *
  * models/README.md tells which code this stands for, and what it leaves out.
  *
- * run quick: -DLOSSES=1 -DGRANTS=2
- * run full: -DLOSSES=2 -DGRANTS=2
- * run full: -DLOSSES=1 -DGRANTS=3
+ * run quick: -DLATE_MOST=0
+ * run full: -DLATE_MOST=1
+ * run full: -DLATE_MOST=0 -DLOSSES=2
  * fault NO_MARK: a request is served whichever life the mark is of
  * fault NO_WAIT: who writes the mark does not begin to wait
  * fault SHORT: RECOVERY is shorter than a lease
@@ -45,6 +45,9 @@
 #endif
 #ifndef GRANTS
 #define GRANTS 2
+#endif
+#ifndef LATE_MOST
+#define LATE_MOST 1 /* requests on connections that were given up, for each client */
 #endif
 #define CLIENTS 2
 #define TTL(n) ((n) == 1 -> 2 : 1) /* of the two clients */
@@ -144,7 +147,7 @@ end:
     :: d_step { speaks[me] > 0 && (state[me] == HELD || state[me] == LOST) && len(asks[me]) < 2 && len(answers[me]) == 0 ->
         state[me] = LEAVING; asks[me]!RELEASE, speaks[me], value[me], token[me] }
     :: d_step { speaks[me] > 0 && len(asks[me]) + len(answers[me]) > 0 -> cut(me, false) }
-    :: d_step { speaks[me] > 0 && len(asks[me]) > 0 && len(late[me]) == 0 -> cut(me, true) }
+    :: d_step { speaks[me] > 0 && len(asks[me]) > 0 && len(late[me]) < LATE_MOST -> cut(me, true) }
     :: d_step { len(answers[me]) > 0 -> answers[me]?what, mine, number;
         if
         :: what == STRANGE -> cut(me, false)
