@@ -23,9 +23,10 @@ static const char meet_lua[] =
     "return tonumber(ARGV[2])\n";
 const char *const lk_redis_recovery_meet_text = meet_lua;
 
-/* left: of that time, in ms. */
+/* left: of that time, in ms; master(): an error where a server that has become a replica would say what is not there. */
 #define KNOWN_LUA                                                                                            \
-    "local life, mark = table.remove(ARGV), redis.call('GET', table.remove(KEYS))\n"                         \
+    "local life, name = table.remove(ARGV), table.remove(KEYS)\n"                                            \
+    "local mark = redis.call('GET', name)\n"                                                                 \
     "if not mark or string.sub(mark, 1, #life) ~= life then\n"                                               \
     "  local other = mark and string.match(mark, '^%d+ ')\n"                                                 \
     "  if other and other ~= string.match(life, '^%d+ ') then\n"                                             \
@@ -34,7 +35,9 @@ const char *const lk_redis_recovery_meet_text = meet_lua;
     "  return redis.error_reply('FORGOTTEN the data are not of this life of the server')\n"                  \
     "end\n"                                                                                                  \
     "local clock = redis.call('TIME')\n"                                                                     \
-    "local left = (tonumber(string.sub(mark, #life + 1)) or 0) - clock[1] * 1000 - math.floor(clock[2] / 1000)\n"
+    "local now = clock[1] * 1000 + math.floor(clock[2] / 1000)\n"                                            \
+    "local left = (tonumber(string.sub(mark, #life + 1)) or 0) - now\n"                                      \
+    "local function master() redis.call('DEL', name .. ':') end\n"
 
 /* Grants, and answers about who holds a lock, have to wait. */
 #define SETTLED_LUA                                                                                          \
@@ -59,7 +62,8 @@ const char *const lk_redis_recovery_meet_text = meet_lua;
 /* Meanwhile a lock is given back and not handed on: who waits may stand behind a holder of whom the server does not know. Behind
  * the arguments of scripts.c: the token. Answers 2 as well: the lock was not there, and nobody else has got it since it was lost. */
 static const char release_lua[] =
-    KNOWN_LUA "if left > 0 then\n" YIELDS_LUA
+    KNOWN_LUA "master()\n"
+              "if left > 0 then\n" YIELDS_LUA
               "  local v, beside = redis.pcall('GET', KEYS[1]), string.sub(KEYS[2], 1, -6)\n"
               "  if type(v) == 'table' then\n"
               "    if not string.find(v.err, 'WRONGTYPE', 1, true) then return v end\n"
@@ -71,15 +75,16 @@ static const char release_lua[] =
               "    if KEYS[4] then redis.pcall('DEL', KEYS[4]) end\n"
               "    return 1\n"
               "  end\n"
-              "  if redis.call('EXISTS', beside .. 'broken:' .. ARGV[1]) == 1 then return -1 end\n"
+              "  if redis.pcall('GET', beside .. 'broken:' .. ARGV[1]) then return -1 end\n"
               "  return yields(v, beside .. 'info', ARGV[4]) and 2 or 0\n"
               "end\n";
 
 /* KEYS: locks, and behind each its info and its counter; ARGV: for each its value, ttl_ms, token, the last number of its grant,
  * and its info. Answers a string with 1 or 0 for each; -: the server had no memory to write. Meanwhile a lock that is not there is set again, unless it was broken; the
- * counter is lifted, so that later grants have greater numbers; and each has its info, by which a later one is told from an
- * earlier. */
+ * counter is lifted, so that later grants have greater numbers: above the time, as one that is not there would be, since other locks
+ * of the slot may have had greater numbers; and each has its info, by which a later one is told from an earlier. */
 static const char renew_lua[] = KNOWN_LUA YIELDS_LUA
+    "local time = clock[1] * 1000000 + clock[2]\n"
     "local function put(...)\n"
     "  local set = redis.pcall('SET', ...)\n"
     "  return not set.err\n"
@@ -94,7 +99,7 @@ static const char renew_lua[] = KNOWN_LUA YIELDS_LUA
     "    v = '?'\n"
     "  end\n"
     "  if left > 0 and v ~= value and yields(v, info, token) and\n"
-    "    redis.call('EXISTS', string.sub(info, 1, -5) .. 'broken:' .. value) == 0 then\n"
+    "    not redis.pcall('GET', string.sub(info, 1, -5) .. 'broken:' .. value) then\n"
     "    v = put(lock, value, 'PX', ttl) and value or '-'\n"
     "  elseif v == value then\n"
     "    redis.call('PEXPIRE', lock, ttl)\n"
@@ -102,10 +107,12 @@ static const char renew_lua[] = KNOWN_LUA YIELDS_LUA
     "  if v == value and left > 0 then\n"
     "    local n = redis.pcall('GET', counter)\n"
     "    local low = not n or (type(n) == 'string' and (tonumber(n) or 0) < tonumber(last))\n"
-    "    if (low and not put(counter, last)) or not put(info, text, 'PX', ttl) then v = '-' end\n"
+    "    if low and not put(counter, string.format('%.0f', math.max(time, last))) then v = '-' end\n"
+    "    if not put(info, text, 'PX', ttl) then v = '-' end\n"
     "  elseif v == value then\n"
     "    redis.pcall('PEXPIRE', info, ttl)\n"
     "  end\n"
+    "  if v ~= value and v ~= '-' then master() end\n"
     "  out[i] = v == value and '1' or v == '-' and '-' or '0'\n"
     "end\n"
     "return table.concat(out)\n";

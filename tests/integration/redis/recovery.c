@@ -172,12 +172,12 @@ static void what_its_holder_left_is_free_afterwards(void **state)
 
 /* ------------------------------------------------------------------ failovers ---- */
 
-/* A replica that has what the server has now, and no more. */
-static void leave_a_replica_behind(lk_env *env)
+/* A replica that has what the server has now, and no more. (With its first replica a server gets another replication id.) */
+static void leave_a_replica_behind(lk_env *env, int64_t recovery_ms)
 {
     env->second = lk_test_redis(NULL);
     lk_follow(env->second, env->server);
-    require_key(env->second, "locker:recovery");
+    know(env->server, recovery_ms);
     lk_server_do(env->server, "WAIT 1 20000");
     lk_server_do(env->second, "REPLICAOF 127.0.0.1 %d", lk_free_port());
 }
@@ -205,7 +205,7 @@ static void a_failover_that_lost_the_lock_loses_nothing(void **state)
     locker *before = open_known(env->server), *l, *rival;
     locker_handle *held = lk_take(before, "moved", NULL);
     char value[64];
-    leave_a_replica_behind(env);
+    leave_a_replica_behind(env, RECOVERY_MS);
     lk_give(held);
     l = open_both(env);
     rival = open_both(env);
@@ -378,6 +378,8 @@ static void what_is_set_again_is_told_and_counted(void **state)
     char value[64], info[256], counter[32];
     begin_alone(env, &asker);
     const uint64_t token = lk_asker_claim(&asker)->token;
+    const int64_t time =
+        lk_server_integer(env->server, "EVAL %s 0", "return redis.call('TIME')[1] * 1000000");
     lk_asker_renew(&asker);
     lk_alone_ping();
     assert_int_equal(asker.extended, 1);
@@ -389,6 +391,7 @@ static void what_is_set_again_is_told_and_counted(void **state)
     assert_int_equal(told, token);
     assert_true(lk_server_text(env->server, counter, sizeof counter, "GET %s", lk_fence_key("mine")));
     assert_true(strtoull(counter, NULL, 10) >= token);
+    assert_true(strtoll(counter, NULL, 10) > time); /* other locks of the slot may have had greater numbers */
     end_alone(&asker);
 }
 
@@ -411,6 +414,41 @@ static void what_was_broken_is_not_set_again(void **state)
     assert_int_equal(asker.lost, 1);
     lk_expect_value(env->server, "mine", NULL);
     end_alone(&asker);
+}
+
+/* The master of a lock becomes a replica of one that lacks it, and whose data are known as long as nobody has come to it. */
+static void replace_the_master(lk_env *env, lk_asker *asker)
+{
+    char hosts[64];
+    leave_a_replica_behind(env, 90000);
+    snprintf(hosts, sizeof hosts, "127.0.0.1:%d,127.0.0.1:%d", env->server->port, env->second->port);
+    lk_alone_begin_at(hosts, "&ttl=90s&recovery=90s");
+    assert_int_equal(lk_asker_come(asker, "mine"), LOCKER_OK);
+    lk_server_do(env->second, "REPLICAOF NO ONE");
+    lk_follow(env->server, env->second);
+}
+
+static void a_replica_tells_a_renewal_of_no_loss(void **state)
+{
+    lk_env *env = *state;
+    lk_asker asker;
+    replace_the_master(env, &asker);
+    lk_asker_renew(&asker);
+    lk_require_told(&lk_alone.found, "it should go to the new master");
+    lk_asker_renew(&asker);
+    lk_alone_ping();
+    assert_int_equal(asker.lost, 0);
+    assert_int_equal(asker.extended, 1);
+    end_alone(&asker);
+}
+
+static void a_replica_tells_a_release_of_no_loss(void **state)
+{
+    lk_env *env = *state;
+    lk_asker asker;
+    replace_the_master(env, &asker);
+    lk_asker_give(&asker);
+    lk_alone_end();
 }
 
 /* One whose deadline has passed brings nothing back. */
@@ -506,6 +544,8 @@ static const struct CMUnitTest tests[] = {
     server_test(a_foreign_client_is_left_alone),
     server_test(what_is_set_again_is_told_and_counted),
     server_test(what_was_broken_is_not_set_again),
+    server_test(a_replica_tells_a_renewal_of_no_loss),
+    server_test(a_replica_tells_a_release_of_no_loss),
     server_test(a_renewal_that_is_late_sets_nothing_again),
     server_test(what_cannot_be_set_now_is_not_lost),
     server_test(one_value_for_all_and_no_lease_beyond_it),
