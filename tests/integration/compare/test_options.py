@@ -5,7 +5,8 @@ import unittest
 from comparetest import CompareCase
 
 SCENARIOS = ("counter", "uncontended", "hand-off", "throughput", "fairness", "crash", "stall", "slow-work",
-             "unlock-after-loss", "restart", "restart-empty", "failover", "failover-wait", "partition")
+             "unlock-after-loss", "restart", "restart-empty", "recovery", "failover", "failover-wait", "failover-recovery",
+             "partition")
 KINDS = ("file", "redis", "redis-replica", "zookeeper", "zookeeper-ensemble")
 
 
