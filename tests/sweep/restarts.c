@@ -26,7 +26,7 @@ static const char *const mode_names[MODES] = {
 
 static const char *const set_names[] = {"alone", NULL};
 
-enum { RECOVERY_MS = 2500, PATIENCE_MS = 30000 };
+enum { RECOVERY_MS = 2500 };
 
 struct trial {
     enum mode mode;
@@ -66,16 +66,6 @@ static void uri_of(char *uri, size_t size, int ttl_ms)
 {
     snprintf(uri, size, "redis://127.0.0.1:%d/0?ttl=%dms&recovery=%dms&poll=100ms", server.port, ttl_ms,
              RECOVERY_MS);
-}
-
-/* Takes a lock of its own, for which it has to wait while the server recovers. */
-static bool is_recovered(locker *l, locker_error *err)
-{
-    const locker_lock_options options = lk_wait_options(PATIENCE_MS);
-    locker_handle *held = NULL;
-    const locker_status status = locker_lock(l, "settled", &options, &held, err);
-    locker_handle_free(held);
-    return status == LOCKER_OK;
 }
 
 static void restart(int away_ms)
@@ -150,7 +140,7 @@ static lk_outcome run(int set, int number)
     lk_child *holder = lk_child_start("holder", (const char *[]){uri, key, NULL});
     const bool ready = lk_child_hear_within(holder, 60000, line) != NULL && strcmp(line, "open") == 0;
     lk_outcome o;
-    if (!ready || !is_recovered(rival, &err))
+    if (!ready || !lk_is_settled(rival, &err))
         o = lk_broken_off(ready ? err.text : line);
     else
         o = contend(&t, holder, rival, key);

@@ -243,6 +243,17 @@ static lk_outcome contend(const struct trial *t, lk_server *master, lk_child *ho
     return o;
 }
 
+/* A server that has just got a replica, or that nobody has come to, grants nothing for a while. */
+static bool is_settled(const char *uri, locker_error *err)
+{
+    locker *l;
+    if (locker_open(uri, NULL, &l, err) != LOCKER_OK)
+        return false;
+    const bool settled = lk_is_settled(l, err);
+    (void)locker_close(l);
+    return settled;
+}
+
 static lk_outcome run(int set, int number)
 {
     const struct trial t = nth_trial(number);
@@ -255,6 +266,9 @@ static lk_outcome run(int set, int number)
     snprintf(key, sizeof key, "k%d", number);
     uri_of(uri, sizeof uri, t.ttl_ms, replicas_of(set), set == RECOVERY);
     uri_of(rival, sizeof rival, t.ttl_ms, 0, set == RECOVERY);
+    locker_error err;
+    if (set == RECOVERY && !is_settled(rival, &err))
+        return lk_broken_off(err.text);
     lk_child *holder = lk_child_start("holder", (const char *[]){uri, key, NULL});
     lk_outcome o = lk_child_hear_within(holder, 60000, line) == NULL || strcmp(line, "open") != 0
                        ? lk_broken_off(line)

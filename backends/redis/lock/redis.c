@@ -167,12 +167,14 @@ static const locker_semantics semantics = {
         "was about to write it may still write: with a fencing token that is out of date.",
     .cut_off = "The holder keeps the lock until its local deadline, then it is LOST; the server frees it a "
                "little later, when the TTL ends.",
-    .service_restarts = "Locks last if Redis keeps its data (appendonly, fsync always); restarted empty it "
-                        "has forgotten them, and holders are told LOST at their next renewal.",
+    .service_restarts =
+        "Locks last if Redis keeps its data (appendonly, fsync always); restarted empty it "
+        "has forgotten them, and holders are told LOST at their next renewal; with recovery they keep "
+        "them, and nothing is granted for so long.",
     .failover =
         "Replication is asynchronous: a replica made master may lack the last grants, so two may hold a lock "
-        "until the first is told; not with wait_replicas, where all that may be made master are waited for; "
-        "fencing tokens make it harmless.",
+        "until the first is told; not with wait_replicas, where all that may be made master are waited for, nor "
+        "with recovery, unless the old one goes on beside it; fencing tokens make it harmless.",
     .token =
         "Grows from grant to grant of a key, over a failover and a loss of all data too, unless the server's "
         "clock was set back; docs/promises.md names what is rarer. 0 with fencing=off.",

@@ -276,6 +276,9 @@ void lk_redis_renew(void *self, locker_claim *const *grants, size_t count)
 {
     lk_redis *r = self;
     lk_redis_lock(&r->shared);
+    if (r->recovery.mark != NULL)
+        lk_redis_net_hurry_locked(
+            r->net); /* what the server has lost is brought back before the lease ends, or not at all */
     for (size_t from = 0; from < count && carrier_locked(r)->state == LK_REDIS_UP; from += BATCH_MAX) {
         const size_t batch = count - from < BATCH_MAX ? count - from : BATCH_MAX;
         struct renewal *n = malloc(sizeof *n + batch * sizeof n->slot[0]);

@@ -434,6 +434,12 @@ int64_t lk_redis_net_end_turn(lk_redis_net *net, int64_t now)
     return next;
 }
 
+void lk_redis_net_hurry_locked(lk_redis_net *net)
+{
+    if (net->pipeline.state != LK_REDIS_UP)
+        (void)lk_redis_reconnect_hurry_locked(&net->reconnect);
+}
+
 void lk_redis_net_subscribe_locked(lk_redis_net *net, bool now)
 {
     net->subscription.wanted = true;

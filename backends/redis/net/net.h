@@ -42,6 +42,8 @@ int64_t lk_redis_net_end_turn(lk_redis_net *net, int64_t now) LK_RELEASE(lk_redi
 /* A reply said that another server is the master: go and look for it. */
 void lk_redis_net_moved_locked(lk_redis_net *net, const redisReply *reply) LK_REDIS_LOCKED;
 void lk_redis_net_moved(lk_redis_net *net, const redisReply *reply);
+/* Without a connection: have it tried again, unless that was done a moment ago. */
+void lk_redis_net_hurry_locked(lk_redis_net *net) LK_REDIS_LOCKED;
 /* From the keeper's next turn on there is to be a subscription; `now`: at once. */
 void lk_redis_net_subscribe_locked(lk_redis_net *net, bool now) LK_REDIS_LOCKED;
 /* There is to be none any more. What the server has sent before it knows that is told, if it comes in time. */

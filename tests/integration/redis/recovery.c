@@ -483,6 +483,36 @@ static void what_cannot_be_set_now_is_not_lost(void **state)
     end_alone(&asker);
 }
 
+/* The server is away until the driver waits for half a second before it looks again, and then it is back. A lease that is to be
+ * renewed has it look at once. (A machine that is busy may take that long by itself.) */
+static void who_has_a_lease_to_save_comes_back_soon(void **state)
+{
+    lk_env *env = *state;
+    lk_asker asker, patient;
+    bool sooner = false;
+    know(env->server, 90000);
+    lk_alone_begin(lk_proxy_port(env->proxy), "&ttl=90s&recovery=90s");
+    assert_int_equal(lk_asker_come(&asker, "mine"), LOCKER_OK);
+    lk_asker_make(&patient, "away");
+    lk_asker_claim(&patient)->has_waited = true;
+    for (int round = 0; round < 5 && !sooner; round++) {
+        lk_proxy_refuse(env->proxy, true);
+        lk_proxy_cut_all(env->proxy);
+        do
+            assert_int_not_equal(lk_asker_ask_for(&patient, second_ns / 10), LOCKER_OK);
+        while (lk_alone.until - lk_alone_now() < second_ns / 2);
+        lk_alone.found = 0;
+        lk_proxy_refuse(env->proxy, false);
+        const int64_t looks_at = lk_alone.until;
+        lk_asker_renew(&asker);
+        lk_require_told(&lk_alone.found, "it should be there again");
+        sooner = lk_alone_now() < looks_at;
+    }
+    assert_true(sooner);
+    lk_redis_driver.withdraw(lk_alone.self, lk_asker_claim(&patient));
+    end_alone(&asker);
+}
+
 /* ------------------------------------------------------------------ what is not to be ---- */
 
 static void expect_misconfigured(lk_env *env, const char *query, const char *words)
@@ -548,6 +578,7 @@ static const struct CMUnitTest tests[] = {
     server_test(a_replica_tells_a_release_of_no_loss),
     server_test(a_renewal_that_is_late_sets_nothing_again),
     server_test(what_cannot_be_set_now_is_not_lost),
+    proxied_test(who_has_a_lease_to_save_comes_back_soon),
     server_test(one_value_for_all_and_no_lease_beyond_it),
     server_test(who_may_not_know_the_server_is_refused),
 };
