@@ -316,6 +316,7 @@ bool lk_row_a(lk_bench *b);
 bool lk_row_a1(lk_bench *b);
 bool lk_row_b(lk_bench *b);
 bool lk_row_tls(lk_bench *b);
+bool lk_row_cluster(lk_bench *b);
 bool lk_row_h(lk_bench *b);
 bool lk_row_c(lk_bench *b);
 bool lk_row_d(lk_bench *b);

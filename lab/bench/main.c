@@ -33,6 +33,8 @@ static row rows[] = {
 #ifdef LOCKER_BENCH_TLS
     {"tls", lk_row_tls, true, false, false, false, "one thread and 64 by TLS, beside plain TCP"},
 #endif
+    {"cluster", lk_row_cluster, true, false, false, false,
+     "one thread and 64 at a Redis Cluster, beside one server"},
     {"h", lk_row_h, true, false, false, false, "hand-off to a waiter in another process"},
     {"c", lk_row_c, true, false, false, false, "8 and 64 waiters on one key"},
     {"d", lk_row_d, true, false, false, false, "100 waiters asleep"},

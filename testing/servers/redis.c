@@ -11,7 +11,7 @@
 
 #include "servers/wait.h"
 
-enum { PATIENCE_MS = 30000 };
+enum { PATIENCE_MS = 30000, ANSWER_S = 10 };
 
 static void command_for(const lk_server *server, lk_command *line, const char *configuration)
 {
@@ -52,6 +52,44 @@ static void command_sentinel(const lk_server *server, lk_command *line)
     lk_command_add(line, "--sentinel");
 }
 
+static void add_pair(lk_command *line, const char *name, const char *value)
+{
+    lk_command_add(line, name);
+    lk_command_add(line, value);
+}
+
+static void speak_tls(const lk_server *server, lk_command *line)
+{
+    static const char *const files[] = {"--tls-ca-cert-file", "ca.crt",         "--tls-cert-file",
+                                        "server.crt",         "--tls-key-file", "server.key"};
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i += 2) {
+        lk_command_add(line, files[i]);
+        lk_command_print(line, "%s/%s", server->setup.certificates, files[i + 1]);
+    }
+    lk_command_add(line, "--tls-port");
+    lk_command_print(line, "%d", server->port);
+    add_pair(line, "--port", "0");
+    add_pair(line, "--tls-cluster", "yes");
+    add_pair(line, "--tls-replication", "yes");
+}
+
+/* Replicas stay with their master, and one without slots stays a master: who moves slots about says what becomes of it. */
+static void command_cluster(const lk_server *server, lk_command *line)
+{
+    command(server, line);
+    add_pair(line, "--cluster-enabled", "yes");
+    add_pair(line, "--cluster-config-file", "nodes.conf");
+    lk_command_add(line, "--cluster-port");
+    lk_command_print(line, "%d", server->quorum_port);
+    lk_command_add(line, "--cluster-node-timeout");
+    lk_command_print(line, "%d", server->setup.tick_ms);
+    add_pair(line, "--cluster-allow-replica-migration", "no");
+    add_pair(line, "--repl-diskless-sync-delay", "0");
+    add_pair(line, "--protected-mode", "no");
+    if (server->setup.certificates != NULL)
+        speak_tls(server, line);
+}
+
 /* ------------------------------------------------------------------ asking ---- */
 
 /* Read until the answer is whole: a line, or for a string as many bytes as its first line says. */
@@ -85,7 +123,7 @@ static void strip(char *text)
 
 static int connect_to(const lk_server *server)
 {
-    const struct timeval patience = {.tv_sec = 2};
+    const struct timeval patience = {.tv_sec = ANSWER_S};
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     snprintf(address.sun_path, sizeof address.sun_path, "%s/socket", server->directory);
@@ -97,6 +135,40 @@ static int connect_to(const lk_server *server)
         return fd;
     close(fd);
     return -1;
+}
+
+/* Whether one answer of a line came for each command; one that is an error is the last. */
+static bool read_lines(int fd, size_t count, char *why, size_t size)
+{
+    char text[512];
+    size_t used = 0;
+    snprintf(why, size, "no answer");
+    while (count > 0 && used + 1 < sizeof text) {
+        if (recv(fd, text + used, 1, 0) != 1)
+            return false;
+        if (text[used++] != '\n')
+            continue;
+        if (text[0] == '-') {
+            snprintf(why, size, "%.*s", (int)strcspn(text, "\r"), text);
+            return false;
+        }
+        used = 0;
+        count--;
+    }
+    return count == 0;
+}
+
+bool lk_server_tell(const lk_server *server, const char *lines, size_t count, char *why, size_t size)
+{
+    const ssize_t length = (ssize_t)strlen(lines);
+    const int fd = server->pid > 0 && !server->frozen ? connect_to(server) : -1;
+    snprintf(why, size, "no connection");
+    if (fd < 0)
+        return false;
+    const bool told =
+        send(fd, lines, (size_t)length, MSG_NOSIGNAL) == length && read_lines(fd, count, why, size);
+    close(fd);
+    return told;
 }
 
 static bool ask(const lk_server *server, const char *question, char *answer, size_t size)
@@ -153,6 +225,18 @@ const lk_server_kind lk_server_sentinel = {
     .patience_ms = PATIENCE_MS,
     .prepare = prepare_sentinel,
     .command = command_sentinel,
+    .serves = serves,
+    .ask = ask,
+    .version = version,
+};
+
+const lk_server_kind lk_server_cluster = {
+    .name = "redis-server of a cluster",
+    .word = "node",
+    .package = "redis-server",
+    .port = 6379,
+    .patience_ms = PATIENCE_MS,
+    .command = command_cluster,
     .serves = serves,
     .ask = ask,
     .version = version,

@@ -52,9 +52,12 @@ typedef enum {
 typedef struct {
     const char *const *options; /**< of its program, ended by NULL: static text. NULL: none */
     const lk_place *place;      /**< where it runs; NULL: here. Copied. */
-    int tick_ms;                /**< ZooKeeper's tickTime; 0: LK_ZOOKEEPER_TICK_MS */
-    int sync_limit;             /**< ticks after which its leader and followers give each other up; 0: 10 */
+    int tick_ms;    /**< ZooKeeper's tickTime; 0: LK_ZOOKEEPER_TICK_MS. Redis' cluster-node-timeout */
+    int sync_limit; /**< ticks after which its leader and followers give each other up; 0: 10 */
     lk_server_login login;
+    const char
+        *certificates; /**< a directory with ca.crt, server.crt and server.key: a node of a Redis Cluster
+                                   speaks TLS with all. NULL: with nobody */
 } lk_server_setup;
 
 struct lk_server {
@@ -64,7 +67,7 @@ struct lk_server {
     bool frozen;    /**< stopped by SIGSTOP */
     bool served;    /**< at some time, so its port is known to others */
     lk_place place; /**< where it runs */
-    int port;       /**< the same over restarts; the two others are an ensemble's */
+    int port; /**< the same over restarts; the two others are an ensemble's, the first of them a cluster's bus's */
     int quorum_port, election_port;
     int id;                          /**< in its ensemble, from 1; 0: it is alone */
     lk_server *members;              /**< of its ensemble; NULL: it is alone */

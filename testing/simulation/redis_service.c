@@ -47,15 +47,19 @@ static void tell_bytes(const session *s, const char *way, const char *bytes, siz
     lk_sim_tell("%s client %lld: %s", way, (long long)lk_sr_client_id(s->client), text);
 }
 
+static bool begins_with(lk_sr_text output, const char *text)
+{
+    return output.len >= strlen(text) && memcmp(output.data, text, strlen(text)) == 0;
+}
+
 /* A message of Pub/Sub begins so; its text is its sixth line behind that. There are no others than ours. */
 static void tell_messages(const session *s, lk_sr_text output)
 {
-    static const char begins[] = "*3\r\n$7\r\nmessage\r\n";
+    static const char one[] = "*3\r\n$7\r\nmessage\r\n", of_shard[] = "*3\r\n$8\r\nsmessage\r\n";
     const char *at = output.data;
-    if (s->redis->tells == NULL || output.len < sizeof begins - 1 ||
-        memcmp(at, begins, sizeof begins - 1) != 0)
+    if (s->redis->tells == NULL || !(begins_with(output, one) || begins_with(output, of_shard)))
         return;
-    at += sizeof begins - 1;
+    at += begins_with(output, one) ? sizeof one - 1 : sizeof of_shard - 1;
     for (int line = 0; line < 3; line++) { /* the channel, and how long the text is */
         at = memchr(at, '\n', (size_t)(output.data + output.len - at));
         if (at++ == NULL)
@@ -94,8 +98,7 @@ static void replicate(lk_sim_redis *redis)
     lk_sim_at(lk_sim_now() + LAG_NS + (int64_t)lk_sim_draw(LAG_NS), carry, redis);
 }
 
-/* What the last call has made to be sent; and when it wants to be called again. */
-static void settle(lk_sim_redis *redis)
+void lk_sim_redis_settle(lk_sim_redis *redis)
 {
     while (first_ready != NULL) {
         session *const s = first_ready;
@@ -123,14 +126,14 @@ static void due_comes(void *context)
     if (redis->service.silent)
         return; /* it is done when it speaks again */
     lk_sim_redis_advance(redis);
-    settle(redis);
+    lk_sim_redis_settle(redis);
 }
 
 void lk_sim_redis_speaks(lk_sim_redis *redis)
 {
     redis->service.silent = false;
     lk_sim_redis_advance(redis);
-    settle(redis);
+    lk_sim_redis_settle(redis);
 }
 
 static void *accepted(void *self, lk_sim_connection *connection)
@@ -145,7 +148,7 @@ static void *accepted(void *self, lk_sim_connection *connection)
     (void)snprintf(address, sizeof address, "10.0.1.1:%u", 20000 + port++ % 40000);
     *s = (session){.redis = redis, .connection = connection};
     s->client = lk_sr_connect(redis->server, address, s);
-    settle(redis);
+    lk_sim_redis_settle(redis);
     return s;
 }
 
@@ -156,7 +159,7 @@ static void received(void *context, const char *bytes, size_t count)
     lk_sim_redis_advance(redis);
     tell_bytes(s, "from", bytes, count);
     lk_sr_feed(s->client, (lk_sr_text){bytes, count});
-    settle(redis);
+    lk_sim_redis_settle(redis);
 }
 
 /* Nothing more is sent to it. */
@@ -170,7 +173,7 @@ static void end(session *s)
         *at = s->next_ready;
     lk_sr_disconnect(s->client);
     free(s);
-    settle(redis);
+    lk_sim_redis_settle(redis);
 }
 
 static void closed(void *context)
@@ -219,7 +222,7 @@ void lk_sim_redis_restart(lk_sim_redis *redis, bool keeps_data)
         lk_sr_detach(redis->link);
         redis->link = lk_sr_attach(redis->server, redis->replica->server);
     }
-    settle(redis);
+    lk_sim_redis_settle(redis);
 }
 
 /* ------------------------------------------------------------------ replicas ---- */
@@ -233,7 +236,7 @@ static void take_units(lk_sim_redis *redis)
         lk_sr_link_taken(redis->link);
     }
     lk_sr_acknowledge(redis->link, lk_sr_offset(replica->server));
-    settle(replica);
+    lk_sim_redis_settle(replica);
 }
 
 static void carry(void *context)
@@ -243,7 +246,7 @@ static void carry(void *context)
     if (redis->replica == NULL || redis->halts)
         return;
     take_units(redis);
-    settle(redis);
+    lk_sim_redis_settle(redis);
 }
 
 void lk_sim_redis_replicate(lk_sim_redis *master, lk_sim_redis *replica)
@@ -253,7 +256,14 @@ void lk_sim_redis_replicate(lk_sim_redis *master, lk_sim_redis *replica)
     lk_sr_follow(replica->server, master->service.host, master->service.port);
     master->link = lk_sr_attach(master->server, replica->server);
     master->replica = replica;
-    settle(replica);
+    lk_sim_redis_settle(replica);
+}
+
+void lk_sim_redis_catch_up(lk_sim_redis *master)
+{
+    if (master->replica != NULL)
+        take_units(master);
+    lk_sim_redis_settle(master);
 }
 
 bool lk_sim_redis_promote(lk_sim_redis *master)
@@ -266,16 +276,17 @@ bool lk_sim_redis_promote(lk_sim_redis *master)
     master->replica = NULL;
     lk_sr_lose_master(replica->server);
     lk_sr_promote(replica->server);
-    settle(replica);
+    lk_sim_redis_settle(replica);
     return lost;
 }
 
 /* ------------------------------------------------------------------ strangers ---- */
 
-void lk_sim_redis_ask(lk_sim_redis *redis, unsigned argc, const char *const *argv, char *answer, size_t room)
+static void ask(lk_sim_redis *redis, const char *before, unsigned argc, const char *const *argv, char *answer,
+                size_t room)
 {
     char request[512];
-    size_t n = (size_t)snprintf(request, sizeof request, "*%u\r\n", argc);
+    size_t n = (size_t)snprintf(request, sizeof request, "%s*%u\r\n", before, argc);
     for (unsigned i = 0; i < argc; i++)
         n += (size_t)snprintf(request + n, sizeof request - n, "$%zu\r\n%s\r\n", strlen(argv[i]), argv[i]);
     lk_sim_redis_advance(redis);
@@ -285,8 +296,22 @@ void lk_sim_redis_ask(lk_sim_redis *redis, unsigned argc, const char *const *arg
     s->redis = redis;
     s->client = lk_sr_connect(redis->server, "10.0.1.2:1", s);
     lk_sr_feed(s->client, (lk_sr_text){request, n});
-    (void)snprintf(answer, room, "%.*s", LK_SR_SHOWN(lk_sr_output(s->client)));
+    const lk_sr_text told = lk_sr_output(s->client);
+    const size_t skipped = before[0] != '\0' && told.len > 5 ? 5 : 0; /* "+OK" */
+    (void)snprintf(answer, room, "%.*s",
+                   LK_SR_SHOWN(((lk_sr_text){told.data + skipped, told.len - skipped})));
     end(s);
+}
+
+void lk_sim_redis_ask(lk_sim_redis *redis, unsigned argc, const char *const *argv, char *answer, size_t room)
+{
+    ask(redis, "", argc, argv, answer, room);
+}
+
+void lk_sim_redis_ask_moved(lk_sim_redis *redis, unsigned argc, const char *const *argv, char *answer,
+                            size_t room)
+{
+    ask(redis, "*1\r\n$6\r\nASKING\r\n", argc, argv, answer, room);
 }
 
 void lk_sim_redis_end(lk_sim_redis *redis)

@@ -29,10 +29,17 @@ void lk_sim_redis_replicate(lk_sim_redis *master, lk_sim_redis *replica);
 bool lk_sim_redis_promote(lk_sim_redis *master);
 /** A stranger's request: what is answered, in `answer`. */
 void lk_sim_redis_ask(lk_sim_redis *redis, unsigned argc, const char *const *argv, char *answer, size_t room);
+/** The same of one whom another node of a cluster has sent here (ASK). */
+void lk_sim_redis_ask_moved(lk_sim_redis *redis, unsigned argc, const char *const *argv, char *answer,
+                            size_t room);
 /** Its process is killed and starts again at once. */
 void lk_sim_redis_restart(lk_sim_redis *redis, bool keeps_data);
 /** It stood still, and goes on: what was due meanwhile is done. */
 void lk_sim_redis_speaks(lk_sim_redis *redis);
 /** Take note of the time, before it is asked for anything by hand. */
 void lk_sim_redis_advance(lk_sim_redis *redis);
+/** After something was done to its server by hand: what that has made to be sent is sent. */
+void lk_sim_redis_settle(lk_sim_redis *redis);
+/** Its replica has all of what it has written. */
+void lk_sim_redis_catch_up(lk_sim_redis *master);
 void lk_sim_redis_end(lk_sim_redis *redis);

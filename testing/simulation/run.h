@@ -33,5 +33,7 @@ extern void (*lk_sim_run_failed)(void);
 
 /** With Redis. Once in a process of the system's: what killed processes held is never freed. A trace may be NULL. */
 void lk_sim_run_redis(const lk_sim_plan *plan, FILE *trace, lk_sim_result *result);
+/** The same with a Redis Cluster. */
+void lk_sim_run_redis_cluster(const lk_sim_plan *plan, FILE *trace, lk_sim_result *result);
 /** The same with ZooKeeper, where there is an archive of its client library. */
 void lk_sim_run_zookeeper(const lk_sim_plan *plan, FILE *trace, lk_sim_result *result);

@@ -5,19 +5,16 @@
 
 #include "faults.h"
 #include "judge.h"
-#include "redis/state.h"
-#include "redis_service.h"
+#include "redis_locks.h"
 #include "world/seams.h"
 
 #define MS INT64_C(1000000)
 
-enum { SERVERS = 2, KEYS = 3 };
+enum { SERVERS = 2, KEYS = LK_SIM_REDIS_KEYS };
 
 static const int64_t back_off_ns = 3000 * MS; /* the driver's greatest, and the time to connect */
 static const int64_t lease_ns = 3200 * MS;    /* the longest, and a little */
 static const int64_t recovery_ns = 3000 * MS; /* no lease is longer */
-
-static const char *const key_names[KEYS] = {"a", "b18009", "c"};
 
 static struct {
     lk_sim_redis at[SERVERS];
@@ -30,7 +27,6 @@ static struct {
     bool has_strangers; /* there are clients that know nothing of ours */
     bool is_waiting;    /* a fault, until a lock is handed over */
     bool is_split;      /* the old master does not know that there is a new one */
-    unsigned stranger;  /* the latest one's number */
     char uri[256];
 } run;
 
@@ -49,24 +45,11 @@ static lk_sim_redis *other(void)
 
 /* ------------------------------------------------------------------ strangers ---- */
 
-/* Somebody who takes a key by SET NX, keeps it until its lease is over, and shares no clock with anybody. */
-static void stranger_takes(unsigned key, int64_t span_ms)
-{
-    char name[32], span[32], answer[64];
-    (void)snprintf(name, sizeof name, "stranger %u", ++run.stranger);
-    (void)snprintf(span, sizeof span, "%lld", (long long)span_ms);
-    const char *const argv[] = {"SET", key_names[key], name, "NX", "PX", span};
-    lk_sim_redis_ask(run.master, 6, argv, answer, sizeof answer);
-    lk_sim_tell("%s on key %u for %lld ms: %.4s", name, key, (long long)span_ms, answer);
-    if (strcmp(answer, "+OK\r\n") == 0) /* whose clock may run faster */
-        lk_sim_judge_stranger(key, span_ms * MS - span_ms * MS / 100);
-}
-
 static void stranger_comes(void *context)
 {
     (void)context;
     if (!run.master->service.silent && !run.master->service.refuses)
-        stranger_takes((unsigned)lk_sim_draw(KEYS), 1 + (int64_t)lk_sim_draw(300));
+        lk_sim_redis_stranger(run.master, false, (unsigned)lk_sim_draw(KEYS), 1 + (int64_t)lk_sim_draw(300));
     lk_sim_at(lk_sim_now() + (int64_t)lk_sim_draw(800 * MS), stranger_comes, NULL);
 }
 
@@ -135,7 +118,7 @@ static void flush(void)
     char answer[64];
     lk_sim_redis_ask(run.master, 1, argv, answer, sizeof answer);
     for (unsigned key = 0; run.has_strangers && key < KEYS; key++)
-        stranger_takes(key, 1000);
+        lk_sim_redis_stranger(run.master, false, key, 1000);
 }
 
 static bool forgets(const lk_sim_fault *fault)
@@ -318,62 +301,11 @@ static void strikes(void *context)
     }
 }
 
-/* A lock that was handed to somebody. */
-typedef struct {
-    int64_t at;
-    unsigned key;
-    char value[33];
-} gift;
-
-static bool has_value(const gift *g)
-{
-    const lk_sr_key *const key =
-        lk_sr_keyspace_find(&run.master->server->spaces[0], lk_sr_word(key_names[g->key]));
-    return key != NULL && key->kind == LK_SR_STRING &&
-           lk_sr_same(lk_sr_view(&key->text), lk_sr_word(g->value));
-}
-
-/* He has taken it by now, or given it back, if he could. */
-static void looks_after(void *context)
-{
-    gift *const g = context;
-    if (lk_sim_judge_was_well(g->at) && has_value(g) && !lk_sim_judge_is_used(g->key))
-        lk_sim_fail("key %u: it was handed to somebody who neither takes it nor gives it back", g->key);
-    free(g);
-}
-
-/* "value number/count us key" */
-static void look_after(const char *text)
-{
-    gift *const g = malloc(sizeof *g);
-    char name;
-    unsigned long long number;
-    if (g == NULL)
-        abort();
-    *g = (gift){.at = lk_sim_now()};
-    const bool is_gift = sscanf(text, "%32s %llu/%*u %*u %c", g->value, &number, &name) == 3 && number > 0 &&
-                         name >= 'a' && name < 'a' + KEYS;
-    if (!is_gift) {
-        free(g);
-        return;
-    }
-    g->key = (unsigned)(name - 'a');
-    lk_sim_at(lk_sim_now() + 300 * MS, looks_after, g);
-}
-
-/* Also one without a number. */
-static void tell_judge(const lk_sim_connection *connection, const char *text)
-{
-    char name;
-    if (sscanf(text, "%*32s %*u/%*u %*u %c", &name) == 1 && name >= 'a' && name < 'a' + KEYS)
-        lk_sim_judge_handed((unsigned)(name - 'a'), lk_sim_connection_process(connection));
-}
-
 /* The message of it comes soon or late. */
 static void tells(lk_sim_connection *connection, const char *text)
 {
-    look_after(text);
-    tell_judge(connection, text);
+    unsigned key;
+    (void)lk_sim_redis_locks_told(connection, text, &key);
     if (!run.is_waiting)
         return;
     run.is_waiting = false;
@@ -382,13 +314,6 @@ static void tells(lk_sim_connection *connection, const char *text)
         lk_sim_judge_trouble(1000 * MS);
     }
     lk_sim_at(lk_sim_now(), strikes, NULL);
-}
-
-/* The mark that a break leaves of what it has broken. */
-static void puts_mark(const char *name)
-{
-    if (strstr(name, ":locker:") != NULL && strstr(name, "broken:") != NULL)
-        lk_sim_judge_carried_out((unsigned)(name[name[0] == '{'] - 'a'));
 }
 
 static bool waits_for_a_hand_over(const lk_sim_fault *fault)
@@ -472,10 +397,16 @@ static void draw_recovery(uint64_t random)
         run.forgets = lk_sim_draw_from(&random, 2) == 0;
 }
 
+static const lk_sr_key *find(const char *name)
+{
+    return lk_sr_keyspace_find(&run.master->server->spaces[0], lk_sr_word(name));
+}
+
 static const char *begin(uint64_t *random, lk_sim_bounds *bounds)
 {
     static const char *const hosts[SERVERS] = {"redis-1.example", "redis-2.example"};
     memset(&run, 0, sizeof run);
+    lk_sim_redis_locks_begin(find);
     *bounds = (lk_sim_bounds){.broken_ns = 300 * MS,
                               .lease_ns = lease_ns,
                               .settle_ns = 500 * MS,
@@ -491,7 +422,7 @@ static const char *begin(uint64_t *random, lk_sim_bounds *bounds)
         lk_sim_redis_begin(&run.at[i], hosts[i], i > 0 ? &run.at[0] : NULL,
                            lk_sim_draw_from(random, UINT64_MAX));
     run.at[0].tells = run.at[1].tells = tells;
-    run.at[0].puts = run.at[1].puts = puts_mark;
+    run.at[0].puts = run.at[1].puts = lk_sim_redis_locks_put;
     bounds->tells_breaks = true;
     run.master = &run.at[0];
     run.master->service.alias = "redis.example";
@@ -516,23 +447,9 @@ static void end(void)
         lk_sim_redis_end(&run.at[i]);
 }
 
-/* Locks are given back, their queues are empty, and what told of them is gone; counters stay, one for each slot. */
 static const char *left(void)
 {
-    static char text[256];
-    const lk_sr_server *const server = run.master->server;
-    lk_sim_redis_advance(run.master);
-    LK_LIST_EACH(link, &server->spaces[0].keys) {
-        const lk_sr_key *const key = LK_CONTAINER(link, lk_sr_key, link);
-        (void)snprintf(text, sizeof text, "%.*s was left behind", LK_SR_SHOWN(lk_sr_view(&key->name)));
-        const bool ends = key->expires_ms >= 0, is_over = ends && key->expires_ms < lk_sr_clock_ms(server);
-        const bool is_counter = strncmp(text, "locker:fence:{", 14) == 0;
-        const bool is_mark = strncmp(text, "locker:recovery ", 16) == 0;
-        const bool is_strangers = strstr(text, "locker:") == NULL && run.has_strangers;
-        if (!is_over && !is_counter && !is_mark && !is_strangers)
-            return text;
-    }
-    return NULL;
+    return lk_sim_redis_left(run.master, run.has_strangers);
 }
 
 static lk_sim_service *server(unsigned place)

@@ -9,15 +9,20 @@ NETWORK = ("delay", "cut", "cut-reply", "hold-requests", "hold-replies", "late",
 KINDS = {
     "file": WORKERS,
     "redis": WORKERS + NETWORK + ("server-stop", "server-kill", "memory-full"),
+    # Redis forgets at a failover which slots were on their way, so those of one round have no failover.
+    "cluster-masters": WORKERS + NETWORK + ("master-stop", "master-kill", "failover", "takeover"),
+    "cluster-slots": WORKERS + NETWORK + ("slot-half", "slot-half", "slot-move"),
     "zookeeper": WORKERS + NETWORK + ("server-stop", "server-kill"),
     "ensemble": WORKERS + NETWORK + ("leader-stop", "follower-stop", "leader-kill", "follower-kill", "leader-cut",
                                      "follower-cut", "leader-deaf", "follower-deaf", "leader-mute", "follower-mute",
                                      "clients-cut"),
 }
 # What these may break is told in the documents; see round.py.
-EXCEPTIONS = {"file": (), "redis": ("flushall", "restart-empty"), "zookeeper": ("restart-empty",), "ensemble": ()}
-SETUPS = {"file": ("file",), "redis": ("redis",), "zookeeper": ("zookeeper", "ensemble", "ensemble")}
-AT_ONCE = ("worker-kill", "cut", "flushall")
+EXCEPTIONS = {"file": (), "redis": ("flushall", "restart-empty"), "cluster-masters": (), "cluster-slots": (),
+              "zookeeper": ("restart-empty",), "ensemble": ()}
+SETUPS = {"file": ("file",), "redis": ("redis",), "redis-cluster": ("cluster-masters", "cluster-slots"),
+          "zookeeper": ("zookeeper", "ensemble", "ensemble")}
+AT_ONCE = ("worker-kill", "cut", "flushall", "failover", "takeover", "slot-move")
 
 
 def fault(rng, kind, seconds):

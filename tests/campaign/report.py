@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 
-CONCERN = {"file": "backends/file", "redis": "backends/redis", "zookeeper": "backends/zookeeper"}
+CONCERN = {"file": "backends/file", "redis": "backends/redis", "redis-cluster": "backends/redis", "zookeeper": "backends/zookeeper"}
 
 
 def git(root, *words):
@@ -52,7 +52,7 @@ def show(root, ledger, drivers):
     runs = [run for run in read(ledger) if run["driver"] in drivers and run["lines"] == lines(root, run["driver"])]
     print("| Service | Runs | Faults | Grants | Kept | Excused | by | Broken | First grant after healing, ms: p50 / "
           "longest |\n|---|---|---|---|---|---|---|---|---|")
-    for setup in ("file", "redis", "zookeeper", "ensemble"):
+    for setup in ("file", "redis", "cluster-masters", "cluster-slots", "zookeeper", "ensemble"):
         those = [run for run in runs if run["setup"] == setup]
         if those:
             print(row(setup, those))

@@ -21,6 +21,7 @@ EXCUSED = {
     "restart-empty": {"overlap", "truth"},
     "restart-empty of zookeeper": {"overlap", "truth", "tokens"},
     "break": {"overlap", "truth", "tokens"},
+    "failover": {"overlap", "truth"},
 }
 
 
@@ -147,6 +148,10 @@ class Round:
             return self.harm_redis(kind)
         if kind in ("server-stop", "server-kill", "restart-empty") or kind.split("-")[0] in ("leader", "follower"):
             return self.harm_server(kind, fault)
+        if kind in ("master-stop", "master-kill", "failover", "takeover"):
+            return self.harm_master(kind, fault)
+        if kind.startswith("slot-"):
+            return self.move_slot(kind, fault)
         if kind == "clients-cut":
             self.service.cut(fault["target"] % 3, ["10.201.0.254"])
             return self.service.heal_network
@@ -192,6 +197,41 @@ class Round:
             with self.forgetting(kind):
                 server.forget()
         return server.heal
+
+    def harm_master(self, kind, fault):
+        """What is done to a master may end in a failover, and that in a lock that its replica did not have."""
+        cluster = self.service.cluster
+        masters = cluster.masters()
+        if not masters:
+            return None
+        master = masters[fault["target"] % len(masters)]
+        if kind == "master-stop":
+            master.freeze()
+            return master.thaw
+        if kind == "master-kill":
+            master.kill()
+            return master.heal
+        replica = cluster.replica_of(master)
+        if replica is not None:
+            replica.ask("CLUSTER", "FAILOVER", *(["TAKEOVER"] if kind == "takeover" else []))
+        return None
+
+    def move_slot(self, kind, fault):
+        """The slot of one of the locks; some of its keys stay where they were for as long as the fault lasts."""
+        self.service.begin_move("%s:key/%d" % (self.space, fault["target"] % self.plan["keys"]), fault["target"])
+        if kind == "slot-move":
+            self.service.end_moves()
+            return None
+        return self.service.end_moves
+
+    @contextlib.contextmanager
+    def watching_roles(self):
+        """Whether a replica has become a master meanwhile."""
+        cluster = getattr(self.service, "cluster", None)
+        before, began = cluster.roles() if cluster else None, now_ns()
+        yield
+        if cluster and cluster.roles() != before:
+            self.exceptions["failover"] = (began, now_ns())
 
     @contextlib.contextmanager
     def forgetting(self, kind):
@@ -369,8 +409,9 @@ class Round:
             self.reasons.append("%s of %s: %s" % (finding["check"], finding["key"], finding["text"]))
 
     def play_all(self):
-        self.rage()
-        self.heal()
+        with self.watching_roles():
+            self.rage()
+            self.heal()
         self.quieten()
         keys = self.look()
         self.end_all()

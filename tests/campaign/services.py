@@ -1,4 +1,4 @@
-"""The services of a campaign: a Redis server, one ZooKeeper server or an ensemble of three in network namespaces, or a
+"""The services of a campaign: a Redis server, a Redis Cluster, one ZooKeeper server or an ensemble of three in network namespaces, or a
 directory. Each lane of a campaign has its own, for all of its rounds; a round has a namespace of its own there."""
 import ctypes
 import os
@@ -9,6 +9,7 @@ import sys
 from proxy import Proxy
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from redis_cluster import RedisCluster, slot_of  # noqa: E402
 from servers import NoService, RedisServer, ZooServer, die_with_us  # noqa: E402
 
 CLONE_NEWNET = 0x40000000
@@ -40,7 +41,7 @@ class Service:
     proxies, servers = (), ()
     ttl_s, bound_s = 0.0, 3.0
 
-    def begin(self):
+    def start_all(self):
         """All or none: who can't have it may try again."""
         try:
             for server in self.servers:
@@ -50,6 +51,9 @@ class Service:
         except NoService:
             self.close()
             raise
+
+    def begin(self):
+        self.start_all()
         self.proxies = [Proxy(server.host, server.port) for server in self.servers]
 
     def heal_network(self):
@@ -91,6 +95,68 @@ class Redis(Service):
         keys = self.servers[0].ask("KEYS", "*%s*" % space)
         return [key for key in keys if not key.startswith(space + ":locker:fence:{")
                 and self.servers[0].ask("PTTL", key) == ":-1"]
+
+
+class Cluster(Service):
+    """Clients are told the proxies' ports, and so are replicas: what harms the one harms the others. A slot is on its way as long
+    as a fault says; two moves of one slot are one."""
+    ttl_s, bound_s = 2.0, 8.0
+
+    def __init__(self, directory):
+        self.cluster = RedisCluster(directory)
+        self.servers = self.cluster.nodes
+        self.moves, self.errors = {}, []
+        self.begin()
+        self.cluster.form()
+
+    def begin(self):
+        self.proxies = [Proxy(server.host, server.port) for server in self.servers]
+        for server, proxy in zip(self.servers, self.proxies):
+            server.announced = proxy.port
+        self.start_all()
+
+    def uri(self, space, _proxies):
+        ends = ",".join("127.0.0.1:%d" % proxy.port for proxy in self.proxies)
+        return "redis+cluster://%s/?namespace=%s&ttl=2s&command_timeout=1s&connect_timeout=1s" % (ends, space)
+
+    def begin_move(self, key, number):
+        """Of the key's slot to another master, with some of its keys."""
+        slot = slot_of(key)
+        source = self.cluster.owner(slot)
+        targets = [node for node in self.cluster.masters() if node is not source]
+        if slot in self.moves or source is None or not targets:
+            return
+        target = targets[number % len(targets)]
+        self.moves[slot] = (source, target)
+        self.cluster.begin_move(slot, source, target)
+        self.note(self.cluster.move_keys(slot, source, target, lambda name: (hash_of(name) + number) % 2))
+
+    def end_moves(self):
+        for slot, (source, target) in list(self.moves.items()):
+            self.note(self.cluster.end_move(slot, source, target))
+            del self.moves[slot]
+
+    def note(self, error):
+        if error:
+            self.errors.append("a slot can't be moved: " + error)
+
+    def heal(self):
+        super().heal()
+        self.cluster.await_well()
+        self.end_moves()
+        self.cluster.await_well()
+
+    def left_behind(self, space):
+        """As of one server; and what kept a slot from moving."""
+        errors, self.errors = self.errors, []
+        left = [key for master in self.cluster.masters() for key in master.ask("KEYS", "*%s*" % space)
+                if not key.startswith(space + ":locker:fence:{") and master.ask("PTTL", key) == ":-1"]
+        return errors + left
+
+
+def hash_of(name):
+    """The same in each run."""
+    return sum(name.encode())
 
 
 class ZooKeeper(Service):
@@ -179,4 +245,4 @@ class File(Service):
 
 def make(setup, directory):
     os.makedirs(directory, exist_ok=True)
-    return {"redis": Redis, "zookeeper": ZooKeeper, "ensemble": Ensemble, "file": File}[setup](directory)
+    return {"redis": Redis, "cluster-masters": Cluster, "cluster-slots": Cluster, "zookeeper": ZooKeeper, "ensemble": Ensemble, "file": File}[setup](directory)

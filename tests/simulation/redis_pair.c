@@ -90,25 +90,31 @@ static bool start_clock(redis_pair *pair)
     return true;
 }
 
-/* Of replicas, because their clock stands still, and then goes on by hours. */
-bool pair_start_another(redis_pair *pair, lk_server *server)
+bool pair_command(redis_pair *pair, const char *line, char *answer, size_t size)
 {
-    static const char *const options[] = {"--enable-debug-command",
-                                          "yes",
-                                          "--repl-diskless-sync-delay",
-                                          "0",
-                                          "--repl-timeout",
-                                          "2000000000",
-                                          "--hz",
-                                          "500",
-                                          "--user",
-                                          "admin",
-                                          "on",
-                                          ">admin",
-                                          "~*",
-                                          "&*",
-                                          "+@all",
-                                          NULL};
+    return command(pair, pair->control, line, answer, size);
+}
+
+/* Of replicas, because their clock stands still, and then goes on by hours. */
+static const char *const common_options[] = {"--enable-debug-command",
+                                             "yes",
+                                             "--repl-diskless-sync-delay",
+                                             "0",
+                                             "--repl-timeout",
+                                             "2000000000",
+                                             "--hz",
+                                             "500",
+                                             "--user",
+                                             "admin",
+                                             "on",
+                                             ">admin",
+                                             "~*",
+                                             "&*",
+                                             "+@all",
+                                             NULL};
+
+static bool start_with(redis_pair *pair, lk_server *server, const char *const *options)
+{
     const lk_server_setup setup = {.options = options};
     setenv("LOCKER_CLOCK_PAGE", pair->page, 1);
     setenv("LD_PRELOAD", CLOCK_SHIM, 1);
@@ -117,17 +123,48 @@ bool pair_start_another(redis_pair *pair, lk_server *server)
     return started || fails(pair, server->error);
 }
 
-bool pair_start(redis_pair *pair)
+bool pair_start_another(redis_pair *pair, lk_server *server)
 {
-    char answer[256];
+    return start_with(pair, server, common_options);
+}
+
+static void make(redis_pair *pair)
+{
     *pair = (redis_pair){.control = -1};
     for (int i = 0; i < PAIR_CONNECTIONS; i++)
         pair->connections[i] = (redis_connection){.fd = -1, .over = true};
-    if (!start_clock(pair) || !pair_start_another(pair, &pair->real))
-        return false;
+}
+
+static bool take_control(redis_pair *pair)
+{
+    char answer[256];
     pair->control = pair_connect(&pair->real);
     return command(pair, pair->control, "AUTH admin admin", answer, sizeof answer) &&
            command(pair, pair->control, "DEBUG SET-ACTIVE-EXPIRE 0", answer, sizeof answer);
+}
+
+bool pair_start(redis_pair *pair)
+{
+    make(pair);
+    return start_clock(pair) && pair_start_another(pair, &pair->real) && take_control(pair);
+}
+
+bool pair_start_node(redis_pair *pair, const redis_pair *beside, const char *const *options)
+{
+    size_t count = 0;
+    make(pair);
+    pair->is_node = true;
+    pair->beside = beside;
+    for (size_t i = 0; common_options[i] != NULL; i++)
+        pair->options[count++] = common_options[i];
+    for (size_t i = 0; options[i] != NULL; i++)
+        pair->options[count++] = options[i];
+    if (beside != NULL) {
+        pair->clock = beside->clock;
+        memcpy(pair->page, beside->page, sizeof pair->page);
+    }
+    return (beside != NULL || start_clock(pair)) && start_with(pair, &pair->real, pair->options) &&
+           take_control(pair);
 }
 
 void pair_stop(redis_pair *pair)
@@ -136,6 +173,8 @@ void pair_stop(redis_pair *pair)
     lk_server_remove(&pair->real);
     lk_sr_bytes_free(&pair->expected);
     lk_sr_bytes_free(&pair->got);
+    if (pair->beside != NULL)
+        return;
     if (pair->clock != NULL)
         (void)munmap(pair->clock, sizeof *pair->clock);
     lk_scratch_close();
@@ -147,7 +186,7 @@ static bool reset_real(redis_pair *pair)
 {
     static const char *const lines[] = {
         "CLIENT UNPAUSE",
-        "REPLICAOF NO ONE",
+        "REPLICAOF NO ONE", /* to which a node of a cluster says no */
         "CONFIG SET maxmemory 0 min-replicas-to-write 0 replica-serve-stale-data yes requirepass \"\"",
         "ACL DELUSER app",
         "ACL SETUSER default reset on nopass ~* &* +@all",
@@ -156,7 +195,7 @@ static bool reset_real(redis_pair *pair)
     };
     char answer[256];
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
-        if (!command(pair, pair->control, lines[i], answer, sizeof answer))
+        if (!(pair->is_node && i == 1) && !command(pair, pair->control, lines[i], answer, sizeof answer))
             return false;
     }
     return true;
@@ -241,6 +280,13 @@ int64_t pair_advance(redis_pair *pair, int64_t us)
     if (lk_sr_is_paused(pair->simulated) || command(pair, pair->control, "ECHO then", answer, sizeof answer))
         return us;
     return -1;
+}
+
+bool pair_follow(redis_pair *pair)
+{
+    char answer[64];
+    lk_sr_advance(pair->simulated, (*pair->clock - pair->base_us) * 1000);
+    return command(pair, pair->control, "ECHO then", answer, sizeof answer);
 }
 
 /* ------------------------------------------------------------------ comparing ---- */

@@ -15,8 +15,11 @@ typedef struct {
     bool over; /* both servers have closed it */
 } redis_connection;
 
-typedef struct {
+typedef struct redis_pair {
     lk_server real;
+    const struct redis_pair *beside; /* whose clock it has; NULL: it has its own */
+    bool is_node;                    /* of a cluster */
+    const char *options[64];
     int control;    /* a connection to the real one alone, of a user whom nothing concerns */
     int64_t *clock; /* the real one's, in us */
     char page[LK_SCRATCH_PATH + 16];
@@ -31,6 +34,13 @@ typedef struct {
 /** Starts the real one. False: pair->wrong says why. */
 bool pair_start(redis_pair *pair);
 void pair_stop(redis_pair *pair);
+
+/** The same for a node of a cluster: at the clock of `beside` (NULL: the first one), which is stopped after it, and with
+ * more options, static text. */
+bool pair_start_node(redis_pair *pair, const redis_pair *beside, const char *const *options);
+
+/** A command for the real one alone, by a connection of its own, and its short answer; an error fails. */
+bool pair_command(redis_pair *pair, const char *line, char *answer, size_t size);
 
 /** Whether the real one is not of the release that the simulated one answers as, in all, which it says: then
  * they are compared in what locks ask of it, which every release answers alike. */
@@ -60,6 +70,9 @@ bool pair_send(redis_pair *pair, int connection, lk_sr_text bytes, lk_sr_text pl
 /** So many us pass, but no more than until the simulated one does something by itself: of two things that
  * have become due the real one does either first. Answers how many; below 0: pair->wrong says why. */
 int64_t pair_advance(redis_pair *pair, int64_t us);
+
+/** The clock has gone on, by another pair's pair_advance(). */
+bool pair_follow(redis_pair *pair);
 
 /** Whether the simulated one's INFO tells of nothing that the real one's doesn't, and the same but for
  * ids. */

@@ -484,8 +484,10 @@ static void put_word(lk_sr_bytes *out, const char *word)
     lk_sr_put(out, lk_sr_word(word));
 }
 
-/* Of any slot. */
-static const char counter[] = "locker:fence:{1}";
+static const char *counter_of(const drawing *d)
+{
+    return d->counter != NULL ? d->counter : "locker:fence:{1}";
+}
 
 /* As the driver's keys.c names companions. */
 static void put_any_key(drawing *d, lk_sr_bytes *out)
@@ -494,7 +496,7 @@ static void put_any_key(drawing *d, lk_sr_bytes *out)
     if (draw(d, 3) > 0)
         put_word(out, DRAW(d, keys));
     else if (draw(d, 4) == 0)
-        put_word(out, counter);
+        put_word(out, counter_of(d));
     else
         lk_sr_print(out, "{%s}:locker:%s", DRAW(d, keys), DRAW(d, suffixes));
 }
@@ -553,7 +555,7 @@ static bool put_key(const drawing *d, char letter, lk_sr_bytes *out)
     if (letter == 'k')
         put_word(out, d->key);
     else if (letter == 'f')
-        put_word(out, counter);
+        put_word(out, counter_of(d));
     else if (suffix != NULL)
         lk_sr_print(out, "{%s}:locker:%s", d->key, suffix);
     return letter == 'k' || letter == 'f' || suffix != NULL;

@@ -23,6 +23,7 @@ typedef struct {
     bool locks_only;         /* nothing of which Redis 7.0 and later releases say another thing */
     int64_t clock_us;        /* for times in arguments */
     int64_t first_client;    /* for CLIENT KILL */
+    const char *counter;     /* of the locks' slot; NULL: any */
     const char *key, *value; /* of the line at work */
 } drawing;
 

@@ -16,8 +16,10 @@
 
 #include "grant_info.h"
 #include "net/reply.h"
+#include "node.h"
 #include "recovery.h"
 #include "script_call.h"
+#include "torn.h"
 #include "waiters.h"
 
 static const unsigned busy_step = 4; /* an attempt that was found busy outweighs so many that were not */
@@ -33,6 +35,7 @@ static const long long number_end = INT64_C(1)
 
 struct attempt {
     lk_redis *r;
+    lk_redis_node *node; /* that is asked */
     locker_claim *claim;
     lk_redis_claim *data;
     locker_error *err; /* never NULL */
@@ -43,6 +46,7 @@ struct attempt {
     unsigned hops;
     lk_redis_call call; /* the one under way, and what came of it */
     bool again;         /* OK is no grant: another call at once, by the script */
+    bool torn;          /* its slot is on its way from one server to another */
 };
 
 /* What is told of a lock that another has. */
@@ -66,7 +70,7 @@ static locker_status granted(struct attempt *a, uint64_t last, uint8_t numbers, 
     lk_redis_claim *data = a->data;
     LK_WRITE(data->fence, numbers > 0 ? last - numbers + 1 : 0);
     if (numbers > 0)
-        lk_redis_fence_seen(&a->r->fences, data->slot);
+        lk_redis_fence_seen(&a->node->fences, data->slot);
     data->numbers = numbers;
     data->since = since;
     data->era = a->call.era;
@@ -89,7 +93,7 @@ static bool take_given_locked(struct attempt *a) LK_REDIS_LOCKED
 {
     lk_redis_claim *data = a->data;
     const uint64_t given = atomic_exchange_explicit(&data->given, 0, memory_order_relaxed);
-    a->call.era = lk_redis_era(a->r->commands);
+    a->call.era = lk_redis_era(a->node->commands);
     data->broken = false;
     data->look_at = 0;
     if (given == 0 || data->busy_sent == 0 || data->busy_fence == 0 || given <= data->busy_fence ||
@@ -132,7 +136,7 @@ static locker_status wait_replicas(struct attempt *a)
     (void)lk_redis_number_text(bound, (uint64_t)(r->set.wait_timeout_ns / LK_MS));
     const lk_redis_command argv = LK_REDIS_COMMAND("WAIT", count, bound);
     a->data->unsure = true;
-    const lk_redis_outcome outcome = lk_redis_ask(r->commands, &call, &argv, 1, a->err);
+    const lk_redis_outcome outcome = lk_redis_ask(a->node->commands, &call, &argv, 1, a->err);
     if (outcome == LK_REDIS_CALL_INTERRUPTED)
         return LOCKER_CANCELED;
     a->claim->retry_at = lk_redis_now(&r->shared) + LK_REDIS_AGAIN_NS; /* what is UNAVAILABLE here passes */
@@ -217,15 +221,16 @@ static locker_status busy(struct attempt *a, const struct busy *b)
     /* one from before the connection may have begun anew since that message was sent */
     data->busy_fence = lifted ? b->counter : 0;
     if (lifted)
-        lk_redis_fence_seen(&r->fences, data->slot);
+        lk_redis_fence_seen(&a->node->fences, data->slot);
     lk_redis_lately_raise(&r->busy_lately, busy_step);
     a->claim->retry_at = LOCKER_NEVER;
     if (!a->claim->will_wait)
         return LOCKER_BUSY;
     lk_redis_lock(&r->shared);
     lk_redis_claims_add_locked(&r->claims, data);
-    const locker_status refused = lk_redis_net_take_refusal_locked(r->net, a->err);
-    lk_redis_net_subscribe_locked(r->net, true); /* whoever comes after one that was refused tries again */
+    const locker_status refused = lk_redis_net_take_refusal_locked(a->node->net, a->err);
+    lk_redis_net_subscribe_locked(a->node->net, data->slot,
+                                  true); /* whoever comes after one that was refused tries again */
     a->claim->retry_at = retry_locked(a, b);
     lk_redis_unlock(&r->shared);
     return refused != LOCKER_OK ? refused : LOCKER_BUSY;
@@ -259,17 +264,20 @@ static locker_status refused(struct attempt *a, const redisReply *reply)
         return status;
     }
     a->data->unsure = true; /* a script may have got half-way */
-    if (fault == LK_REDIS_FAULT_MOVED && a->hops++ < LK_REDIS_HOPS_MAX) {
-        lk_redis_net_moved(a->r->net, reply);
+    lk_redis_heed(a->node, a->data->slot, reply);
+    if (fault == LK_REDIS_FAULT_MOVED && a->hops++ < LK_REDIS_HOPS_MAX)
         a->again = true;
+    if (fault == LK_REDIS_FAULT_TORN && a->r->map != NULL && !a->torn)
+        a->torn = a->again = true;
+    if (a->again)
         return LOCKER_OK;
-    }
     if (fault == LK_REDIS_FAULT_OTHER && is_no_counter(reply))
         return locker_error_set(a->err, LOCKER_PROTOCOL, 0,
                                 "the lock's fencing counter at Redis, '%.120s', is no counter; delete that "
                                 "key, or set fencing=off (%.80s)",
                                 a->keys.fence, reply->str);
-    if (fault == LK_REDIS_FAULT_TRANSIENT || fault == LK_REDIS_FAULT_REFUSED || fault == LK_REDIS_FAULT_MOVED)
+    if (fault == LK_REDIS_FAULT_TRANSIENT || fault == LK_REDIS_FAULT_REFUSED ||
+        fault == LK_REDIS_FAULT_MOVED || fault == LK_REDIS_FAULT_TORN)
         a->claim->retry_at = lk_redis_now(&a->r->shared) + LK_REDIS_AGAIN_NS;
     return lk_redis_reply_error(reply, "taking a lock", a->err);
 }
@@ -282,8 +290,9 @@ static locker_status unanswered(struct attempt *a, lk_redis_outcome outcome)
     if (outcome == LK_REDIS_CALL_AWAY)
         a->claim->retry_at = lk_redis_now(&a->r->shared); /* it may be up again before core has heard of it */
     switch (outcome) {
-    case LK_REDIS_CALL_CUT:
-        a->again = true; /* it waits for the connection */
+    case LK_REDIS_CALL_CUT: /* it waits for the connection */
+    case LK_REDIS_CALL_REMAPPED:
+        a->again = true;
         return LOCKER_OK;
     case LK_REDIS_CALL_LATE:
         return locker_error_set(a->err, LOCKER_TIMEOUT, 0, "Redis did not answer in time");
@@ -301,7 +310,36 @@ static lk_redis_outcome call_plain(struct attempt *a)
         LK_REDIS_COMMAND("SET", a->keys.lock, a->value, "NX", "PX", a->ttl),
         LK_REDIS_COMMAND("INCR", a->keys.fence),
     };
-    return lk_redis_ask(a->r->commands, &a->call, argv, a->data->numbers > 0 ? 2 : 1, a->err);
+    return lk_redis_ask(a->node->commands, &a->call, argv, a->data->numbers > 0 ? 2 : 1, a->err);
+}
+
+/* In a slot that is on its way: the lock, and then the number. Nothing is enrolled, and no message grants it. */
+static lk_redis_outcome call_torn(struct attempt *a)
+{
+    lk_redis_call *const call = &a->call;
+    const uint16_t slot = a->data->slot;
+    const lk_redis_command take =
+        LK_REDIS_COMMAND("EVAL", lk_redis_torn_take, "1", a->keys.lock, a->value, a->ttl);
+    const lk_redis_command number = LK_REDIS_COMMAND("EVAL", lk_redis_torn_number, "1", a->keys.fence);
+    a->data->unsure = true;
+    lk_redis_outcome outcome = lk_redis_torn_ask_at(a->r, slot, call, &take, &a->node, a->err);
+    const int64_t sent = call->sent;
+    const unsigned on = call->on; /* whose replicas are to have it */
+    if (outcome == LK_REDIS_CALL_ANSWERED && call->reply->type == REDIS_REPLY_INTEGER &&
+        a->data->numbers > 0) {
+        lk_redis_call_clear(call);
+        outcome = lk_redis_torn_ask(a->r, slot, call, &number, a->err);
+        call->sent = sent;
+        call->on = on;
+    }
+    call->era = 0; /* no one server has confirmed it */
+    return outcome;
+}
+
+/* Where earlier releases counted, which knew no cluster: its name may be of another slot. */
+static const char *old_counter(struct attempt *a)
+{
+    return a->r->map == NULL ? lk_redis_keys_old_fence(&a->keys) : a->keys.fence;
 }
 
 static lk_redis_outcome call_script(struct attempt *a)
@@ -310,7 +348,7 @@ static lk_redis_outcome call_script(struct attempt *a)
     lk_redis_claim *data = a->data;
     const bool was_enrolled = data->enrolled, known = was_enrolled || data->unsure;
     (void)lk_redis_number_text(queue_ttl, (uint64_t)(lk_redis_queue_ns(a->r) / LK_MS));
-    if (a->claim->will_wait && lk_redis_net_is_subscribed(a->r->net)) {
+    if (a->claim->will_wait && lk_redis_net_is_subscribed(a->node->net, data->slot)) {
         lk_redis_lock(&a->r->shared); /* before a message can come */
         lk_redis_claims_add_locked(&a->r->claims, data);
         data->enrolled = data->enrolled || data->tabled;
@@ -320,12 +358,11 @@ static lk_redis_outcome call_script(struct attempt *a)
     /* One from before may stand in the queue still: it stays, and is taken out by a grant. */
     if (data->enrolled)
         lk_redis_member_text(a->r->values.name, a->claim, a->value, a->member);
-    lk_redis_command argv =
-        lk_redis_script_begin(a->r, LK_REDIS_SCRIPT_ACQUIRE, &a->keys, lk_redis_keys_old_fence(&a->keys));
+    lk_redis_command argv = lk_redis_script_begin(a->r, LK_REDIS_SCRIPT_ACQUIRE, &a->keys, old_counter(a));
     LK_REDIS_ARGUMENTS(&argv, a->value, a->ttl, a->member, queue_ttl, a->numbers,
                        LK_READ(a->r->trusted) ? "0" : "1", known ? "1" : "0");
     const lk_redis_outcome outcome =
-        lk_redis_ask_script(a->r, &a->call, LK_REDIS_SCRIPT_ACQUIRE, &argv, a->err);
+        lk_redis_ask_script(a->node, &a->call, LK_REDIS_SCRIPT_ACQUIRE, &argv, a->err);
     const lk_redis_fault fault = outcome == LK_REDIS_CALL_ANSWERED && a->call.reply->type == REDIS_REPLY_ERROR
                                      ? lk_redis_reply_fault(a->call.reply)
                                      : LK_REDIS_FAULT_OTHER;
@@ -411,7 +448,8 @@ static locker_status try_once(struct attempt *a, bool plain)
                               .caller = &a->data->caller,
                               .prompt = !a->claim->will_wait,
                               .patient = a->claim->will_wait && (a->claim->has_waited || a->data->unsure)};
-    const lk_redis_outcome outcome = plain ? call_plain(a) : call_script(a);
+    a->node = lk_redis_node_for(a->r, a->data->slot, &a->call);
+    const lk_redis_outcome outcome = a->torn ? call_torn(a) : plain ? call_plain(a) : call_script(a);
     if (outcome != LK_REDIS_CALL_ANSWERED)
         status = unanswered(a, outcome);
     else
@@ -434,13 +472,13 @@ static locker_status try_once(struct attempt *a, bool plain)
 static bool plain_first(const struct attempt *a)
 {
     const lk_redis_claim *data = a->data;
-    if (data->unsure || data->enrolled || data->numbers > 1 || !LK_READ(a->r->trusted))
+    if (data->unsure || data->enrolled || data->numbers > 1 || !LK_READ(a->r->trusted) || a->r->map != NULL)
         return false;
     if (a->r->recovery.mark != NULL) /* they don't look whether the data are known */
         return false;
     if (a->claim->will_wait && (data->busy_sent != 0 || LK_READ(a->r->busy_lately) > 0))
         return false;
-    return data->numbers == 0 || lk_redis_fence_is_lifted(&a->r->fences, data->slot);
+    return data->numbers == 0 || lk_redis_fence_is_lifted(&a->node->fences, data->slot);
 }
 
 /* A claim's first attempt: its value, and how many numbers its grant is to have: more than one where grants
@@ -451,8 +489,8 @@ static void start_claim(const struct attempt *a)
     lk_redis_claim *data = a->data;
     data->core = a->claim; /* others read it once it is in the table */
     data->number = lk_redis_value_next(&r->values);
-    data->busy_era = lk_redis_era(r->commands); /* messages come from here on */
     data->slot = lk_redis_slot_of(&r->slots, &r->set.prefix, a->claim->key, a->claim->key_len);
+    data->busy_era = lk_redis_era(lk_redis_node_of(r, data->slot)->commands); /* messages come from here on */
     data->braced = memchr(a->claim->key, '}', a->claim->key_len) == NULL &&
                    memchr(r->set.prefix.text, '}', r->set.prefix.len) == NULL;
     if (r->set.fencing)
@@ -472,8 +510,10 @@ locker_status lk_redis_acquire(void *self, locker_claim *claim, locker_error *er
     const locker_status checked = lk_redis_recovery_check_ttl(r, claim->ttl_ns, err);
     if (checked != LOCKER_OK)
         return checked;
+    a.torn = false;
     if (a.data->number == 0)
         start_claim(&a);
+    a.node = lk_redis_node_of(r, a.data->slot);
     if (take_given(&a)) {
         lk_redis_note_grant(r, a.data);
         return LOCKER_OK;
@@ -501,6 +541,6 @@ void lk_redis_interrupt(void *self, locker_claim *claim)
 {
     lk_redis *r = self;
     lk_redis_lock(&r->shared);
-    lk_redis_interrupt_locked(r->commands, &lk_redis_claim_of(claim)->caller);
+    lk_redis_interrupt_locked(&r->shared, &lk_redis_claim_of(claim)->caller);
     lk_redis_unlock(&r->shared);
 }

@@ -56,9 +56,9 @@ lk_redis_claim *lk_redis_claims_after_locked(const lk_table *claims, const lk_re
     return link != NULL ? data_of(link) : NULL;
 }
 
-void lk_redis_claims_wake_locked(const lk_table *claims, const locker_services *svc)
+void lk_redis_claims_wake_locked(const lk_table *claims, int slot, const locker_services *svc)
 {
     for (lk_redis_claim *data = NULL; (data = lk_redis_claims_after_locked(claims, data)) != NULL;)
-        if (!LK_READ(data->held))
+        if (!LK_READ(data->held) && (slot < 0 || data->slot == slot))
             svc->wake(svc, data->core);
 }

@@ -3,19 +3,23 @@
  * ends with its lease; a place, which would be handed the lock, has a minute. */
 #include "cleanup.h"
 #include "net/reply.h"
+#include "node.h"
 #include "script_call.h"
+#include "torn.h"
 
 /* A value that is to be released, or withdrawn from the queue. Guarded by the mutex. */
 typedef struct {
     lk_redis *r;
     lk_list link;
     lk_redis_keys keys;
+    uint16_t slot;
     char value[LK_REDIS_VALUE_LEN + 1];
     char member[LK_REDIS_MEMBER_MAX]; /* to take out of the queue; "": none */
     int64_t deadline;                 /* given up then */
     int64_t retry_at;                 /* 0: at once */
     bool noted;                       /* there is an info */
     bool sent, whole;                 /* awaiting its answer; send the script's text */
+    bool torn;                        /* its slot is on its way from one server to another */
 } lk_redis_cleanup;
 
 static void remove_locked(lk_redis_cleanup *c) LK_REDIS_LOCKED
@@ -27,12 +31,43 @@ static void remove_locked(lk_redis_cleanup *c) LK_REDIS_LOCKED
 
 static bool submit_locked(lk_redis_cleanup *c) LK_REDIS_LOCKED;
 
+static lk_redis_node *node_of(const lk_redis_cleanup *c)
+{
+    return lk_redis_node_of(c->r, c->slot);
+}
+
 /* It, and its deadline, want watching: what was refused is known to whichever thread reads the answer. Another one may be
  * inside dispatch meanwhile, and have looked already. */
 static void watch_locked(const lk_redis_cleanup *c) LK_REDIS_LOCKED
 {
     const locker_services *svc = c->r->shared.svc;
     svc->attend(svc);
+}
+
+static void done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED;
+
+static void torn_done_locked(void *context, redisReply *reply, lk_redis_pipeline *on) LK_REDIS_LOCKED
+{
+    lk_redis_cleanup *const c = context;
+    (void)on;
+    if (reply == NULL &&
+        !c->r->shared
+             .closing) { /* there may be no connection to where its key has gone: it is not told when there is */
+        c->retry_at = lk_redis_now(&c->r->shared) + LK_REDIS_AGAIN_NS;
+        watch_locked(c);
+    }
+    done_locked(c, reply);
+}
+
+/* The lock, and the place in its queue, each by itself. */
+static void submit_torn_locked(lk_redis_cleanup *c) LK_REDIS_LOCKED
+{
+    const lk_redis_command drop = LK_REDIS_COMMAND("EVAL", lk_redis_torn_drop, "1", c->keys.lock, c->value);
+    const lk_redis_command leave = LK_REDIS_COMMAND("ZREM", lk_redis_keys_queue(&c->keys), c->member);
+    c->sent = true;
+    if (c->member[0] != '\0')
+        lk_redis_torn_submit_locked(c->r, c->slot, &leave, NULL, NULL);
+    lk_redis_torn_submit_locked(c->r, c->slot, &drop, torn_done_locked, c);
 }
 
 static void done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED
@@ -47,13 +82,23 @@ static void done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED
         if (!submit_locked(c))
             watch_locked(c);
         break;
+    case LK_REDIS_FAULT_TORN:
+        c->torn = !c->torn && c->r->map != NULL;
+        if (c->torn) {
+            submit_torn_locked(c);
+            break;
+        }
+        /* fall through */
     case LK_REDIS_FAULT_TRANSIENT:
     case LK_REDIS_FAULT_REFUSED:
+        lk_redis_heed_locked(node_of(c), c->slot, reply);
         c->retry_at = lk_redis_now(&c->r->shared) + LK_REDIS_AGAIN_NS;
         watch_locked(c);
         break;
     case LK_REDIS_FAULT_MOVED:
-        lk_redis_net_moved_locked(c->r->net, reply);
+        lk_redis_heed_locked(node_of(c), c->slot, reply);
+        if (c->r->map != NULL && !submit_locked(c)) /* else it goes with the next connection */
+            watch_locked(c);
         break;
     case LK_REDIS_FAULT_DENIED:
         LK_WRITE(c->r->trusted, false);
@@ -74,15 +119,15 @@ static bool submit_locked(lk_redis_cleanup *c) LK_REDIS_LOCKED
     LK_REDIS_ARGUMENTS(&a, c->value, c->member, "0");
     if (c->r->recovery.mark != NULL)
         lk_redis_command_text(&a, "0"); /* it gives back what is its own alone */
-    lk_redis_command_text(&a, lk_redis_fence_least_text(&c->r->fences, least));
+    lk_redis_command_text(&a, lk_redis_fence_least_text(&node_of(c)->fences, least));
     if (c->r->recovery.mark != NULL)
         lk_redis_command_text(&a, c->r->recovery.life);
-    c->sent = lk_redis_submit_command_locked(c->r->commands, &a, done_locked, c);
+    c->sent = lk_redis_submit_command_locked(node_of(c)->commands, &a, done_locked, c);
     return c->sent;
 }
 
-void lk_redis_cleanup_start_locked(lk_redis *r, lk_redis_keys *keys, uint64_t value, bool noted,
-                                   const locker_claim *queued)
+void lk_redis_cleanup_start_locked(lk_redis *r, lk_redis_keys *keys, uint16_t slot, uint64_t value,
+                                   bool noted, const locker_claim *queued)
 {
     lk_redis_cleanup *c = calloc(1, sizeof *c);
     if (c == NULL) {
@@ -91,6 +136,7 @@ void lk_redis_cleanup_start_locked(lk_redis *r, lk_redis_keys *keys, uint64_t va
     }
     c->r = r;
     c->keys = *keys;
+    c->slot = slot;
     c->noted = noted;
     keys->lock = NULL;
     lk_redis_value_text(&r->values, value, c->value);
@@ -113,7 +159,7 @@ int64_t lk_redis_cleanups_run_locked(lk_redis *r, int64_t now)
             remove_locked(c);
             continue;
         }
-        if (r->commands->state == LK_REDIS_UP && now >= c->retry_at && submit_locked(c))
+        if (node_of(c)->commands->state == LK_REDIS_UP && now >= c->retry_at && submit_locked(c))
             continue;
         next_time = lk_time_earlier(next_time, c->retry_at > now ? lk_time_earlier(c->retry_at, c->deadline)
                                                                  : c->deadline);

@@ -15,24 +15,26 @@ static const int64_t hop_us = 200; /* what a hand-over takes, for the reckoning 
  * wants any more is given back before anybody asks for something new. */
 void lk_redis_on_up_locked(void *self, int64_t server_us, int64_t at)
 {
-    lk_redis *r = self;
+    lk_redis_node *node = self;
+    lk_redis *r = node->r;
     if (server_us != 0)
-        lk_redis_server_time_set_locked(&r->time, server_us, at);
-    lk_redis_fences_set_least(&r->fences, server_us);
+        lk_redis_server_time_set_locked(&node->time, server_us, at);
+    /* A slot may have been elsewhere meanwhile, and lost numbers there: each grant in a cluster lifts its counter. */
+    lk_redis_fences_set_least(&node->fences, r->map != NULL ? 0 : server_us);
     lk_redis_recovery_meet_locked(r);
-    if (r->set.wait_replicas > 0 && r->commands->socket->replicas > r->set.wait_replicas)
+    if (r->set.wait_replicas > 0 && node->commands->socket->replicas > r->set.wait_replicas)
         r->shared.svc->log(r->shared.svc, LOCKER_LOG_WARN,
                            "redis: wait_replicas is %" PRId64 " and the master has %" PRId64
                            " replicas: one that lacks a lock may be made master; wait for all that may be",
-                           r->set.wait_replicas, r->commands->socket->replicas);
+                           r->set.wait_replicas, node->commands->socket->replicas);
     (void)lk_redis_cleanups_run_locked(r, lk_redis_now(&r->shared));
 }
 
-void lk_redis_on_subscribed_locked(void *self)
+void lk_redis_on_subscribed_locked(void *self, int slot)
 {
-    lk_redis *r = self;
+    lk_redis *r = ((lk_redis_node *)self)->r;
     /* Another attempt finds what was missed, and enrols too. */
-    lk_redis_claims_wake_locked(&r->claims, r->shared.svc);
+    lk_redis_claims_wake_locked(&r->claims, slot, r->shared.svc);
 }
 
 /* Whether the claim is of that lock. */
@@ -123,8 +125,9 @@ static bool read_message(const lk_redis *r, const redisReply *text, message *m)
 /* Who waits may have been given the lock, and not know yet, when it is broken. Number 0 of a lock that is handed over: none,
  * because fencing is off, or because the lock is left free for a moment; a client that polls may have it then and tells nobody
  * when it gives it back, so the waiter looks again soon. */
-static void tell_locked(lk_redis *r, lk_redis_claim *data, const message *m) LK_REDIS_LOCKED
+static void tell_locked(const lk_redis_node *node, lk_redis_claim *data, const message *m) LK_REDIS_LOCKED
 {
+    lk_redis *const r = node->r;
     const locker_services *const svc = r->shared.svc;
     const bool is_broken = m->what == BROKEN || m->what == TAKEN;
     if (atomic_load_explicit(&data->held, memory_order_acquire)) {
@@ -141,30 +144,37 @@ static void tell_locked(lk_redis *r, lk_redis_claim *data, const message *m) LK_
     data->direct_us = is_broken ? 0 : m->direct_us + hop_us;
     data->polls = m->fence == 0 ? 1 : 0;
     data->given_numbers = (uint8_t)m->count;
-    LK_WRITE(data->given, is_broken ? 0 : (uint64_t)m->fence);
+    /* a server of a cluster that has the slot no more, or never heard that it has not, can't hand its locks on */
+    const bool is_hers = node == lk_redis_node_of(r, data->slot);
+    LK_WRITE(data->given, is_broken || !is_hers ? 0 : (uint64_t)m->fence);
     svc->wake(svc, data->core);
 }
 
 /* The keys of a lock that a message names. Its namespace is ours, unless somebody else wrote into a queue. */
-static bool keys_of(lk_redis *r, const message *m, lk_redis_keys *keys)
+static bool keys_of(lk_redis *r, const message *m, lk_redis_keys *keys, uint16_t *slot)
 {
     const lk_redis_prefix *const prefix = &r->set.prefix;
-    return m->lock_len > prefix->len && memcmp(m->lock, prefix->text, prefix->len) == 0 &&
-           lk_redis_keys_of(r, keys, m->lock + prefix->len, m->lock_len - prefix->len);
+    if (m->lock_len <= prefix->len || memcmp(m->lock, prefix->text, prefix->len) != 0)
+        return false;
+    const char *const key = m->lock + prefix->len;
+    const size_t key_len = m->lock_len - prefix->len;
+    *slot = lk_redis_slot_of(&r->slots, prefix, key, key_len);
+    return lk_redis_keys_in(r, keys, key, key_len, *slot);
 }
 
 /* The claim that the lock was handed to may have ended; and whoever writes into queues may hand a value another lock than
  * the one that it waits for. Then nobody here wants that, and it is given back. */
 void lk_redis_on_message_locked(void *self, const redisReply *text)
 {
-    lk_redis *r = self;
+    lk_redis *r = ((lk_redis_node *)self)->r;
     message m;
     lk_redis_keys keys;
+    uint16_t slot;
     if (!read_message(r, text, &m))
         return;
     lk_redis_claim *data = lk_redis_claims_find_locked(&r->claims, m.value);
     if (data != NULL && is_lock_of(r, data->core, m.lock, m.lock_len))
-        tell_locked(r, data, &m);
-    else if (m.what == HANDED && keys_of(r, &m, &keys))
-        lk_redis_cleanup_start_locked(r, &keys, m.value, false, NULL);
+        tell_locked(self, data, &m);
+    else if (m.what == HANDED && keys_of(r, &m, &keys, &slot))
+        lk_redis_cleanup_start_locked(r, &keys, slot, m.value, false, NULL);
 }

@@ -54,14 +54,15 @@ const char *lk_redis_info_text(lk_redis *r, const lk_redis_claim *data, char inf
     const uint64_t fence = LK_READ(data->fence);
     lk_redis_value_text(&r->values, data->number, value);
     (void)snprintf(info, LK_REDIS_INFO_MAX, "%s %" PRIu64 " %" PRIu64 " %s %.*s", value,
-                   lk_redis_server_us(&r->time, data->since) / 1000, fence > 0 ? fence + data->passes : 0,
-                   r->values.name, LOCKER_OWNER_MAX, data->core->owner);
+                   lk_redis_server_us(&lk_redis_node_of(r, data->slot)->time, data->since) / 1000,
+                   fence > 0 ? fence + data->passes : 0, r->values.name, LOCKER_OWNER_MAX, data->core->owner);
     return info;
 }
 
 static bool submit_locked(lk_redis *r, lk_redis_claim *data) LK_REDIS_LOCKED
 {
     locker_claim *claim = data->core;
+    const lk_redis_node *const node = lk_redis_node_of(r, data->slot);
     char value[LK_REDIS_VALUE_LEN + 1], info[LK_REDIS_INFO_MAX];
     lk_redis_keys keys;
     if (!lk_redis_keys_of_claim(r, &keys, claim))
@@ -70,13 +71,13 @@ static bool submit_locked(lk_redis *r, lk_redis_claim *data) LK_REDIS_LOCKED
     const lk_redis_command a =
         LK_REDIS_COMMAND("EVAL", lk_redis_note_text, "2", keys.lock, lk_redis_keys_info(&keys), value,
                          lk_redis_info_text(r, data, info));
-    const bool submitted = lk_redis_submit_command_locked(r->commands, &a, NULL, NULL);
+    const bool submitted = lk_redis_submit_command_locked(node->commands, &a, NULL, NULL);
     lk_redis_keys_clear(&keys);
     if (submitted) {
         lk_list_remove(&data->note);
         data->noted = true;
         lk_redis_claims_add_locked(&r->claims, data);
-        lk_redis_net_subscribe_locked(r->net, false);
+        lk_redis_net_subscribe_locked(node->net, data->slot, false);
     }
     return submitted;
 }
@@ -114,7 +115,8 @@ int64_t lk_redis_notes_run_locked(lk_redis *r, int64_t now)
         n->look_at = now + note_after_ns;
     if (now < n->look_at)
         return n->look_at;
-    lk_redis_server_time_ask_locked(&r->time, r->commands, now);
+    for (lk_redis_node *node = r->nodes; node != NULL; node = node->next)
+        lk_redis_server_time_ask_locked(&node->time, node->commands, now);
     if (!submit_all_locked(r, now - note_after_ns, &oldest))
         n->look_at = now + again_ns;
     else if (!lk_list_empty(&n->grants) || n->active) /* by itself: a wake-up for each lock would be dear */

@@ -3,8 +3,10 @@
 
 #include "grant_info.h"
 #include "net/reply.h"
+#include "node.h"
 #include "recovery.h"
 #include "script_call.h"
+#include "torn_inspect.h"
 
 enum { LOOK_TURNS = 3, HOLDERS_MAX = 2, TRIES_MAX = 3 };
 static const int64_t look_again_ns = 10 * LK_MS; /* and twice as long each time */
@@ -12,6 +14,8 @@ static const int64_t look_again_ns = 10 * LK_MS; /* and twice as long each time 
 /* A look at a lock, and what it sees beyond what its caller is told. */
 struct look {
     lk_redis *r;
+    lk_redis_node *node; /* that is asked */
+    uint16_t slot;
     lk_redis_keys keys;
     int64_t until;
     locker_info *info;
@@ -114,13 +118,28 @@ static lk_redis_outcome ask(struct look *x, lk_redis_call *call, const redisRepl
 {
     const lk_redis_script which = seen != NULL ? LK_REDIS_SCRIPT_BREAK : LK_REDIS_SCRIPT_SHOW;
     int tries = seen != NULL ? 1 : TRIES_MAX;
+    unsigned hops = 0;
     lk_redis_outcome outcome;
+    bool moved;
     do {
+        x->node = lk_redis_node_for(x->r, x->slot, call);
         lk_redis_command a = lk_redis_script_begin(x->r, which, &x->keys, lk_redis_keys_info(&x->keys));
         if (seen != NULL)
             lk_redis_command_add(&a, seen->str, seen->len);
-        outcome = lk_redis_ask_script(x->r, call, which, &a, x->err);
-    } while (outcome == LK_REDIS_CALL_CUT && --tries > 0);
+        outcome = lk_redis_ask_script(x->node, call, which, &a, x->err);
+        moved = outcome == LK_REDIS_CALL_REMAPPED;
+        if (outcome == LK_REDIS_CALL_ANSWERED) {
+            moved = lk_redis_reply_fault(call->reply) == LK_REDIS_FAULT_MOVED && hops++ < LK_REDIS_HOPS_MAX;
+            lk_redis_heed(x->node, x->slot, call->reply);
+        }
+        const bool torn = outcome == LK_REDIS_CALL_ANSWERED && x->r->map != NULL &&
+                          lk_redis_reply_fault(call->reply) == LK_REDIS_FAULT_TORN;
+        if ((moved && outcome == LK_REDIS_CALL_ANSWERED) || torn)
+            freeReplyObject(call->reply);
+        if (torn)
+            outcome =
+                lk_redis_torn_look(x->r, x->slot, &x->keys, seen != NULL ? seen->str : NULL, call, x->err);
+    } while (moved || (outcome == LK_REDIS_CALL_CUT && --tries > 0));
     return outcome;
 }
 
@@ -137,8 +156,6 @@ static locker_status look(struct look *x, const redisReply *seen)
     if (outcome != LK_REDIS_CALL_ANSWERED)
         return unanswered(outcome, x->err);
     x->reply = call.reply;
-    if (lk_redis_reply_fault(x->reply) == LK_REDIS_FAULT_MOVED)
-        lk_redis_net_moved(x->r->net, x->reply);
     return read_look(x, x->reply);
 }
 
@@ -171,7 +188,9 @@ static locker_status look_well(struct look *x, int holders)
 
 static locker_status begin(struct look *x, const char *key, size_t key_len)
 {
-    return lk_redis_keys_of(x->r, &x->keys, key, key_len) ? LOCKER_OK : lk_out_of_memory(x->err);
+    lk_redis *const r = x->r;
+    x->slot = lk_redis_slot_of(&r->slots, &r->set.prefix, key, key_len);
+    return lk_redis_keys_of(r, &x->keys, key, key_len) ? LOCKER_OK : lk_out_of_memory(x->err);
 }
 
 locker_status lk_redis_show(void *self, const char *key, size_t key_len, int64_t until, locker_info *info,
@@ -248,8 +267,8 @@ locker_status lk_redis_ping(void *self, int64_t until, locker_error *err)
         err = &spare;
     lk_redis_outcome outcome;
     do {
-        outcome = lk_redis_ask(r->commands, &call, &a, 1, err);
-    } while (outcome == LK_REDIS_CALL_CUT);
+        outcome = lk_redis_ask(lk_redis_node_for(r, 0, &call)->commands, &call, &a, 1, err);
+    } while (outcome == LK_REDIS_CALL_CUT || outcome == LK_REDIS_CALL_REMAPPED);
     if (outcome != LK_REDIS_CALL_ANSWERED)
         return unanswered(outcome, err);
     if (call.reply->type != REDIS_REPLY_STATUS || strcmp(call.reply->str, "PONG") != 0)

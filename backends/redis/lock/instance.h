@@ -13,7 +13,6 @@ enum {
     LK_REDIS_HOPS_MAX = 5,      /* how often another master is looked for before giving up */
     LK_REDIS_PASS_RESERVE = 64, /* fencing numbers of a grant that may be handed over inside the process */
     LK_REDIS_CONTENDED = 16,    /* greatest value of the counters of recent contention */
-    LK_REDIS_CHANNEL_MAX = 64,
     LK_REDIS_LIFE_MAX = 2 * LK_REDIS_SERVER_ID_LEN + 32
 };
 
@@ -28,47 +27,72 @@ typedef struct {
     int64_t look_at LK_GUARDED_BY(mutex); /* the next look; 0: it is yet to be set */
 } lk_redis_notes;
 
-/* Renewals (renew.c): those that are not sent yet, and how many are under way. Guarded by the mutex. */
+/* Renewals (renew.c): those that are not sent yet, and how many leases' are under way. Guarded by the mutex. */
 typedef struct {
     lk_list waiting;
-    unsigned under_way;
+    size_t under_way;
     int64_t next_at; /* one may be sent then that would make more under way than a server should have */
 } lk_redis_renewals;
 
 /* With the parameter `recovery` (recovery.h). */
 typedef struct {
     char *mark;    /* the name of the key; NULL: without; constant, as the next */
-    char *scripts; /* their texts */
+    char *scripts; /* the allocation of what `text` points to */
+    const char *text[LK_REDIS_SCRIPT_COUNT];
     /* "recovery_ms run replication ", of the server as the command connection's handshake learned it. */
     char life[LK_REDIS_LIFE_MAX] LK_GUARDED_BY(mutex);
 } lk_redis_recovery;
 
-typedef struct {
-    lk_redis_shared shared; /* its mutex guards what doesn't say otherwise */
-    lk_redis_settings set;
+/* A server that keeps locks, or one that is a master of a cluster, and what is known of it. It lasts as long as the instance. */
+typedef struct lk_redis_node {
+    struct lk_redis *r;
+    struct lk_redis_node *next; /* in the order in which they were met; constant, once it is there */
     lk_redis_net *net;
     lk_redis_pipeline *commands; /* its command connection */
     lk_redis_pipeline *
         renewing; /* the one that carries renewals: the same, or one of their own where they wait for replicas */
+    lk_redis_server_time time;
+    lk_redis_fences fences;
+    lk_redis_renewals renewals;
+    unsigned slots LK_GUARDED_BY(mutex); /* of a cluster: so many it has */
+} lk_redis_node;
+
+typedef struct lk_redis {
+    lk_redis_shared shared; /* its mutex guards what doesn't say otherwise */
+    lk_redis_settings set;
+    lk_redis_node *nodes; /* at least one; constant, the others behind it come (guarded) */
+    _Atomic(lk_redis_node *)
+        *map; /* of a cluster: who has each slot (node.c); NULL: there is one server. Relaxed */
+    const char *const *script; /* by lk_redis_script; constant */
     lk_redis_values values;
-    char channel[LK_REDIS_CHANNEL_MAX];                     /* constant, as the next two */
-    const char *script[LK_REDIS_SCRIPT_COUNT];              /* their texts */
+    char channel[LK_REDIS_CHANNEL_MAX];                     /* constant, as the next */
     char sha[LK_REDIS_SCRIPT_COUNT][LK_REDIS_HASH_LEN + 1]; /* "" where the server would not tell */
     atomic_bool trusted; /* a release has been carried out, and nothing denied since; relaxed: a hint */
     /* Counters of recent contention, up to LK_REDIS_CONTENDED; relaxed: hints. */
     atomic_uint busy_lately; /* attempts were found busy */
     atomic_uint pass_lately; /* hand-overs in here were asked for */
-    lk_redis_server_time time;
-    lk_redis_fences fences;
     lk_redis_slots slots;
     int64_t look_at
         LK_GUARDED_BY(mutex); /* when the keeper looks at what is waited for; LOCKER_NEVER (waiters.c) */
     lk_table claims LK_GUARDED_BY(mutex);  /* claim.c */
     lk_list cleanups LK_GUARDED_BY(mutex); /* cleanup.c */
-    lk_redis_renewals renewals;
     lk_redis_notes notes;
+    atomic_uint staying; /* once it is closed: what may use it still */
     lk_redis_recovery recovery;
 } lk_redis;
+
+/* Who keeps the locks of a slot. */
+static inline lk_redis_node *lk_redis_node_of(const lk_redis *r, uint16_t slot)
+{
+    return r->map == NULL ? r->nodes : LK_READ(r->map[slot]);
+}
+
+/* The same for a call, which ends when another may have them before it could be sent. */
+static inline lk_redis_node *lk_redis_node_for(const lk_redis *r, uint16_t slot, lk_redis_call *call)
+{
+    call->map = r->map != NULL ? atomic_load_explicit(&r->shared.maps, memory_order_acquire) : 0;
+    return lk_redis_node_of(r, slot);
+}
 
 /* The names of the keys of a lock in that slot. False: no memory. */
 static inline bool lk_redis_keys_in(lk_redis *r, lk_redis_keys *keys, const char *key, size_t key_len,
@@ -102,6 +126,8 @@ static inline void lk_redis_lately_lower(atomic_uint *lately)
         LK_WRITE(*lately, value - 1);
 }
 
+/* Called when nothing else uses it any more. */
+void lk_redis_free(lk_redis *r) LK_UNCHECKED;
 locker_status lk_redis_acquire(void *self, locker_claim *claim, locker_error *err);
 void lk_redis_interrupt(void *self, locker_claim *claim);
 void lk_redis_withdraw(void *self, locker_claim *claim);
@@ -109,16 +135,16 @@ locker_status lk_redis_release(void *self, locker_claim *grant, int64_t until, l
 locker_status lk_redis_pass(void *self, locker_claim *from, locker_claim *to);
 void lk_redis_renew(void *self, locker_claim *const *grants, size_t count);
 /* Submit what waits; answers when it wants to be called again. The caller pumps. */
-int64_t lk_redis_renewals_run_locked(lk_redis *r, int64_t now) LK_REDIS_LOCKED;
+int64_t lk_redis_renewals_run_locked(lk_redis_node *node, int64_t now) LK_REDIS_LOCKED;
 /* Of an instance that nothing else uses any more. */
-void lk_redis_renewals_free(lk_redis *r) LK_UNCHECKED;
+void lk_redis_renewals_free(lk_redis_node *node) LK_UNCHECKED;
 locker_status lk_redis_show(void *self, const char *key, size_t key_len, int64_t until, locker_info *info,
                             locker_error *err);
 locker_status lk_redis_break(void *self, const char *key, size_t key_len, const locker_break_options *only,
                              int64_t until, locker_info *broken, locker_error *err);
 locker_status lk_redis_ping(void *self, int64_t until, locker_error *err);
 
-/* What is told to an owner (net.h) that is an lk_redis. */
+/* What is told to an owner (net.h) that is an lk_redis_node. */
 void lk_redis_on_up_locked(void *self, int64_t server_us, int64_t at) LK_REDIS_LOCKED;
-void lk_redis_on_subscribed_locked(void *self) LK_REDIS_LOCKED;
+void lk_redis_on_subscribed_locked(void *self, int slot) LK_REDIS_LOCKED;
 void lk_redis_on_message_locked(void *self, const redisReply *text) LK_REDIS_LOCKED;

@@ -163,6 +163,20 @@ const char *lk_redis_keys_old_fence(lk_redis_keys *keys)
     return made(keys, LK_REDIS_OLD_FENCE);
 }
 
+char *lk_redis_keys_mark(lk_redis_keys *keys, const char *value)
+{
+    static const char word[] = "broken:";
+    const char *const queue = lk_redis_keys_queue(keys);
+    const size_t len = strlen(queue) - strlen("queue"), value_len = strlen(value);
+    char *const mark = malloc(len + sizeof word + value_len);
+    if (mark == NULL)
+        return NULL;
+    memcpy(mark, queue, len);
+    memcpy(mark + len, word, sizeof word);
+    memcpy(mark + len + sizeof word - 1, value, value_len + 1);
+    return mark;
+}
+
 static bool ends_with(const char *key, size_t key_len, const char *suffix)
 {
     const size_t len = strlen(suffix);

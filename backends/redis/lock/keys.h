@@ -28,6 +28,9 @@ const char *lk_redis_keys_queue(lk_redis_keys *keys);
 const char *lk_redis_keys_info(lk_redis_keys *keys);
 const char *lk_redis_keys_old_fence(lk_redis_keys *keys);
 
+/* The mark that break leaves of a value, as the scripts name it; free it. NULL: no memory. */
+char *lk_redis_keys_mark(lk_redis_keys *keys, const char *value);
+
 /* A lock's name, and how its companions are made of it (keys.c). */
 typedef enum { LK_REDIS_BRACED = 0, LK_REDIS_DOTTED, LK_REDIS_PLAIN, LK_REDIS_TAGGED } lk_redis_form;
 typedef struct {

@@ -13,8 +13,9 @@ locker_status lk_redis_pass(void *self, locker_claim *from, locker_claim *to)
     locker_status status = LOCKER_BUSY;
     lk_redis_lately_raise(&r->pass_lately, LK_REDIS_CONTENDED);
     const int64_t now = lk_redis_now(&r->shared);
+    const lk_redis_pipeline *const commands = lk_redis_node_of(r, giver->slot)->commands;
     lk_redis_lock(&r->shared);
-    if (r->commands->state != LK_REDIS_UP || giver->era != lk_redis_era(r->commands) || giver->noted ||
+    if (commands->state != LK_REDIS_UP || giver->era != lk_redis_era(commands) || giver->noted ||
         from->ttl_ns != to->ttl_ns || !from->renewed || !to->renewed ||
         giver->passes + 1 >= (r->set.fencing ? giver->numbers : LK_REDIS_PASS_RESERVE) ||
         now >= giver->valid_until - from->ttl_ns / 3)

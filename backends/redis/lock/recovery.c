@@ -14,11 +14,10 @@ static const char mark_name[] = "locker:recovery";
 bool lk_redis_recovery_init(lk_redis *r)
 {
     const lk_redis_prefix *const prefix = &r->set.prefix;
-    memcpy(r->script, lk_redis_script_text, sizeof r->script);
     if (r->set.recovery_ns == 0)
         return true;
     r->recovery.mark = malloc(prefix->len + sizeof mark_name);
-    r->recovery.scripts = lk_redis_recovery_scripts_make(r->script);
+    r->recovery.scripts = lk_redis_recovery_scripts_make(r->recovery.text);
     if (r->recovery.mark == NULL || r->recovery.scripts == NULL)
         return false;
     memcpy(r->recovery.mark, prefix->text, prefix->len);
@@ -41,7 +40,7 @@ static bool is_named(const lk_redis_server *server)
 
 static void read_life_locked(lk_redis *r) LK_REDIS_LOCKED
 {
-    const lk_redis_server *const server = &r->commands->socket->server;
+    const lk_redis_server *const server = &r->nodes->commands->socket->server;
     (void)snprintf(r->recovery.life, sizeof r->recovery.life, "%" PRId64 " %s %s ",
                    r->set.recovery_ns / LK_MS, server->run, server->replication);
 }
@@ -81,10 +80,10 @@ void lk_redis_recovery_meet_locked(lk_redis *r)
     if (r->set.recovery_ns == 0)
         return;
     read_life_locked(r);
-    if (!is_named(&r->commands->socket->server))
+    if (!is_named(&r->nodes->commands->socket->server))
         return;
     const lk_redis_command a = meeting(r, r->recovery.life, ms);
-    (void)lk_redis_submit_command_locked(r->commands, &a, met_locked, r);
+    (void)lk_redis_submit_command_locked(r->nodes->commands, &a, met_locked, r);
 }
 
 locker_status lk_redis_recovery_check(lk_redis *r, locker_error *err)
@@ -97,9 +96,9 @@ locker_status lk_redis_recovery_check(lk_redis *r, locker_error *err)
     if (err == NULL)
         err = &spare;
     lk_redis_lock(&r->shared);
-    call.only = LK_READ(r->commands->connection);
+    call.only = LK_READ(r->nodes->commands->connection);
     memcpy(life, r->recovery.life, sizeof life);
-    const bool named = r->commands->socket != NULL && is_named(&r->commands->socket->server);
+    const bool named = r->nodes->commands->socket != NULL && is_named(&r->nodes->commands->socket->server);
     lk_redis_unlock(&r->shared);
     if (!named)
         return lk_denied(err, "Redis does not say which life of the server this is, which 'recovery' needs; "
@@ -107,7 +106,7 @@ locker_status lk_redis_recovery_check(lk_redis *r, locker_error *err)
     const lk_redis_command a = meeting(r, life, ms);
     locker_status status = LOCKER_OK;
     int64_t left_ms;
-    if (lk_redis_ask(r->commands, &call, &a, 1, err) != LK_REDIS_CALL_ANSWERED)
+    if (lk_redis_ask(r->nodes->commands, &call, &a, 1, err) != LK_REDIS_CALL_ANSWERED)
         return lk_unavailable(err, "the connection to Redis was lost; try again");
     if (call.reply->type != REDIS_REPLY_INTEGER &&
         !lk_redis_recovery_refuses(r, call.reply, &left_ms, &status, err))

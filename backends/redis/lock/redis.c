@@ -2,34 +2,35 @@
 #include <errno.h>
 #include <stdio.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include "cleanup.h"
 #include "grant_info.h"
+#include "node.h"
 #include "recovery.h"
 #include "waiters.h"
 
 static const int64_t turn_ns = 50 * LK_MS;
 
-/* Called when nothing else uses it any more. */
-static void free_instance(void *self)
+void lk_redis_free(lk_redis *r)
 {
-    lk_redis *r = self;
-    lk_redis_net_free(r->net);
+    for (lk_redis_node *node = r->nodes, *next; node != NULL; node = next) {
+        next = node->next;
+        lk_redis_net_free(node->net); /* what was under way is settled, while all else is there */
+    }
     lk_redis_cleanups_free(r);
-    lk_redis_renewals_free(r);
+    for (lk_redis_node *node = r->nodes, *next; node != NULL; node = next) {
+        next = node->next;
+        lk_redis_renewals_free(node);
+        free(node);
+    }
     lk_table_destroy(&r->claims);
     lk_redis_shared_destroy(&r->shared);
     lk_redis_recovery_clear(r);
     lk_redis_settings_clear(&r->set);
+    free(r->map);
     free(r);
 }
-
-static const lk_redis_owner events = {
-    .on_up = lk_redis_on_up_locked,
-    .on_subscribed = lk_redis_on_subscribed_locked,
-    .on_message = lk_redis_on_message_locked,
-    .on_left = free_instance,
-};
 
 /* Nobody else sees it yet. */
 LK_UNCHECKED static bool make_parts(lk_redis *r, const locker_services *svc)
@@ -40,20 +41,19 @@ LK_UNCHECKED static bool make_parts(lk_redis *r, const locker_services *svc)
         return false;
     lk_redis_values_init(&r->values, random);
     (void)snprintf(r->channel, sizeof r->channel, "locker:wake:%s", r->values.name);
-    lk_redis_fences_set_least(&r->fences, 0);
     lk_redis_slots_init(&r->slots);
     r->look_at = LOCKER_NEVER;
-    lk_redis_server_time_init(&r->time, &r->shared);
     lk_list_init(&r->cleanups);
-    lk_list_init(&r->renewals.waiting);
     lk_list_init(&r->notes.grants);
-    r->net = lk_redis_net_new(&r->shared, &r->set.target, r->channel, &events, r, &r->commands,
-                              r->set.wait_replicas > 0 ? &r->renewing : NULL);
-    if (r->renewing == NULL)
-        r->renewing = r->commands;
-    if (r->net == NULL)
+    r->script = r->set.target.cluster      ? lk_redis_cluster_script_text
+                : r->recovery.mark != NULL ? r->recovery.text
+                                           : lk_redis_script_text;
+    const bool made = lk_redis_node_new(r, NULL) != NULL && lk_redis_nodes_init(r);
+    if (!made && r->nodes != NULL)
+        lk_redis_net_free(r->nodes->net);
+    if (!made)
         lk_redis_shared_destroy(&r->shared);
-    return r->net != NULL;
+    return made;
 }
 
 static locker_status redis_open(const locker_driver_config *config, const locker_services *svc, void **self,
@@ -82,19 +82,33 @@ static locker_status redis_open(const locker_driver_config *config, const locker
     if (r->set.target.tls.on && r->set.target.tls.verify == LK_REDIS_TLS_NONE)
         svc->log(svc, LOCKER_LOG_WARN,
                  "redis: tls_verify=none: whoever can redirect the connection can pose as the server");
-    status = lk_redis_net_connect(r->net, &scripts, err);
+    status = lk_redis_net_connect(r->nodes->net, &scripts, err);
     if (status == LOCKER_OK)
         status = lk_redis_recovery_check(r, err);
     if (status != LOCKER_OK) {
-        if (lk_redis_net_stop(r->net, lk_redis_now(&r->shared)))
-            free_instance(r);
+        if (lk_redis_net_stop(r->nodes->net, lk_redis_now(&r->shared)))
+            lk_redis_free(r);
         return status;
     }
     *self = r;
     return LOCKER_OK;
 }
 
-/* It drives the connection until the clean-ups are done. Nobody hands a lock to one that does not listen any
+/* Let one of them after the other get its answers, for some turns. */
+static void drive_unlocking(lk_redis *r, int64_t until) LK_REDIS_LOCKED
+{
+    bool none = true;
+    for (lk_redis_node *node = r->nodes; node != NULL; node = node->next) {
+        if (!lk_redis_is_awaited_locked(node->commands))
+            continue;
+        none = false;
+        lk_redis_drive_unlocking(node->commands, until);
+    }
+    if (none)
+        lk_redis_wait_unlocking(&r->shared, until);
+}
+
+/* It drives the connections until the clean-ups are done. Nobody hands a lock to one that does not listen any
  * more, and what it was handed before is given back. */
 static void redis_close(void *self)
 {
@@ -102,19 +116,31 @@ static void redis_close(void *self)
     int64_t now = lk_redis_now(&r->shared);
     const int64_t until = lk_time_after(now, r->set.cleanup_ns);
     lk_redis_lock(&r->shared);
-    lk_redis_net_unsubscribe_unlocking(r->net, now + lk_time_earlier(5 * turn_ns, r->set.cleanup_ns / 4));
+    const int64_t heard = now + lk_time_earlier(5 * turn_ns, r->set.cleanup_ns / 4);
+    for (lk_redis_node *node = r->nodes; node != NULL; node = node->next)
+        lk_redis_net_unsubscribe_unlocking(node->net, heard);
     for (; !lk_list_empty(&r->cleanups) && now < until; now = lk_redis_now(&r->shared)) {
         (void)lk_redis_cleanups_run_locked(r, now);
-        lk_redis_drive_unlocking(r->commands, lk_time_earlier(until, now + turn_ns));
+        drive_unlocking(r, lk_time_earlier(until, now + turn_ns));
     }
     lk_redis_unlock(&r->shared);
-    if (lk_redis_net_stop(r->net, until))
-        free_instance(r);
+    unsigned left = 1; /* itself */
+    atomic_store(&r->staying, 1);
+    for (lk_redis_node *node = r->nodes, *next; node != NULL; node = next) {
+        next = node->next;
+        atomic_fetch_add(&r->staying, 1);
+        left += lk_redis_net_stop(node->net, until);
+    }
+    if (atomic_fetch_sub(&r->staying, left) == left)
+        lk_redis_free(r);
 }
 
 static void redis_abandon(void *self)
 {
-    lk_redis_net_abandon(((const lk_redis *)self)->net);
+    const lk_redis *const r = self;
+    for (const lk_redis_node *node = r->nodes; node != NULL; node = node->next)
+        lk_redis_net_abandon(node->net);
+    close(r->shared.epoll_fd);
 }
 
 static int redis_descriptor(void *self)
@@ -125,12 +151,24 @@ static int redis_descriptor(void *self)
 static int64_t redis_dispatch(void *self)
 {
     lk_redis *r = self;
-    const int64_t now = lk_redis_net_begin_turn(r->net);
-    int64_t next = lk_redis_cleanups_run_locked(r, now);
+    lk_redis_events events;
+    int64_t next = LOCKER_NEVER;
+    lk_redis_events_take(&r->shared, &events);
+    lk_redis_lock(&r->shared);
+    r->shared.dispatching = true;
+    for (lk_redis_node *node = r->nodes; node != NULL; node = node->next)
+        lk_redis_net_begin_turn_unlocking(node->net, &events);
+    const int64_t now = lk_redis_now(&r->shared);
+    next = lk_time_earlier(next, lk_redis_cleanups_run_locked(r, now));
     next = lk_time_earlier(next, lk_redis_notes_run_locked(r, now));
     next = lk_time_earlier(next, lk_redis_looks_run_locked(r, now));
-    next = lk_time_earlier(next, lk_redis_renewals_run_locked(r, now));
-    return lk_time_earlier(next, lk_redis_net_end_turn(r->net, now));
+    for (lk_redis_node *node = r->nodes; node != NULL; node = node->next) {
+        next = lk_time_earlier(next, lk_redis_renewals_run_locked(node, now));
+        next = lk_time_earlier(next, lk_redis_net_end_turn_unlocking(node->net, now));
+    }
+    r->shared.dispatching = false;
+    lk_redis_unlock(&r->shared);
+    return next;
 }
 
 /* A function of its own: each lock call checks its key, and nearly all need no stack for it. */
@@ -186,9 +224,10 @@ const locker_driver lk_redis_driver = {
     .abi = LOCKER_DRIVER_ABI,
     .size = sizeof(locker_driver),
     .name = "redis",
-    .schemes =
-        (const char *const[]){"redis", "rediss", "redis+unix", "redis+sentinel", "rediss+sentinel", "valkey",
-                              "valkeys", "valkey+unix", "valkey+sentinel", "valkeys+sentinel", NULL},
+    .schemes = (const char *const[]){"redis", "rediss", "redis+unix", "redis+sentinel", "rediss+sentinel",
+                                     "redis+cluster", "rediss+cluster", "valkey", "valkeys", "valkey+unix",
+                                     "valkey+sentinel", "valkeys+sentinel", "valkey+cluster",
+                                     "valkeys+cluster", NULL},
     .example = "redis://127.0.0.1:6379/0?ttl=30s",
 #ifdef LOCKER_REDIS_TLS
     .features = "",

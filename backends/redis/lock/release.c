@@ -1,20 +1,27 @@
 /* release.c: giving a lock back. With a caller that wants to know what became of it (release), and without
  * (withdraw, which leaves it to cleanup.c). */
+#include <stdlib.h>
+
 #include "cleanup.h"
 #include "grant_info.h"
 #include "net/reply.h"
+#include "node.h"
 #include "script_call.h"
+#include "torn.h"
 
 struct release {
     lk_redis *r;
+    lk_redis_node *node;        /* that is asked */
     const lk_redis_claim *data; /* silenced: nobody else writes to it */
     lk_redis_keys keys;
     char value[LK_REDIS_VALUE_LEN + 1];
     char direct_us[LK_REDIS_NUMBER_MAX];
     char token[LK_REDIS_NUMBER_MAX];
     int64_t until;
-    bool noted; /* the server was told whose grant it is */
-    bool maybe; /* a request whose answer was lost may have released it */
+    bool noted;  /* the server was told whose grant it is */
+    bool broken; /* ... where a mark of that was seen */
+    bool torn;   /* its slot is on its way from one server to another */
+    bool maybe;  /* a request whose answer was lost may have released it */
     unsigned hops;
 };
 
@@ -51,25 +58,50 @@ static locker_status read_answer(struct release *x, const lk_redis_call *call, b
     const redisReply *reply = call->reply;
     const lk_redis_fault fault = lk_redis_reply_fault(reply);
     LK_WRITE(x->r->trusted, reply->type == REDIS_REPLY_INTEGER);
-    if (reply->type == REDIS_REPLY_INTEGER && reply->integer < 0)
+    if (x->broken || (reply->type == REDIS_REPLY_INTEGER && reply->integer < 0))
         return lk_lost(err, "the lock was not ours any more: somebody broke it");
     if (reply->type == REDIS_REPLY_INTEGER && reply->integer == 2 &&
         lk_redis_now(&x->r->shared) < x->data->valid_until)
         return LOCKER_OK; /* the server has lost it, and grants nothing before our deadline (recovery.h) */
     if (reply->type == REDIS_REPLY_INTEGER)
         return reply->integer == 1 ? LOCKER_OK : not_ours(x, call->era, err);
-    if (fault == LK_REDIS_FAULT_TRANSIENT ||
-        (fault == LK_REDIS_FAULT_MOVED && x->hops++ < LK_REDIS_HOPS_MAX)) {
-        *again = true;
-        if (fault == LK_REDIS_FAULT_MOVED)
-            lk_redis_net_moved(x->r->net, reply);
-        else
+    lk_redis_heed(x->node, x->data->slot, reply);
+    *again = fault == LK_REDIS_FAULT_TRANSIENT || fault == LK_REDIS_FAULT_TORN ||
+             (fault == LK_REDIS_FAULT_MOVED && x->hops++ < LK_REDIS_HOPS_MAX);
+    if (*again) {
+        if (fault == LK_REDIS_FAULT_TRANSIENT || x->torn)
             lk_redis_pause(&x->r->shared,
                            lk_time_earlier(x->until, lk_redis_now(&x->r->shared) + LK_REDIS_AGAIN_NS));
+        x->torn = x->torn || (fault == LK_REDIS_FAULT_TORN && x->r->map != NULL);
         return LOCKER_OK;
     }
     (void)lk_redis_reply_error(reply, "releasing a lock", err);
     return unknown(err);
+}
+
+/* In a slot that is on its way, answered as the script does. Nobody is handed the lock, and who waits polls. */
+static lk_redis_outcome ask_torn(struct release *x, lk_redis_call *call, locker_error *err)
+{
+    lk_redis *const r = x->r;
+    const lk_redis_command drop = LK_REDIS_COMMAND("EVAL", lk_redis_torn_drop, "1", x->keys.lock, x->value);
+    lk_redis_call other = *call;
+    const lk_redis_outcome outcome = lk_redis_torn_ask(r, x->data->slot, call, &drop, err);
+    if (outcome != LK_REDIS_CALL_ANSWERED || call->reply->type != REDIS_REPLY_INTEGER)
+        return outcome;
+    char *const mark = call->reply->integer == 0 ? lk_redis_keys_mark(&x->keys, x->value) : NULL;
+    if (mark == NULL)
+        return outcome; /* the info ends with the lease */
+    const lk_redis_command a = LK_REDIS_COMMAND("GET", mark);
+    const lk_redis_outcome told = lk_redis_torn_ask(r, x->data->slot, &other, &a, err);
+    free(mark);
+    if (told == LK_REDIS_CALL_ANSWERED && other.reply->type == REDIS_REPLY_NIL) {
+        freeReplyObject(other.reply);
+        return outcome;
+    }
+    freeReplyObject(call->reply);
+    call->reply = other.reply;
+    x->broken = told == LK_REDIS_CALL_ANSWERED && call->reply->type == REDIS_REPLY_STRING;
+    return told;
 }
 
 static locker_status ask(struct release *x, bool *again, locker_error *err)
@@ -77,18 +109,23 @@ static locker_status ask(struct release *x, bool *again, locker_error *err)
     lk_redis_call call = {.until = x->until, .patient = x->maybe};
     locker_status status;
     *again = false;
+    x->node = lk_redis_node_for(x->r, x->data->slot, &call);
     lk_redis_command a = lk_redis_script_begin(x->r, LK_REDIS_SCRIPT_RELEASE, &x->keys,
                                                x->noted ? lk_redis_keys_info(&x->keys) : NULL);
     LK_REDIS_ARGUMENTS(&a, x->value, "", x->direct_us);
     if (x->r->recovery.mark != NULL)
         lk_redis_command_text(&a, x->token);
-    switch (lk_redis_ask_script(x->r, &call, LK_REDIS_SCRIPT_RELEASE, &a, err)) {
+    switch (x->torn ? ask_torn(x, &call, err)
+                    : lk_redis_ask_script(x->node, &call, LK_REDIS_SCRIPT_RELEASE, &a, err)) {
     case LK_REDIS_CALL_ANSWERED:
         status = read_answer(x, &call, again, err);
         freeReplyObject(call.reply);
         return status;
     case LK_REDIS_CALL_CUT:
         x->maybe = *again = true;
+        return LOCKER_OK;
+    case LK_REDIS_CALL_REMAPPED:
+        *again = true;
         return LOCKER_OK;
     case LK_REDIS_CALL_LATE:
         return locker_error_set(err, LOCKER_UNKNOWN, 0,
@@ -115,8 +152,8 @@ static void let_go_unlocking(lk_redis *r, lk_redis_claim *data, lk_redis_keys *k
     lk_redis_claims_remove_locked(&r->claims, data);
     if (keys->lock == NULL)
         return;
-    lk_redis_cleanup_start_locked(r, keys, data->number, data->noted, queued);
-    lk_redis_pump_unlocking(r->commands);
+    lk_redis_cleanup_start_locked(r, keys, data->slot, data->number, data->noted, queued);
+    lk_redis_pump_unlocking(lk_redis_node_of(r, data->slot)->commands);
 }
 
 locker_status lk_redis_release(void *self, locker_claim *grant, int64_t until, locker_error *err)

@@ -6,30 +6,39 @@
  */
 #include <inttypes.h>
 
+#include <stdlib.h>
+
 #include "batch.h"
 #include "net/reply.h"
+#include "node.h"
 #include "recovery.h"
+#include "torn.h"
 
 enum {
-    BATCH_MAX = 256, /* leases in one command, for which a server takes a third of a millisecond */
-    AT_ONCE = 2,  /* such commands are under way: with more, whatever else is asked for would wait for them */
-    FAR_AWAY = 64 /* ... where the way is long, one in each millisecond */
+    BATCH_MAX = 256,          /* leases in one command, for which a server takes a third of a millisecond */
+    AT_ONCE = 2 * BATCH_MAX,  /* are under way: with more, whatever else is asked for would wait for them */
+    FAR_AWAY = 64 * BATCH_MAX /* ... where the way is long, one command in each millisecond */
 };
 
 static const int64_t apart_ns = LK_MS;
 
 struct renewal {
-    lk_redis *r;
+    lk_redis_node *node;
     lk_redis_pipeline *on; /* it was sent */
     lk_list link;          /* in lk_redis_renewals.waiting, until it is sent */
     int64_t sent;          /* before the command could have been sent */
+    uint16_t slot;         /* of a cluster: of all of them */
+    size_t load;           /* so many of them are counted as under way */
+    unsigned hops;         /* how often another server was said to have the slot */
+    bool moved;            /* so it was just now */
+    bool torn;             /* its slot is on its way from one server to another; it is one alone */
     bool whole;            /* the script's text was sent */
     bool answered; /* by the script: the claims that it still refers to have their leases at the server */
     bool again;    /* the server does not know the script */
     bool waits;    /* an answer to WAIT is to come behind the script's */
     bool proven;   /* enough replicas have what was written */
     size_t count;
-    lk_redis_renewed slot[]; /* so many at first */
+    lk_redis_renewed ref[]; /* so many at first */
 };
 
 static void refer_locked(lk_redis_renewed *slot, locker_claim *claim) LK_REDIS_LOCKED
@@ -56,14 +65,14 @@ static locker_claim *take_locked(lk_redis_renewed *slot) LK_REDIS_LOCKED
 static void free_locked(struct renewal *n) LK_REDIS_LOCKED
 {
     for (size_t i = 0; i < n->count; i++)
-        (void)take_locked(&n->slot[i]);
+        (void)take_locked(&n->ref[i]);
     free(n);
 }
 
 static bool of_one_length(const struct renewal *n)
 {
     size_t i = 1;
-    while (i < n->count && n->slot[i].claim->ttl_ns == n->slot[0].claim->ttl_ns)
+    while (i < n->count && n->ref[i].claim->ttl_ns == n->ref[0].claim->ttl_ns)
         i++;
     return i == n->count;
 }
@@ -74,23 +83,23 @@ static char *put_command_locked(lk_redis *r, const struct renewal *n, const char
 {
     const size_t lengths = of_one_length(n) ? 1 : n->count;
     if (r->recovery.mark != NULL)
-        return lk_redis_recovery_put_locked(r, n->slot, n->count, script, whole, out);
+        return lk_redis_recovery_put_locked(r, n->ref, n->count, script, whole, out);
     out = lk_redis_batch_begin(out, script, whole, 2 * n->count, 1 + lengths);
     for (size_t i = 0; i < n->count; i++)
-        out = lk_redis_batch_keys(r, n->slot[i].claim, LK_REDIS_INFO, out);
+        out = lk_redis_batch_keys(r, n->ref[i].claim, LK_REDIS_INFO, out);
     out = lk_redis_put_line(out, '$', n->count * LK_REDIS_VALUE_LEN);
     for (size_t i = 0; i < n->count; i++, out += LK_REDIS_VALUE_LEN) /* its NUL is written over */
-        lk_redis_value_text(&r->values, lk_redis_claim_of(n->slot[i].claim)->number, out);
+        lk_redis_value_text(&r->values, lk_redis_claim_of(n->ref[i].claim)->number, out);
     out = lk_redis_put_end(out);
     for (size_t i = 0; i < lengths; i++)
-        out = lk_redis_put_number(out, (size_t)(n->slot[i].claim->ttl_ns / LK_MS));
+        out = lk_redis_put_number(out, (size_t)(n->ref[i].claim->ttl_ns / LK_MS));
     return out;
 }
 
 /* What carries them; where it can't be had, what carries all else. */
-static lk_redis_pipeline *carrier_locked(const lk_redis *r) LK_REDIS_LOCKED
+static lk_redis_pipeline *carrier_locked(const lk_redis_node *node) LK_REDIS_LOCKED
 {
-    return r->renewing->state == LK_REDIS_UP ? r->renewing : r->commands;
+    return node->renewing->state == LK_REDIS_UP ? node->renewing : node->commands;
 }
 
 static void script_done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED;
@@ -100,24 +109,25 @@ static void wait_done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED;
 static bool submit_wait_locked(struct renewal *n) LK_REDIS_LOCKED
 {
     char count[LK_REDIS_NUMBER_MAX], bound[LK_REDIS_NUMBER_MAX];
-    (void)lk_redis_number_text(count, (uint64_t)n->r->set.wait_replicas);
-    (void)lk_redis_number_text(bound, (uint64_t)(n->r->set.wait_timeout_ns / LK_MS));
+    const lk_redis_settings *const set = &n->node->r->set;
+    (void)lk_redis_number_text(count, (uint64_t)set->wait_replicas);
+    (void)lk_redis_number_text(bound, (uint64_t)(set->wait_timeout_ns / LK_MS));
     const lk_redis_command a = LK_REDIS_COMMAND("WAIT", count, bound);
     return lk_redis_submit_command_locked(n->on, &a, wait_done_locked, n);
 }
 
 static bool submit_locked(struct renewal *n) LK_REDIS_LOCKED
 {
-    lk_redis *r = n->r;
+    lk_redis *r = n->node->r;
     const bool whole = n->whole || r->sha[LK_REDIS_SCRIPT_RENEW][0] == '\0';
     const char *script = whole ? r->script[LK_REDIS_SCRIPT_RENEW] : r->sha[LK_REDIS_SCRIPT_RENEW];
     size_t room = LK_REDIS_BATCH_BYTES + strlen(script);
     for (size_t i = 0; i < n->count; i++)
-        room += r->recovery.mark != NULL ? lk_redis_recovery_room(r, n->slot[i].claim)
-                                         : lk_redis_batch_room(r, n->slot[i].claim);
+        room += r->recovery.mark != NULL ? lk_redis_recovery_room(r, n->ref[i].claim)
+                                         : lk_redis_batch_room(r, n->ref[i].claim);
     if (r->recovery.mark != NULL)
         room += strlen(r->recovery.mark) + LK_REDIS_LIFE_MAX;
-    n->on = carrier_locked(r);
+    n->on = carrier_locked(n->node);
     char *out = lk_redis_room_locked(n->on, room);
     n->sent = lk_redis_now(&r->shared);
     n->answered = n->again = n->waits = false;
@@ -140,9 +150,9 @@ static void compact_locked(struct renewal *n) LK_REDIS_LOCKED
 {
     size_t kept = 0;
     for (size_t i = 0; i < n->count; i++) {
-        locker_claim *claim = take_locked(&n->slot[i]);
-        if (claim != NULL && may_renew_locked(n->r, claim))
-            refer_locked(&n->slot[kept++], claim);
+        locker_claim *claim = take_locked(&n->ref[i]);
+        if (claim != NULL && may_renew_locked(n->node->r, claim))
+            refer_locked(&n->ref[kept++], claim);
     }
     n->count = kept;
 }
@@ -150,9 +160,9 @@ static void compact_locked(struct renewal *n) LK_REDIS_LOCKED
 /* Those that the script did not find are lost, whatever replicas have. */
 static void tell_lost_locked(struct renewal *n, const char *answers) LK_REDIS_LOCKED
 {
-    lk_redis *r = n->r;
+    lk_redis *r = n->node->r;
     for (size_t i = 0; i < n->count; i++) {
-        locker_claim *claim = answers[i] != '1' ? take_locked(&n->slot[i]) : NULL;
+        locker_claim *claim = answers[i] != '1' ? take_locked(&n->ref[i]) : NULL;
         if (claim == NULL || answers[i] == '-') /* nothing is known of that one */
             continue;
         lk_redis_claim_renewals_to_locked(lk_redis_claim_of(claim), NULL); /* it is lost but once */
@@ -163,33 +173,42 @@ static void tell_lost_locked(struct renewal *n, const char *answers) LK_REDIS_LO
 
 static void extend_locked(struct renewal *n) LK_REDIS_LOCKED
 {
-    lk_redis *r = n->r;
+    lk_redis *r = n->node->r;
     for (size_t i = 0; i < n->count; i++) {
-        locker_claim *claim = take_locked(&n->slot[i]);
+        locker_claim *claim = take_locked(&n->ref[i]);
         if (claim == NULL)
             continue;
         lk_redis_claim *data = lk_redis_claim_of(claim);
         const int64_t until = lk_redis_valid_until(n->sent, claim->ttl_ns);
         if (until > data->valid_until)
             data->valid_until = until;
-        data->era = lk_redis_era(r->commands);
+        data->era = n->torn ? 0 : lk_redis_era(n->node->commands);
+        if (r->map != NULL && data->noted) /* word of a break comes from who has the slot now */
+            lk_redis_net_subscribe_locked(n->node->net, data->slot, false);
         r->shared.svc->lease_extended(r->shared.svc, claim, until);
     }
 }
 
 /* Whether another command may go: none of a server whose answers take longer than its work has to wait for that. */
-static bool has_room_locked(const lk_redis *r, int64_t now) LK_REDIS_LOCKED
+static bool has_room_locked(const lk_redis_node *node, int64_t now) LK_REDIS_LOCKED
 {
-    const lk_redis_renewals *const all = &r->renewals;
+    const lk_redis_renewals *const all = &node->renewals;
     return all->under_way < AT_ONCE || (all->under_way < FAR_AWAY && now >= all->next_at);
 }
 
-/* Send what waits, as far as there is room. Without a connection it goes: no answer is no extension, and core asks again. */
-static void send_locked(lk_redis *r, int64_t now) LK_REDIS_LOCKED
+static void count_locked(struct renewal *n, size_t load) LK_REDIS_LOCKED
 {
-    const bool up = carrier_locked(r)->state == LK_REDIS_UP;
-    while (!up || has_room_locked(r, now)) {
-        lk_list *const link = lk_list_take(&r->renewals.waiting);
+    n->node->renewals.under_way -= n->load;
+    n->load = load;
+    n->node->renewals.under_way += load;
+}
+
+/* Send what waits, as far as there is room. Without a connection it goes: no answer is no extension, and core asks again. */
+static void send_locked(lk_redis_node *node, int64_t now) LK_REDIS_LOCKED
+{
+    const bool up = carrier_locked(node)->state == LK_REDIS_UP;
+    while (!up || has_room_locked(node, now)) {
+        lk_list *const link = lk_list_take(&node->renewals.waiting);
         if (link == NULL)
             return;
         struct renewal *const n = LK_CONTAINER(link, struct renewal, link);
@@ -198,33 +217,48 @@ static void send_locked(lk_redis *r, int64_t now) LK_REDIS_LOCKED
             free_locked(n);
             continue;
         }
-        r->renewals.under_way++;
-        r->renewals.next_at = now + apart_ns;
+        count_locked(n, n->count);
+        node->renewals.next_at = now + apart_ns;
     }
 }
 
-int64_t lk_redis_renewals_run_locked(lk_redis *r, int64_t now)
+int64_t lk_redis_renewals_run_locked(lk_redis_node *node, int64_t now)
 {
-    send_locked(r, now);
-    const bool full = r->renewals.under_way >= FAR_AWAY;
-    return full || lk_list_empty(&r->renewals.waiting) ? LOCKER_NEVER : r->renewals.next_at;
+    send_locked(node, now);
+    const bool full = node->renewals.under_way >= FAR_AWAY;
+    return full || lk_list_empty(&node->renewals.waiting) ? LOCKER_NEVER : node->renewals.next_at;
+}
+
+/* To whom has the slot now. */
+static void follow_locked(struct renewal *n) LK_REDIS_LOCKED
+{
+    n->moved = false;
+    n->node = lk_redis_node_of(n->node->r, n->slot);
+    lk_list_append(&n->node->renewals.waiting, &n->link);
+    n->node->r->shared.svc->attend(n->node->r->shared.svc); /* another's connection is pumped now */
 }
 
 /* All that is to come has come. */
 static void end_locked(struct renewal *n) LK_REDIS_LOCKED
 {
-    lk_redis *r = n->r;
-    if (n->again && !n->whole) {
+    lk_redis_node *const node = n->node;
+    count_locked(n, 0);
+    compact_locked(n);
+    if (n->again && !n->whole && n->count > 0) {
         n->whole = true;
-        compact_locked(n);
-        if (n->count > 0 && submit_locked(n))
+        if (submit_locked(n)) {
+            count_locked(n, n->count);
             return;
+        }
     }
-    if (n->answered && n->proven)
-        extend_locked(n);
-    free_locked(n);
-    r->renewals.under_way--;
-    send_locked(r, lk_redis_now(&r->shared));
+    if (n->moved && n->count > 0) {
+        follow_locked(n);
+    } else {
+        if (n->answered && n->proven)
+            extend_locked(n);
+        free_locked(n);
+    }
+    send_locked(node, lk_redis_now(&node->r->shared));
 }
 
 static void tell_fault_locked(const lk_redis *r, const redisReply *reply, const char *doing) LK_REDIS_LOCKED
@@ -234,10 +268,49 @@ static void tell_fault_locked(const lk_redis *r, const redisReply *reply, const 
     r->shared.svc->log(r->shared.svc, LOCKER_LOG_WARN, "redis: %s", error.text);
 }
 
+static void torn_done_locked(void *context, redisReply *reply, lk_redis_pipeline *on) LK_REDIS_LOCKED
+{
+    struct renewal *const n = context;
+    n->on = on;
+    if (reply != NULL && reply->type == REDIS_REPLY_STRING && reply->len == 1) {
+        n->answered = true;
+        tell_lost_locked(n, reply->str);
+        n->proven = n->node->r->set.wait_replicas == 0;
+        n->waits = !n->proven && submit_wait_locked(n);
+    } else if (reply != NULL) {
+        tell_fault_locked(n->node->r, reply, "renewing a lease in a slot that moves");
+    }
+    if (!n->waits)
+        end_locked(n);
+}
+
+/* Its slot is on its way: the leases go one by one, as each lock may be here or there. */
+static void tear_locked(struct renewal *n) LK_REDIS_LOCKED
+{
+    lk_redis *const r = n->node->r;
+    for (size_t i = 0; i < n->count; i++) {
+        char value[LK_REDIS_VALUE_LEN + 1], ttl[LK_REDIS_NUMBER_MAX];
+        lk_redis_keys keys;
+        locker_claim *const claim = take_locked(&n->ref[i]);
+        struct renewal *const one = claim != NULL ? malloc(sizeof *one + sizeof one->ref[0]) : NULL;
+        if (one == NULL || !lk_redis_keys_of_claim(r, &keys, claim)) {
+            free(one);
+            continue;
+        }
+        *one = (struct renewal){.node = n->node, .slot = n->slot, .count = 1, .torn = true};
+        refer_locked(&one->ref[0], claim);
+        lk_redis_value_text(&r->values, lk_redis_claim_of(claim)->number, value);
+        (void)lk_redis_number_text(ttl, (uint64_t)(claim->ttl_ns / LK_MS));
+        const lk_redis_command a = LK_REDIS_COMMAND("EVAL", lk_redis_torn_extend, "1", keys.lock, value, ttl);
+        one->sent = lk_redis_now(&r->shared);
+        lk_redis_torn_submit_locked(r, n->slot, &a, torn_done_locked, one);
+        lk_redis_keys_clear(&keys);
+    }
+}
+
 static void script_done_locked(void *context, redisReply *reply)
 {
     struct renewal *n = context;
-    lk_redis *r = n->r;
     const lk_redis_fault fault = reply != NULL ? lk_redis_reply_fault(reply) : LK_REDIS_FAULT_NONE;
     if (reply == NULL) {
         /* no answer is no extension, and core asks again */
@@ -247,9 +320,13 @@ static void script_done_locked(void *context, redisReply *reply)
     } else if (fault == LK_REDIS_FAULT_NOSCRIPT && !n->whole) {
         n->again = true;
     } else if (fault == LK_REDIS_FAULT_MOVED) {
-        lk_redis_net_moved_locked(r->net, reply);
+        lk_redis_heed_locked(n->node, n->slot, reply);
+        n->moved = n->node->r->map != NULL && n->hops++ < LK_REDIS_HOPS_MAX;
+    } else if (fault == LK_REDIS_FAULT_TORN && n->node->r->map != NULL) {
+        tear_locked(n);
     } else {
-        tell_fault_locked(r, reply, "renewing leases");
+        lk_redis_heed_locked(n->node, n->slot, reply);
+        tell_fault_locked(n->node->r, reply, "renewing leases");
     }
     if (!n->waits)
         end_locked(n);
@@ -258,7 +335,7 @@ static void script_done_locked(void *context, redisReply *reply)
 static void wait_done_locked(void *context, redisReply *reply)
 {
     struct renewal *n = context;
-    lk_redis *r = n->r;
+    lk_redis *r = n->node->r;
     if (reply != NULL && reply->type == REDIS_REPLY_INTEGER) {
         n->proven = reply->integer >= r->set.wait_replicas;
         if (!n->proven && n->answered)
@@ -272,33 +349,70 @@ static void wait_done_locked(void *context, redisReply *reply)
     end_locked(n);
 }
 
+/* False: no memory. */
+static bool begin_locked(lk_redis_node *node, locker_claim *const *grants, size_t count) LK_REDIS_LOCKED
+{
+    struct renewal *n = malloc(sizeof *n + count * sizeof n->ref[0]);
+    if (n == NULL)
+        return false;
+    *n = (struct renewal){.node = node, .slot = lk_redis_claim_of(grants[0])->slot, .count = count};
+    for (size_t i = 0; i < count; i++)
+        refer_locked(&n->ref[i], grants[i]);
+    lk_list_append(&node->renewals.waiting, &n->link);
+    return true;
+}
+
+static int by_slot(const void *a, const void *b)
+{
+    return (int)lk_redis_claim_of(*(locker_claim *const *)a)->slot -
+           (int)lk_redis_claim_of(*(locker_claim *const *)b)->slot;
+}
+
+/* How many of them, from the first, go in one command. */
+static size_t batch(const lk_redis *r, locker_claim *const *grants, size_t count)
+{
+    size_t i = 1;
+    while (i < count && i < BATCH_MAX &&
+           (r->map == NULL || lk_redis_claim_of(grants[i])->slot == lk_redis_claim_of(grants[0])->slot))
+        i++;
+    return i;
+}
+
 void lk_redis_renew(void *self, locker_claim *const *grants, size_t count)
 {
     lk_redis *r = self;
-    lk_redis_lock(&r->shared);
-    if (r->recovery.mark != NULL)
-        lk_redis_net_hurry_locked(
-            r->net); /* what the server has lost is brought back before the lease ends, or not at all */
-    for (size_t from = 0; from < count && carrier_locked(r)->state == LK_REDIS_UP; from += BATCH_MAX) {
-        const size_t batch = count - from < BATCH_MAX ? count - from : BATCH_MAX;
-        struct renewal *n = malloc(sizeof *n + batch * sizeof n->slot[0]);
-        if (n == NULL)
-            break;
-        *n = (struct renewal){.r = r, .count = batch};
-        for (size_t i = 0; i < batch; i++)
-            refer_locked(&n->slot[i], grants[from + i]);
-        lk_list_append(&r->renewals.waiting, &n->link);
+    locker_claim **sorted = r->map != NULL ? malloc(count * sizeof *sorted) : NULL;
+    bool more = false;
+    if (sorted != NULL) {
+        memcpy(sorted, grants, count * sizeof *sorted);
+        qsort(sorted, count, sizeof *sorted, by_slot);
+        grants = sorted;
     }
-    send_locked(r, lk_redis_now(&r->shared));
-    const bool more = !lk_list_empty(&r->renewals.waiting);
-    lk_redis_pump_unlocking(carrier_locked(r));
+    lk_redis_lock(&r->shared);
+    if (r->recovery.mark !=
+        NULL) /* what the server has lost is brought back before the lease ends, or not at all */
+        lk_redis_net_hurry_locked(r->nodes->net);
+    for (size_t from = 0, size; from < count; from += size) {
+        lk_redis_node *const node = lk_redis_node_of(r, lk_redis_claim_of(grants[from])->slot);
+        size = batch(r, grants + from, count - from);
+        if (carrier_locked(node)->state != LK_REDIS_UP)
+            lk_redis_net_wanted_locked(node->net); /* of a cluster, it may not have been asked for before */
+        else if (!begin_locked(node, grants + from, size))
+            break;
+    }
+    for (lk_redis_node *node = r->nodes; node != NULL; node = node->next) {
+        send_locked(node, lk_redis_now(&r->shared));
+        more = more || !lk_list_empty(&node->renewals.waiting);
+        lk_redis_pump_unlocking(carrier_locked(node));
+    }
     lk_redis_unlock(&r->shared);
+    free(sorted);
     if (more)
         r->shared.svc->attend(r->shared.svc);
 }
 
-void lk_redis_renewals_free(lk_redis *r)
+void lk_redis_renewals_free(lk_redis_node *node)
 {
-    for (lk_list *link; (link = lk_list_take(&r->renewals.waiting)) != NULL;)
+    for (lk_list *link; (link = lk_list_take(&node->renewals.waiting)) != NULL;)
         free(LK_CONTAINER(link, struct renewal, link));
 }

@@ -32,9 +32,10 @@ static const char *copy_life(lk_redis *r, char life[LK_REDIS_LIFE_MAX])
     return life;
 }
 
-lk_redis_outcome lk_redis_ask_script(lk_redis *r, lk_redis_call *call, lk_redis_script which,
+lk_redis_outcome lk_redis_ask_script(lk_redis_node *node, lk_redis_call *call, lk_redis_script which,
                                      lk_redis_command *a, locker_error *err)
 {
+    lk_redis *const r = node->r;
     const int last = a->argc;
     char least[LK_REDIS_FENCE_DIGITS + 1], life[LK_REDIS_LIFE_MAX];
     lk_redis_command_text(a, "");
@@ -42,11 +43,11 @@ lk_redis_outcome lk_redis_ask_script(lk_redis *r, lk_redis_call *call, lk_redis_
         lk_redis_command_text(a, "");
     for (bool whole = false;;) {
         /* before its least number, and its life of the server */
-        call->only = atomic_load_explicit(&r->commands->connection, memory_order_acquire);
-        lk_redis_command_set(a, last, lk_redis_fence_least_text(&r->fences, least));
+        call->only = atomic_load_explicit(&node->commands->connection, memory_order_acquire);
+        lk_redis_command_set(a, last, lk_redis_fence_least_text(&node->fences, least));
         if (r->recovery.mark != NULL)
             lk_redis_command_set(a, last + 1, copy_life(r, life));
-        const lk_redis_outcome outcome = lk_redis_ask(r->commands, call, a, 1, err);
+        const lk_redis_outcome outcome = lk_redis_ask(node->commands, call, a, 1, err);
         if (outcome == LK_REDIS_CALL_STALE)
             continue;
         if (outcome != LK_REDIS_CALL_ANSWERED ||

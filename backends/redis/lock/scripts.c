@@ -55,7 +55,7 @@
 #define TELL_NEAR_LUA                                                                                        \
     "for _, m in ipairs(redis.pcall('ZRANGE', queue, near, 2)) do\n"                                         \
     "  local inst, value = string.match(m, '^(%x+) (%x+) ')\n"                                               \
-    "  if inst then redis.pcall('PUBLISH', 'locker:wake:' .. inst, value .. ' near ' .. lock) end\n"         \
+    "  if inst then local text = value .. ' near ' .. lock " TELL_LUA " end\n"                               \
     "end\n"
 
 /* Hands the lock on to the first of the queue whose process still listens, and returns `answer`; else it is
@@ -87,8 +87,8 @@
     "    if not t and count > 0 then\n" NUMBER_LUA "    end\n"                                               \
     "    n = type(n) == 'number' and string.format('%.0f/%d', n, count) or '0/0'\n"                          \
     "    pcall(redis.set_repl, redis.REPL_NONE)\n"                                                           \
-    "    local heard = redis.pcall('PUBLISH', 'locker:wake:' .. inst, value .. ' ' .. n .. ' ' .. "          \
-    "(t and 0 or direct) .. ' ' .. KEYS[1])\n"                                                               \
+    "    local text = value .. ' ' .. n .. ' ' .. (t and 0 or direct) .. ' ' .. KEYS[1]\n"                   \
+    "    local heard = " TELL_LUA "\n"                                                                       \
     "    if type(heard) == 'number' and heard > 0 then\n"                                                    \
     "      if not t then\n"                                                                                  \
     "        local lock, queue, near = KEYS[1], KEYS[2], math.max(3 - gone, 0)\n" TELL_NEAR_LUA              \
@@ -108,84 +108,6 @@
  * the queue, in the lock's slot. */
 #define MARK_LUA "string.sub(KEYS[2], 1, -6) .. 'broken:' .. "
 
-/* KEYS[4]: where earlier releases count the lock's numbers; ours go on from there. ARGV: value, ttl_ms, member of the queue or
- * '', how long the queue is kept in ms, how many numbers the grant wants (0: no fencing), whether to try first if we could
- * release it (1 or 0), whether the server may know the value: from the queue, or by an attempt of unknown outcome (1 or 0); a
- * mark of it is about a grant that nobody was told of then. Answers the last of the numbers (1 without fencing) when it is
- * ours, or {that, how many there are} where more than one were wanted; else {PTTL, the counter, s}, where s is 2^24 times how
- * many stand in the queue, and twice the member's place there, from 1 on (0: it has none). Ours already: a lost reply, or handed
- * over; then the lease starts anew, with new numbers. One more of s: it is left free for others for as long as the first number
- * says (HAND_OVER_LUA). */
-static const char acquire_lua[] =
-    "local value, ttl, member = ARGV[1], ARGV[2], ARGV[3]\n"
-    "if ARGV[6] == '1' then\n"
-    "  local v = redis.pcall('GET', KEYS[1])\n"
-    "  if type(v) == 'table' and not string.find(v.err, 'WRONGTYPE', 1, true) then return v end\n"
-    "end\n"
-    "if ARGV[7] == '1' then redis.pcall('DEL', " MARK_LUA "value) end\n"
-    "local set = redis.pcall('SET', KEYS[1], value, 'NX', 'PX', ttl)\n"
-    "local left\n"
-    "local free = set and not set.err and member ~= '' and redis.pcall('ZSCORE', KEYS[2], 'free')\n"
-    "if type(free) == 'string' then\n"
-    "  local t = redis.call('TIME')\n"
-    "  left = free - " FREE_BASE " - t[1] * 1000000 - t[2]\n"
-    "  left = left > 0 and left <= " FREE_US " and math.ceil(left / 1000)\n"
-    "  if left then redis.call('DEL', KEYS[1]) set = false end\n"
-    "end\n"
-    "if not set or set.err then\n"
-    "  local v = redis.pcall('GET', KEYS[1])\n"
-    "  if v == value then\n"
-    "    redis.call('PEXPIRE', KEYS[1], ttl)\n"
-    "  elseif set then\n"
-    "    return set\n"
-    "  elseif type(v) == 'table' and not string.find(v.err, 'WRONGTYPE', 1, true) then\n"
-    "    return v\n"
-    "  else\n"
-    "    local state = left and 1 or 0\n"
-    "    if member ~= '' then\n"
-    "      local t = redis.call('TIME')\n"
-    "      redis.pcall('ZADD', KEYS[2], 'NX', t[1] .. string.sub('00000' .. t[2], -6), member)\n"
-    "      redis.pcall('PEXPIRE', KEYS[2], ARGV[4])\n"
-    "      local rank, count = redis.pcall('ZRANK', KEYS[2], member), redis.pcall('ZCARD', KEYS[2])\n"
-    "      if type(rank) == 'number' and rank < 8388607 and type(count) == 'number' then\n"
-    "        state = state + 2 * (rank + 1) + 16777216 * count\n"
-    "      end\n"
-    "    end\n"
-    "    local last = redis.pcall('GET', KEYS[3])\n"
-    "    return {left or redis.call('PTTL', KEYS[1]), type(last) == 'string' and tonumber(last) or 0, state}\n"
-    "  end\n"
-    "end\n"
-    "if ARGV[7] == '1' and member ~= '' and redis.pcall('ZREM', KEYS[2], member) == 1 then\n"
-    "  local lock, queue, near = KEYS[1], KEYS[2], 2\n" TELL_NEAR_LUA "end\n"
-    "if ARGV[5] == '0' then return 1 end\n" COUNTER_LUA "local old = redis.pcall('GET', KEYS[4])\n"
-    "if type(old) == 'string' and string.find(old, '^%d+$') and tonumber(old) < " NUMBER_END " then\n"
-    "  above = tonumber(old)\n"
-    "  least = math.max(least, above)\n"
-    "end\n"
-    "local n, count = nil, tonumber(ARGV[5])\n" NUMBER_LUA "if type(n) ~= 'number' then\n"
-    "  if set then redis.call('DEL', KEYS[1]) end\n"
-    "  return n\n"
-    "end\n"
-    "return ARGV[5] == '1' and n or {n, count}\n";
-
-/* KEYS[4], where it is given: the info, which the server was told. ARGV: value, member of the queue or '', for how many us it
- * has been handed on. Answers 1: it was ours, and is the next one's or nobody's; 0: it was not ours, and nothing has changed;
- * -1: likewise, and it was taken away by break. A member that goes while the lock is left free may be the one that was told to
- * ask; then nobody else would take it before a look. So the next is told. */
-static const char release_lua[] =
-    "local gone = ARGV[2] ~= '' and redis.pcall('ZREM', KEYS[2], ARGV[2])\n"
-    "local v, answer, direct = redis.pcall('GET', KEYS[1]), 1, tonumber(ARGV[3])\n"
-    "if gone == 1 then\n"
-    "  local lock, queue, near = KEYS[1], KEYS[2], 2\n" TELL_NEAR_LUA "end\n"
-    "if not v and gone == 1 and type(redis.pcall('ZSCORE', KEYS[2], 'free')) == 'string' then\n"
-    "  answer, direct = 0, " ASK_US "\n"
-    "elseif v ~= ARGV[1] then\n"
-    "  if type(v) == 'table' and not string.find(v.err, 'WRONGTYPE', 1, true) then return v end\n"
-    "  v = redis.pcall('GET', " MARK_LUA "ARGV[1])\n"
-    "  return v and (type(v) == 'table' and v or -1) or 0\n"
-    "end\n"
-    "if KEYS[4] then redis.pcall('DEL', KEYS[4]) end\n" COUNTER_LUA HAND_OVER_LUA "return answer\n";
-
 /* KEYS: locks, and behind each its info; ARGV: their values, one behind the other, and then ttl_ms: one for all, or one for
  * each. Answers a string with 1 or 0 for each. */
 static const char renew_lua[] =
@@ -202,42 +124,6 @@ static const char renew_lua[] =
             "  end\n"
             "end\n"
             "return table.concat(out)\n";
-
-/* For those who wait, how it stands with their locks. KEYS: locks, and behind each its queue; ARGV: how long the queues are
- * kept in ms, and then the member of each who asks. Of a queue's first three those go whose process does not listen any more
- * (100 in all, for the server serves nobody else meanwhile), and who comes to stand among them is told. Answers three numbers
- * for each: PTTL, how many stand before the member (-1: it is not there), how many stand there. What writes first is called so
- * that a server which has become a replica says so. */
-static const char wait_lua[] =
-    "local out, heard, n, most = {}, {}, #KEYS / 2, 100\n"
-    "local function hears(inst)\n"
-    "  if heard[inst] == nil then\n"
-    "    local count = redis.pcall('PUBSUB', 'NUMSUB', 'locker:wake:' .. inst)[2]\n"
-    "    heard[inst] = count == nil or tonumber(count) > 0\n"
-    "  end\n"
-    "  return heard[inst]\n"
-    "end\n"
-    "for i = 1, n do\n"
-    "  local lock, queue, member, gone, dead = KEYS[2 * i - 1], KEYS[2 * i], ARGV[1 + i], 0, false\n"
-    "  redis.call('PEXPIRE', queue, ARGV[1])\n"
-    "  repeat\n"
-    "    dead = false\n"
-    "    for _, m in ipairs(redis.pcall('ZRANGE', queue, 0, 2)) do\n"
-    "      local inst = string.match(m, '^(%x+) ')\n"
-    "      if inst and m ~= member and gone < most and not hears(inst) then\n"
-    "        redis.pcall('ZREM', queue, m)\n"
-    "        dead, gone = true, gone + 1\n"
-    "      end\n"
-    "    end\n"
-    "  until not dead or gone >= most\n"
-    "  most = most - gone\n"
-    "  if gone > 0 then\n"
-    "    local near = math.max(3 - gone, 0)\n" TELL_NEAR_LUA "  end\n"
-    "  local rank, count = redis.pcall('ZRANK', queue, member), redis.pcall('ZCARD', queue)\n"
-    "  out[3 * i - 2], out[3 * i - 1], out[3 * i] = redis.call('PTTL', lock),\n"
-    "    type(rank) == 'number' and rank or -1, type(count) == 'number' and count or 0\n"
-    "end\n"
-    "return out\n";
 
 /* The info of a grant: it is written only while the lock has its value, and ends with the lease. ARGV: value, info. */
 static const char note_lua[] = "if redis.call('GET', KEYS[1]) == ARGV[1] then\n"
@@ -265,41 +151,50 @@ static const char note_lua[] = "if redis.call('GET', KEYS[1]) == ARGV[1] then\n"
 
 static const char show_lua[] = LOOK_LUA "return look()\n";
 
-/* ARGV: the value that the lock is to be taken from. Answers as it looked before; nothing has changed if the
- * value is another. The holder is told on its own channel, which its info names; one that
- * has not written that yet, because it doesn't know of its grant, on the one that follows from the value (redis.c): behind the
- * message of its grant, however late that is, and with the counter, as the value may get the lock anew meanwhile.
- *
- * The mark tells a release whose first answer was lost that its lock was not its own any more. Such a release
- * answers OK only until the local deadline of its lease, which comes before the lease's end here, so the mark
- * need not last longer than that. */
-static const char break_lua[] =
-    LOOK_LUA COUNTER_LUA "local answer, direct = look(), 0\n"
-                         "local value, ttl, info = answer[2], answer[3], answer[4]\n"
-                         "if answer[1] == 1 and value == ARGV[1] then\n"
-                         "  redis.call('DEL', KEYS[1])\n"
-                         "  if ttl > 0 and #value == 32 then\n"
-                         "    local mark = redis.pcall('SET', " MARK_LUA "value, '1', 'PX', ttl)\n"
-                         "    if mark.err then\n"
-                         "      redis.pcall('SET', KEYS[1], value, 'PX', ttl)\n"
-                         "      return mark\n"
-                         "    end\n"
-                         "  end\n"
-                         "  local inst = string.sub(info, 1, #value + 1) == value .. ' ' and\n"
-                         "    string.match(info, '^%d+ %d+ (%x+) ', #value + 2)\n"
-                         "  local how = ' broken '\n"
-                         "  if not inst and #value == 32 then\n"
-                         "    inst = string.rep(string.sub(value, 1, 16), 2)\n"
-                         "    how = ' taken ' .. (string.match(answer[7], '^%d+$') or 0) .. ' '\n"
-                         "  end\n"
-                         "  if inst then redis.pcall('PUBLISH', 'locker:wake:' .. inst, "
-                         "value .. how .. KEYS[1]) end\n"
-                         "  redis.pcall('DEL', KEYS[4])\n" HAND_OVER_LUA "end\n"
-                         "return answer\n";
+/* How a process is told a text: on the channel of its instance; answers how many heard it, or an error. And how many listen
+ * there. */
+#define OF_KIND(name) one_##name
+#define TELL_LUA      "redis.pcall('PUBLISH', 'locker:wake:' .. inst, text)"
+#define HEARS_LUA     "redis.pcall('PUBSUB', 'NUMSUB', 'locker:wake:' .. inst)[2]"
+#define BEGIN_LUA
+#define WAIT_BEGIN_LUA
+#include "scripts_told.h"
+#undef OF_KIND
+#undef TELL_LUA
+#undef HEARS_LUA
+#undef BEGIN_LUA
+#undef WAIT_BEGIN_LUA
+
+/* In a cluster each slot has a channel of its own, in that slot. Who listens at a replica hears it as well, and may have been told
+ * by it when that was the master: nobody is told anything unless somebody listens here. */
+#define OF_KIND(name) cluster_##name
+#define TELL_LUA      "tell(inst, text)"
+#define HEARS_LUA     "ears(inst)"
+#define SLOT_LUA                                                                                             \
+    "local function tell(inst, s)\n"                                                                         \
+    "  inst = 'locker:wake:' .. inst .. tag\n"                                                               \
+    "  local n = redis.pcall('PUBSUB', 'SHARDNUMSUB', inst)[2]\n"                                            \
+    "  return n and n > 0 and redis.pcall('SPUBLISH', inst, s) or 0\n"                                       \
+    "end\n"
+#define BEGIN_LUA "local tag = KEYS[3]:match('{%d+}$')\n" SLOT_LUA
+#define WAIT_BEGIN_LUA                                                                                       \
+    "local tag = ARGV[#ARGV]\n"                                                                              \
+    "local function ears(inst)\n"                                                                            \
+    "  return redis.pcall('PUBSUB', 'SHARDNUMSUB', 'locker:wake:' .. inst .. tag)[2] or 0\n"                 \
+    "end\n" SLOT_LUA
+#include "scripts_told.h"
 
 const char *const lk_redis_script_text[LK_REDIS_SCRIPT_COUNT] = {
-    [LK_REDIS_SCRIPT_ACQUIRE] = acquire_lua, [LK_REDIS_SCRIPT_RELEASE] = release_lua,
-    [LK_REDIS_SCRIPT_RENEW] = renew_lua,     [LK_REDIS_SCRIPT_WAIT] = wait_lua,
-    [LK_REDIS_SCRIPT_SHOW] = show_lua,       [LK_REDIS_SCRIPT_BREAK] = break_lua,
+    [LK_REDIS_SCRIPT_ACQUIRE] = one_acquire_lua, [LK_REDIS_SCRIPT_RELEASE] = one_release_lua,
+    [LK_REDIS_SCRIPT_RENEW] = renew_lua,         [LK_REDIS_SCRIPT_WAIT] = one_wait_lua,
+    [LK_REDIS_SCRIPT_SHOW] = show_lua,           [LK_REDIS_SCRIPT_BREAK] = one_break_lua,
+};
+const char *const lk_redis_cluster_script_text[LK_REDIS_SCRIPT_COUNT] = {
+    [LK_REDIS_SCRIPT_ACQUIRE] = cluster_acquire_lua,
+    [LK_REDIS_SCRIPT_RELEASE] = cluster_release_lua,
+    [LK_REDIS_SCRIPT_RENEW] = renew_lua,
+    [LK_REDIS_SCRIPT_WAIT] = cluster_wait_lua,
+    [LK_REDIS_SCRIPT_SHOW] = show_lua,
+    [LK_REDIS_SCRIPT_BREAK] = cluster_break_lua,
 };
 const char *const lk_redis_note_text = note_lua;

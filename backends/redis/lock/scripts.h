@@ -12,4 +12,6 @@ typedef enum {
 } lk_redis_script;
 
 extern const char *const lk_redis_script_text[LK_REDIS_SCRIPT_COUNT];
+/* In a cluster. WAIT has one argument more there, the tag of its locks' slot. */
+extern const char *const lk_redis_cluster_script_text[LK_REDIS_SCRIPT_COUNT];
 extern const char *const lk_redis_note_text; /* asked for by EVAL alone */

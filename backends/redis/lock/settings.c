@@ -79,6 +79,11 @@ static bool copy_hosts(lk_redis_target *t, const locker_driver_config *config, i
     return true;
 }
 
+static bool is_of_cluster(const locker_driver_config *config)
+{
+    return strstr(config->scheme, "+cluster") != NULL;
+}
+
 static bool is_by_sentinels(const locker_driver_config *config)
 {
     return strstr(config->scheme, "+sentinel") != NULL;
@@ -116,6 +121,10 @@ static locker_status read_path(lk_redis_target *t, const locker_driver_config *c
         return lk_misconfigured(err, "the path says database %lld and the parameter db %lld; leave one out",
                                 (long long)number, (long long)t->database);
     t->database = number;
+    if (t->cluster && number != 0)
+        return lk_misconfigured(
+            err, "the URI or db says database %lld, and a cluster has database 0 alone; leave it out",
+            (long long)number);
     return LOCKER_OK;
 }
 
@@ -210,6 +219,7 @@ locker_status lk_redis_settings_init(lk_redis_settings *s, const locker_driver_c
     const locker_value *v = config->values;
     lk_redis_target *t = &s->target;
     t->service = &service;
+    t->cluster = is_of_cluster(config);
     s->fencing = v[FENCING].number != 0;
     s->poll_ns = v[POLL].number;
     s->wait_replicas = v[WAIT_REPLICAS].number;
@@ -226,6 +236,9 @@ locker_status lk_redis_settings_init(lk_redis_settings *s, const locker_driver_c
         return lk_misconfigured(
             err, "the URI names a user and no password; write redis://:PASSWORD@host where the server "
                  "has no users, or give password_file or LOCKER_PASSWORD");
+    if (s->recovery_ns > 0 && t->cluster)
+        return lk_misconfigured(
+            err, "recovery is for one server, or Sentinels, and not for a cluster yet; leave it out");
     if (s->recovery_ns > 0 && !s->fencing)
         return lk_misconfigured(err,
                                 "recovery tells a later holder from an earlier by fencing tokens; leave out "

@@ -10,8 +10,7 @@
 #include <string.h>
 
 #include "lk_atomic.h"
-
-enum { LK_REDIS_SLOTS = 16384 };
+#include "net/map.h"
 
 typedef struct {
     uint16_t crc[256]; /* CRC16-XMODEM, by a byte; constant */

@@ -10,6 +10,7 @@
 #include "waiters.h"
 #include "batch.h"
 #include "net/reply.h"
+#include "node.h"
 
 enum {
     FIRST = 3,      /* who look often */
@@ -24,8 +25,9 @@ static const int64_t itself_ns = 300 * LK_S;
 
 /* Those whose locks are looked at by one command, by their values. */
 typedef struct {
-    lk_redis *r;
-    bool whole; /* the script's text was sent */
+    lk_redis_node *node;
+    uint16_t slot; /* of a cluster: of all of them */
+    bool whole;    /* the script's text was sent */
     size_t count;
     uint64_t values[]; /* so many */
 } look;
@@ -94,20 +96,24 @@ static bool submit_locked(look *l) LK_REDIS_LOCKED;
 static void done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED
 {
     look *const l = context;
-    lk_redis *const r = l->r;
+    lk_redis *const r = l->node->r;
     if (reply != NULL && lk_redis_reply_fault(reply) == LK_REDIS_FAULT_NOSCRIPT && !l->whole) {
         l->whole = true;
         if (submit_locked(l))
             return;
     }
-    if (reply != NULL && lk_redis_reply_fault(reply) == LK_REDIS_FAULT_MOVED)
-        lk_redis_net_moved_locked(r->net, reply);
+    if (reply != NULL)
+        lk_redis_heed_locked(l->node, l->slot, reply);
+    /* in a slot that moves an attempt looks by itself */
+    const bool moves = reply != NULL && r->map != NULL && lk_redis_reply_fault(reply) != LK_REDIS_FAULT_NONE;
     const bool is = reply != NULL && is_answer(l, reply);
     for (size_t i = 0; i < l->count; i++) {
         lk_redis_claim *const data = lk_redis_claims_find_locked(&r->claims, l->values[i]);
         if (data == NULL || !data->looking)
             continue;
         data->looking = false;
+        if (moves)
+            r->shared.svc->wake(r->shared.svc, data->core);
         lk_redis_standing s = {.left_ms = -1};
         if (is)
             s = (lk_redis_standing){reply->element[3 * i]->integer, reply->element[3 * i + 1]->integer,
@@ -120,7 +126,7 @@ static void done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED
 
 static locker_claim *claim_locked(const look *l, size_t i) LK_REDIS_LOCKED
 {
-    const lk_redis_claim *const data = lk_redis_claims_find_locked(&l->r->claims, l->values[i]);
+    const lk_redis_claim *const data = lk_redis_claims_find_locked(&l->node->r->claims, l->values[i]);
     return data != NULL ? data->core : NULL;
 }
 
@@ -137,8 +143,9 @@ static void compact_locked(look *l) LK_REDIS_LOCKED
 /* The command, as scripts.c describes its arguments; answers its end. */
 static char *put_command_locked(const look *l, const char *script, bool whole, char *out) LK_REDIS_LOCKED
 {
-    lk_redis *const r = l->r;
-    out = lk_redis_batch_begin(out, script, whole, 2 * l->count, 1 + l->count);
+    lk_redis *const r = l->node->r;
+    const bool tagged = r->map != NULL;
+    out = lk_redis_batch_begin(out, script, whole, 2 * l->count, 1 + l->count + tagged);
     for (size_t i = 0; i < l->count; i++)
         out = lk_redis_batch_keys(r, claim_locked(l, i), LK_REDIS_QUEUE, out);
     out = lk_redis_put_number(out, (size_t)(lk_redis_queue_ns(r) / LK_MS));
@@ -148,12 +155,17 @@ static char *put_command_locked(const look *l, const char *script, bool whole, c
         lk_redis_member_text(r->values.name, claim_locked(l, i), value, member);
         out = lk_redis_put_text(out, member);
     }
+    if (tagged) {
+        char tag[sizeof(uint64_t) + 1] = "";
+        *lk_redis_tag_put(tag, lk_redis_slot_tag(&r->slots, l->slot)) = '\0';
+        out = lk_redis_put_text(out, tag);
+    }
     return out;
 }
 
 static bool submit_locked(look *l)
 {
-    lk_redis *const r = l->r;
+    lk_redis *const r = l->node->r;
     compact_locked(l);
     if (l->count == 0)
         return false;
@@ -162,9 +174,9 @@ static bool submit_locked(look *l)
     size_t room = LK_REDIS_BATCH_BYTES + strlen(script);
     for (size_t i = 0; i < l->count; i++)
         room += lk_redis_batch_room(r, claim_locked(l, i)) + LK_REDIS_MEMBER_MAX;
-    char *const out = lk_redis_room_locked(r->commands, room);
-    return out != NULL &&
-           lk_redis_submit_locked(r->commands, put_command_locked(l, script, whole, out), done_locked, l);
+    char *const out = lk_redis_room_locked(l->node->commands, room);
+    return out != NULL && lk_redis_submit_locked(l->node->commands, put_command_locked(l, script, whole, out),
+                                                 done_locked, l);
 }
 
 /* Send one for those that stand there, if there are any. */
@@ -174,16 +186,18 @@ static void send_locked(look *l) LK_REDIS_LOCKED
         done_locked(l, NULL);
 }
 
+/* In a cluster each goes by itself: a process asks but once for each lock, and few locks are of one slot. */
 static look *add_locked(lk_redis *r, look *l, lk_redis_claim *data) LK_REDIS_LOCKED
 {
-    if (l == NULL && (l = malloc(sizeof *l + BATCH_MAX * sizeof l->values[0])) != NULL)
-        *l = (look){.r = r};
+    const size_t most = r->map != NULL ? 1 : BATCH_MAX;
+    if (l == NULL && (l = malloc(sizeof *l + most * sizeof l->values[0])) != NULL)
+        *l = (look){.node = lk_redis_node_of(r, data->slot), .slot = data->slot};
     if (l == NULL)
         return NULL;
     l->values[l->count++] = data->number;
     data->looking = true;
     data->near = false;
-    if (l->count < BATCH_MAX)
+    if (l->count < most)
         return l;
     send_locked(l);
     return NULL;
@@ -194,11 +208,11 @@ int64_t lk_redis_looks_run_locked(lk_redis *r, int64_t now)
     look *l = NULL;
     if (now < r->look_at)
         return r->look_at;
-    const bool up = r->commands->state == LK_REDIS_UP;
     r->look_at = LOCKER_NEVER;
     for (lk_redis_claim *data = NULL; (data = lk_redis_claims_after_locked(&r->claims, data)) != NULL;) {
         if (data->look_at == 0 || data->looking)
             continue;
+        const bool up = lk_redis_node_of(r, data->slot)->commands->state == LK_REDIS_UP;
         if (up && data->look_at <= now + together_ns)
             l = add_locked(r, l, data);
         if (!data->looking)

@@ -13,6 +13,8 @@ static lk_redis_outcome wait_up_unlocking(const lk_redis_pipeline *p, const lk_r
     while (p->state != LK_REDIS_UP) {
         if (call->caller != NULL && call->caller->interrupted)
             return LK_REDIS_CALL_INTERRUPTED;
+        if (call->map != 0 && call->map != LK_READ(p->shared->maps))
+            return LK_REDIS_CALL_REMAPPED;
         bool known = lk_redis_reconnect_failed_since_locked(rc, since);
         const bool over =
             lk_redis_now(p->shared) >= call->until || (call->prompt && known && rc->last.deserted);

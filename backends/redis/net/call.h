@@ -7,8 +7,9 @@ typedef struct {
     int64_t until;
     lk_redis_caller *caller; /* NULL: can't be interrupted */
     unsigned only;           /* the connection that it is to be sent on, else STALE; 0: any */
-    bool prompt;             /* AWAY at once where nothing listens */
-    bool patient;            /* asked again: it waits for the back-off where there is no connection */
+    unsigned map; /* of a cluster: what `maps` was when the server was chosen; 0: there is one alone */
+    bool prompt;  /* AWAY at once where nothing listens */
+    bool patient; /* asked again: it waits for the back-off where there is no connection */
     /* results */
     redisReply *replies[LK_REDIS_FLIGHT_MAX]; /* of a flight: free with lk_redis_call_clear() */
     redisReply *reply; /* ANSWERED: the last of them; of one command: freeReplyObject() */

@@ -32,7 +32,8 @@ typedef void (*lk_redis_done)(void *context, redisReply *reply);
 
 /* A thread that waits for its answer, and can be interrupted meanwhile. All zero at first; guarded by the mutex. */
 typedef struct {
-    struct lk_redis_op *op; /* what it waits for; NULL: for nothing */
+    struct lk_redis_op *op;       /* what it waits for; NULL: for nothing */
+    struct lk_redis_pipeline *on; /* where that is, then */
     bool interrupted;
 } lk_redis_caller;
 
@@ -44,6 +45,7 @@ typedef enum {
     LK_REDIS_CALL_REFUSED,     /* not sent: connecting fails for good; err says why */
     LK_REDIS_CALL_INTERRUPTED, /* sent or not; see `sent` */
     LK_REDIS_CALL_STALE,       /* not sent: the connection that it is for is gone */
+    LK_REDIS_CALL_REMAPPED, /* not sent, and there is no connection: another server may have the slot now */
     LK_REDIS_CALL_NOMEM
 } lk_redis_outcome;
 

@@ -9,8 +9,9 @@
 enum {
     LK_REDIS_GUARD_LINE = 16 * 1024,    /* bytes of a line, whose end a parser may look for again each time */
     LK_REDIS_GUARD_REPLY = 1024 * 1024, /* bytes of a reply: the longest tells of a thousand waiters */
-    LK_REDIS_GUARD_ELEMENTS = 4096,     /* elements of a reply, those of arrays inside included */
-    LK_REDIS_GUARD_DEPTH = 4            /* arrays inside of arrays */
+    LK_REDIS_GUARD_ELEMENTS =
+        65536,               /* elements of a reply, those of arrays inside included: a cluster's slots */
+    LK_REDIS_GUARD_DEPTH = 4 /* arrays inside of arrays */
 };
 
 /* How far a stream of replies was read. Zeroed at its start. */

@@ -11,12 +11,22 @@
 
 /* FLIGHT_ROOM: for all that is sent, so that it does not move and leave the password where it was. */
 enum {
-    STEP_MAX = LK_REDIS_SCRIPTS_MAX + 7,
+    STEP_MAX = LK_REDIS_SCRIPTS_MAX + 8,
     FLIGHT_ROOM = 1 << 15,
     TLS_ALERT = 21 /* what a server that speaks TLS alone answers with */
 };
 
-enum step { STEP_AUTH, STEP_SENTINEL, STEP_HELLO, STEP_SELECT, STEP_LOAD, STEP_ROLE, STEP_INFO, STEP_TIME };
+enum step {
+    STEP_AUTH,
+    STEP_SENTINEL,
+    STEP_HELLO,
+    STEP_SELECT,
+    STEP_SLOTS,
+    STEP_LOAD,
+    STEP_ROLE,
+    STEP_INFO,
+    STEP_TIME
+};
 
 /* The commands of one flight, and what each is for. */
 struct flight {
@@ -54,6 +64,8 @@ static void fill(struct flight *f, const lk_redis_target *t, const lk_redis_scri
     (void)lk_redis_number_text(database, (uint64_t)t->database);
     if (t->database != 0)
         add(f, STEP_SELECT, LK_REDIS_COMMAND("SELECT", database));
+    if (t->cluster)
+        add(f, STEP_SLOTS, LK_REDIS_COMMAND("CLUSTER", "SLOTS"));
     for (size_t i = 0; scripts != NULL && i < scripts->count; i++)
         add(f, STEP_LOAD, LK_REDIS_COMMAND("SCRIPT", "LOAD", scripts->text[i]));
     add(f, STEP_ROLE, LK_REDIS_COMMAND("ROLE"));
@@ -107,6 +119,12 @@ static locker_status judge(const lk_redis_target *t, enum step step, const redis
                                 "what listens at %s is no Sentinel (%s); name the Sentinels, usually at port "
                                 "26379, or the server itself by redis://",
                                 peer, reply->str);
+    if (step == STEP_SLOTS && fault == LK_REDIS_FAULT_DENIED)
+        return lk_denied(err, "%s at %s denies CLUSTER SLOTS (%s); give the user +cluster|slots", name, peer,
+                         reply->str);
+    if (step == STEP_SLOTS)
+        return lk_misconfigured(err, "%s at %s is no node of a cluster (%s); write redis://%s", name, peer,
+                                reply->str, peer);
     if (step == STEP_SELECT && fault == LK_REDIS_FAULT_DENIED)
         return lk_redis_reply_error(reply, "choosing the database", err);
     if (step == STEP_SELECT)
@@ -203,7 +221,7 @@ static void read_id(const redisReply *reply, const char *name, char out[LK_REDIS
         (void)snprintf(out, LK_REDIS_SERVER_ID_LEN + 1, "%s", id);
 }
 
-/* Several locks are renewed by one command, and in a cluster each has a server of its own. */
+/* Each lock has a server of its own there. */
 static bool is_in_cluster(enum step step, const redisReply *reply)
 {
     if (step == STEP_HELLO) {
@@ -234,11 +252,13 @@ static locker_status read_answer(const lk_redis_target *t, enum step step, const
         return status;
     if (step == STEP_SENTINEL)
         return read_master(t, reply, socket->peer, master, &why->error);
-    if (is_in_cluster(step, reply))
-        return lk_unsupported(&why->error,
-                              "Redis at %s is a node of a Redis Cluster, which this driver can't "
-                              "use yet; name a server that runs without cluster-enabled",
-                              socket->peer);
+    if (!t->cluster && is_in_cluster(step, reply))
+        return lk_misconfigured(&why->error,
+                                "Redis at %s is a node of a cluster, which has but some of the locks; write "
+                                "redis%s+cluster://%s",
+                                socket->peer, t->tls.on ? "s" : "", socket->peer);
+    if (step == STEP_SLOTS)
+        socket->map = lk_redis_map_read(reply, socket->peer);
     read_identity(step, reply, socket);
     if (step == STEP_INFO && master[0] == '\0') /* whose user may not ask ROLE */
         read_role_of_info(reply, master);

@@ -190,3 +190,85 @@ lk_redis_socket *lk_redis_connect_master(const lk_redis_target *t, const char *r
     }
     return socket;
 }
+
+/* The master at `peer`, as far as it is one. What it tells of the cluster is taken from it. */
+static lk_redis_socket *greet_node(const lk_redis_target *t, const char *peer,
+                                   const lk_redis_scripts *scripts, int64_t until, lk_redis_map **map,
+                                   lk_redis_failure *why)
+{
+    char host[LK_REDIS_PEER_MAX], master[LK_REDIS_PEER_MAX];
+    int port = 0;
+    *why = (lk_redis_failure){.deserted = true};
+    if (!split_peer(peer, host, &port)) {
+        locker_error_set(&why->error, LOCKER_PROTOCOL, 0, "a cluster names '%s', which is no address", peer);
+        return NULL;
+    }
+    lk_redis_socket *const socket = greet_host(t, host, port, scripts, until, master, why);
+    if (socket == NULL)
+        return NULL;
+    *map = socket->map; /* the caller's */
+    socket->map = NULL;
+    if (master[0] == '\0')
+        return socket;
+    lk_redis_socket_free(socket, false);
+    lk_unavailable(&why->error, "Redis at %s is a replica by now; a failover may be under way", peer);
+    why->deserted = false;
+    return NULL;
+}
+
+static bool has_slots(const lk_redis_map *map, const char *peer)
+{
+    for (size_t i = 0; i < map->count; i++)
+        if (strcmp(map->range[i].peer, peer) == 0)
+            return true;
+    return false;
+}
+
+/* One after the other, until one tells. */
+static lk_redis_map *ask_others(const lk_redis_target *t, const char *peer, char (*others)[LK_REDIS_PEER_MAX],
+                                size_t count, int64_t until)
+{
+    lk_redis_map *map = NULL;
+    for (size_t i = 0; i < count + t->host_count && map == NULL; i++) {
+        char named[LK_REDIS_PEER_MAX];
+        const char *other = named;
+        lk_redis_failure here;
+        if (i < count)
+            other = others[i];
+        else
+            lk_redis_peer_name(t->hosts[i - count].name, t->hosts[i - count].port, named);
+        if (strcmp(other, peer) != 0)
+            lk_redis_socket_free(
+                greet_node(t, other, NULL, share(until, count + t->host_count - i), &map, &here), false);
+    }
+    return map;
+}
+
+/* A server that hangs must not hide for long what the others know: it has half a second, and again what time is left when they
+ * say that it has slots, or nothing. */
+lk_redis_socket *lk_redis_connect_node(const lk_redis_target *t, const char *peer,
+                                       char (*others)[LK_REDIS_PEER_MAX], size_t count,
+                                       const lk_redis_scripts *scripts, int64_t until, lk_redis_map **map,
+                                       lk_redis_failure *why)
+{
+    static const int64_t patience = 500 * LK_MS;
+    const bool wanted = peer[0] != '\0';
+    *map = NULL;
+    *why = (lk_redis_failure){.deserted = true};
+    if (wanted) {
+        const int64_t its = lk_time_earlier(share(until, 3), lk_redis_system_now() + patience);
+        lk_redis_socket *const socket = greet_node(t, peer, scripts, its, map, why);
+        if (socket != NULL || *map != NULL)
+            return socket;
+    }
+    *map = ask_others(t, peer, others, count, wanted ? share(until, 2) : until);
+    if (!wanted || why->permanent || why->deserted || (*map != NULL && !has_slots(*map, peer)))
+        return NULL;
+    lk_redis_map *newer = NULL;
+    lk_redis_socket *const socket = greet_node(t, peer, scripts, until, &newer, why);
+    if (newer != NULL) {
+        free(*map);
+        *map = newer;
+    }
+    return socket;
+}

@@ -9,3 +9,11 @@
 lk_redis_socket *lk_redis_connect_master(const lk_redis_target *t, const char *redirect,
                                          const lk_redis_scripts *scripts, int64_t until,
                                          lk_redis_failure *why);
+
+/* Of a cluster: log in to the master at `peer`; "": to none. Where that can't be had, or is a replica by now, the others are
+ * asked who has its slots. The `count` of them are asked before the target's hosts. *map: what was told, for the caller to
+ * free; NULL: nothing. */
+lk_redis_socket *lk_redis_connect_node(const lk_redis_target *t, const char *peer,
+                                       char (*others)[LK_REDIS_PEER_MAX], size_t count,
+                                       const lk_redis_scripts *scripts, int64_t until, lk_redis_map **map,
+                                       lk_redis_failure *why);

@@ -12,8 +12,9 @@ static const int64_t loading_again_ns = 50 * LK_MS;
 static const int64_t round_least_ns =
     100 * LK_MS; /* one that has less time would only tell that it had none */
 static const int64_t apart_again_ns = LK_S;
+static const int64_t map_again_ns = 500 * LK_MS;
 static const int64_t thread_again_ns = LK_S; /* a thread that could not be started */
-enum { OLD_CONNECTIONS = 8 };
+enum { OLD_CONNECTIONS = 8, PEERS_MAX = 8 };
 
 /* Guarded by the mutex, unless they say otherwise. */
 struct lk_redis_net {
@@ -33,6 +34,11 @@ struct lk_redis_net {
     size_t old_count LK_GUARDED_BY(mutex);
     lk_redis_server server LK_GUARDED_BY(mutex); /* that we are, or were last connected to */
     bool was_lost LK_GUARDED_BY(mutex);
+    /* Of a cluster: its address, constant once it is connected; it has no slots; others are to be asked who has them, by then. */
+    char home[LK_REDIS_PEER_MAX];
+    bool idle LK_GUARDED_BY(mutex);
+    bool wants_map LK_GUARDED_BY(mutex);
+    int64_t map_at LK_GUARDED_BY(mutex);
     char redirect[LK_REDIS_PEER_MAX] LK_GUARDED_BY(mutex); /* where the master is said to be; "": not known */
 };
 
@@ -93,7 +99,7 @@ static void meet_server_locked(lk_redis_net *net, const lk_redis_socket *socket)
     if (!same_run)
         net->old_count = 0;
     if (other) {
-        atomic_fetch_add_explicit(&net->pipeline.era, 1, memory_order_relaxed);
+        LK_WRITE(net->pipeline.era, ++net->shared->eras);
         lk_redis_subscription_lose_locked(&net->subscription);
         lk_redis_pipeline_fail_locked(&net->apart, "callers use another server");
     }
@@ -112,7 +118,7 @@ static void install_unlocking(lk_redis_net *net, lk_redis_socket *socket) LK_RED
     end_old_locked(net);
     net->events->on_up(net->owner, socket->server_us, at);
     if (net->was_lost) {
-        shared->svc->suspect(shared->svc, false);
+        shared->svc->suspect(shared->svc, --shared->away > 0);
         shared->svc->log(shared->svc, LOCKER_LOG_INFO, "redis: connected to %s again", socket->peer);
     }
     net->was_lost = false;
@@ -131,8 +137,10 @@ static void lost_locked(void *self, const char *why) LK_REDIS_LOCKED
     lk_unavailable(&net->reconnect.last.error, "the connection to Redis at %s was lost: %s", socket->peer,
                    why);
     net->reconnect.last.permanent = false;
-    net->was_lost = true;
-    net->shared->svc->suspect(net->shared->svc, true);
+    if (!net->was_lost && !net->idle)
+        net->shared->away++;
+    net->was_lost = net->was_lost || !net->idle;
+    net->shared->svc->suspect(net->shared->svc, net->shared->away > 0);
 }
 
 /* It is the busier one, so what it finds out is asked of the other one, too: a server that is silent is given up there. */
@@ -169,31 +177,86 @@ static bool lacks_apart_locked(const lk_redis_net *net) LK_REDIS_LOCKED
     return net->has_apart && net->apart.state == LK_REDIS_DOWN && lk_redis_now(net->shared) >= net->apart_at;
 }
 
+static bool lacks_map_locked(const lk_redis_net *net) LK_REDIS_LOCKED
+{
+    return net->wants_map && lk_redis_now(net->shared) >= net->map_at;
+}
+
 static bool is_missing_locked(const void *self) LK_REDIS_LOCKED
 {
     const lk_redis_net *net = self;
     const lk_redis_subscription *sub = &net->subscription;
+    if (net->idle)
+        return false;
     if (net->pipeline.state != LK_REDIS_UP)
         return net->pipeline.state == LK_REDIS_DOWN;
-    return lacks_apart_locked(net) ||
+    return lacks_apart_locked(net) || lacks_map_locked(net) ||
            (sub->wanted && sub->socket == NULL && sub->refused.status == LOCKER_OK);
+}
+
+/* What became known of the cluster; NULL: nothing. */
+static void take_map_locked(lk_redis_net *net, lk_redis_map *map) LK_REDIS_LOCKED
+{
+    if (map == NULL)
+        return;
+    net->wants_map = false;
+    net->map_at = lk_redis_now(net->shared) + map_again_ns;
+    net->events->on_map(net->owner, map);
+    free(map);
+}
+
+/* Without the mutex. */
+static lk_redis_socket *connect_somewhere(lk_redis_net *net, const char *redirect, lk_redis_map **map,
+                                          lk_redis_failure *why)
+{
+    const lk_redis_target *const t = net->target;
+    const int64_t until = lk_redis_system_now() + t->connect_timeout_ns;
+    char peer[PEERS_MAX][LK_REDIS_PEER_MAX];
+    *map = NULL;
+    if (!t->cluster)
+        return lk_redis_connect_master(t, redirect, &net->scripts, until, why);
+    lk_redis_lock(net->shared);
+    const size_t count = net->events->peers(net->owner, peer, PEERS_MAX);
+    lk_redis_unlock(net->shared);
+    return lk_redis_connect_node(t, net->home, peer, count, &net->scripts, until, map, why);
+}
+
+static void connect_map_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
+{
+    lk_redis_shared *shared = net->shared;
+    lk_redis_failure why = {0};
+    lk_redis_map *map;
+    char peer[PEERS_MAX][LK_REDIS_PEER_MAX];
+    const size_t count = net->events->peers(net->owner, peer, PEERS_MAX);
+    net->wants_map = false;
+    net->map_at = lk_redis_now(shared) + map_again_ns;
+    lk_redis_unlock(shared);
+    const int64_t until = lk_redis_system_now() + net->target->connect_timeout_ns;
+    (void)lk_redis_connect_node(net->target, "", peer, count, NULL, until, &map, &why);
+    lk_redis_lock(shared);
+    if (shared->closing)
+        free(map);
+    else
+        take_map_locked(net, map);
 }
 
 static void connect_command_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
 {
     lk_redis_shared *shared = net->shared;
     lk_redis_failure why = {0};
+    lk_redis_map *map;
     char redirect[LK_REDIS_PEER_MAX];
     memcpy(redirect, net->redirect, sizeof redirect);
     const int64_t began = lk_redis_now(shared); /* what has come up since may not have been seen */
     lk_redis_unlock(shared);
-    const int64_t until = lk_redis_system_now() + net->target->connect_timeout_ns;
-    lk_redis_socket *socket = lk_redis_connect_master(net->target, redirect, &net->scripts, until, &why);
+    lk_redis_socket *const socket = connect_somewhere(net, redirect, &map, &why);
     lk_redis_lock(shared);
     if (shared->closing) {
         lk_redis_socket_free(socket, true);
+        free(map);
         return;
     }
+    take_map_locked(net, map);
     if (socket == NULL) {
         if (why.permanent || net->reconnect.failures == 0)
             shared->svc->log(shared->svc, LOCKER_LOG_WARN, "redis: %s", why.error.text);
@@ -256,7 +319,8 @@ static void connect_apart_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
     net->apart_was_told = false;
     lk_redis_pipeline_install_locked(&net->apart, socket);
     if (net->pipeline.state == LK_REDIS_UP)
-        net->shared->svc->suspect(net->shared->svc, false); /* what is overdue is renewed at once */
+        net->shared->svc->suspect(net->shared->svc,
+                                  net->shared->away > 0); /* what is overdue is renewed at once */
 }
 
 static void connect_subscription_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
@@ -273,13 +337,13 @@ static void connect_subscription_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
     if (socket != NULL) {
         if (lk_redis_subscription_install_locked(sub, socket)) {
             net->reconnect.failures = 0; /* it serves, though nothing else may be asked of it for long */
-            net->events->on_subscribed(net->owner);
+            net->events->on_subscribed(net->owner, -1);
         }
         return;
     }
     if (why.permanent) {
         sub->refused = why.error;
-        net->events->on_subscribed(net->owner);
+        net->events->on_subscribed(net->owner, -1);
     }
     lk_redis_reconnect_back_off_locked(&net->reconnect);
 }
@@ -289,23 +353,34 @@ static void connect_unlocking(void *self) LK_REDIS_LOCKED
     lk_redis_net *net = self;
     if (net->pipeline.state == LK_REDIS_DOWN)
         connect_command_unlocking(net);
+    else if (lacks_map_locked(net))
+        connect_map_unlocking(net);
     else if (lacks_apart_locked(net))
         connect_apart_unlocking(net);
     else
         connect_subscription_unlocking(net);
 }
 
+static void prepare(lk_redis_net *net, const lk_redis_scripts *scripts)
+{
+    net->scripts = (lk_redis_scripts){.text = scripts->text, .count = scripts->count};
+    net->pipeline.silence_ns = net->apart.silence_ns = net->target->command_timeout_ns;
+}
+
 locker_status lk_redis_net_connect(lk_redis_net *net, const lk_redis_scripts *scripts, locker_error *err)
 {
     const int64_t until = lk_redis_system_now() + net->target->connect_timeout_ns;
     lk_redis_failure why;
-    net->scripts = (lk_redis_scripts){.text = scripts->text, .count = scripts->count};
-    net->pipeline.silence_ns = net->apart.silence_ns = net->target->command_timeout_ns;
+    prepare(net, scripts);
     for (;;) {
         why = (lk_redis_failure){0};
         lk_redis_socket *socket = lk_redis_connect_master(net->target, "", scripts, until, &why);
         if (socket != NULL) {
+            lk_redis_map *const map = socket->map;
+            socket->map = NULL;
             lk_redis_lock(net->shared);
+            memcpy(net->home, socket->peer, sizeof net->home);
+            take_map_locked(net, map);
             install_unlocking(net, socket);
             lk_redis_unlock(net->shared);
             return LOCKER_OK;
@@ -330,20 +405,24 @@ lk_redis_net *lk_redis_net_new(lk_redis_shared *shared, const lk_redis_target *t
                                lk_redis_pipeline **apart)
 {
     static const lk_redis_connector connector = {is_missing_locked, connect_unlocking, left};
+    const lk_redis_slot_events slot_events = {events->on_subscribed, events->channel_of, events->slot_of};
+    lk_redis_slot_channels *const slots = target->cluster ? lk_redis_slot_channels_new(&slot_events) : NULL;
     lk_redis_net *net = calloc(1, sizeof *net);
-    if (net == NULL)
+    if (net == NULL || (target->cluster && slots == NULL)) {
+        lk_redis_slot_channels_free(slots);
+        free(net);
         return NULL;
+    }
     net->shared = shared;
     net->target = target;
     net->events = events;
     net->owner = owner;
     net->reconnect = (lk_redis_reconnect){.shared = shared, .connector = &connector, .owner = net};
-    if (!lk_redis_pipeline_init(&net->pipeline, shared, &net->reconnect)) {
-        free(net);
-        return NULL;
-    }
-    if (apart != NULL && !lk_redis_pipeline_init(&net->apart, shared, &net->reconnect)) {
-        lk_redis_pipeline_destroy(&net->pipeline);
+    const bool made = lk_redis_pipeline_init(&net->pipeline, shared, &net->reconnect);
+    if (!made || (apart != NULL && !lk_redis_pipeline_init(&net->apart, shared, &net->reconnect))) {
+        if (made)
+            close(net->pipeline.kick_fd); /* nothing else is in it yet */
+        lk_redis_slot_channels_free(slots);
         free(net);
         return NULL;
     }
@@ -359,7 +438,8 @@ lk_redis_net *lk_redis_net_new(lk_redis_shared *shared, const lk_redis_target *t
                                                 .reconnect = &net->reconnect,
                                                 .on_message = events->on_message,
                                                 .owner = owner,
-                                                .channel = channel};
+                                                .channel = channel,
+                                                .slots = slots};
     *commands = &net->pipeline;
     return net;
 }
@@ -372,6 +452,7 @@ void lk_redis_net_free(lk_redis_net *net)
     if (net->has_apart)
         lk_redis_pipeline_destroy(&net->apart);
     lk_redis_socket_free(net->subscription.socket, false);
+    lk_redis_slot_channels_free(net->subscription.slots);
     free(net);
 }
 
@@ -388,35 +469,35 @@ void lk_redis_net_abandon(const lk_redis_net *net)
         close(net->apart.socket->fd);
     if (net->subscription.socket != NULL)
         close(net->subscription.socket->fd);
-    close(net->shared->epoll_fd);
     close(net->pipeline.kick_fd);
     if (net->has_apart)
         close(net->apart.kick_fd);
 }
 
-int64_t lk_redis_net_begin_turn(lk_redis_net *net)
+void lk_redis_events_take(const lk_redis_shared *shared, lk_redis_events *events)
 {
-    struct epoll_event events[4];
+    events->count = epoll_wait(shared->epoll_fd, events->event, LK_REDIS_EVENTS_MAX, 0);
+}
+
+void lk_redis_net_begin_turn_unlocking(lk_redis_net *net, const lk_redis_events *events)
+{
     lk_redis_subscription *sub = &net->subscription;
-    const int count = epoll_wait(net->shared->epoll_fd, events, 4, 0);
-    lk_redis_lock(net->shared);
-    net->shared->dispatching = true;
-    for (int i = 0; i < count; i++)
-        sub->look = sub->look || events[i].data.ptr == sub;
+    for (int i = 0; i < events->count; i++)
+        sub->look = sub->look || events->event[i].data.ptr == sub;
     if (sub->look) /* first, because somebody sleeps until it is read */
         lk_redis_subscription_read_locked(sub);
-    for (int i = 0; i < count; i++)
-        if (events[i].data.ptr == &net->pipeline || events[i].data.ptr == &net->apart)
-            lk_redis_pipeline_events_unlocking(events[i].data.ptr, events[i].events);
+    for (int i = 0; i < events->count; i++) {
+        const struct epoll_event *const event = &events->event[i];
+        if (event->data.ptr == &net->pipeline || event->data.ptr == &net->apart)
+            lk_redis_pipeline_events_unlocking(event->data.ptr, event->events);
+    }
     const int64_t now = lk_redis_now(net->shared);
     lk_redis_pipeline_look_unlocking(&net->pipeline, now);
     lk_redis_pipeline_look_unlocking(&net->apart, now);
-    return now;
 }
 
-int64_t lk_redis_net_end_turn(lk_redis_net *net, int64_t now)
+int64_t lk_redis_net_end_turn_unlocking(lk_redis_net *net, int64_t now)
 {
-    lk_redis_shared *shared = net->shared;
     int64_t next = LOCKER_NEVER;
     lk_redis_reconnect_want_locked(&net->reconnect);
     if (net->pipeline.state == LK_REDIS_DOWN && net->reconnect.state != LK_REDIS_RUNS)
@@ -429,8 +510,8 @@ int64_t lk_redis_net_end_turn(lk_redis_net *net, int64_t now)
     next = lk_time_earlier(next, lk_redis_pipeline_due_locked(&net->apart));
     if (net->has_apart && net->apart.state == LK_REDIS_DOWN && net->apart_at > now)
         next = lk_time_earlier(next, net->apart_at);
-    shared->dispatching = false;
-    lk_redis_unlock(shared);
+    if (net->wants_map && net->map_at > now)
+        next = lk_time_earlier(next, net->map_at);
     return next;
 }
 
@@ -440,9 +521,44 @@ void lk_redis_net_hurry_locked(lk_redis_net *net)
         (void)lk_redis_reconnect_hurry_locked(&net->reconnect);
 }
 
-void lk_redis_net_subscribe_locked(lk_redis_net *net, bool now)
+void lk_redis_net_is_at(lk_redis_net *net, const char *peer, const lk_redis_scripts *scripts)
+{
+    prepare(net, scripts);
+    (void)snprintf(net->home, sizeof net->home, "%s", peer);
+}
+
+const char *lk_redis_net_peer(const lk_redis_net *net)
+{
+    return net->home;
+}
+
+void lk_redis_net_wanted_locked(lk_redis_net *net)
+{
+    net->idle = false;
+    lk_redis_reconnect_want_locked(&net->reconnect);
+}
+
+/* One that is not connected again is not missed either. */
+void lk_redis_net_set_idle_locked(lk_redis_net *net, bool idle)
+{
+    net->idle = idle;
+    if (!idle || !net->was_lost)
+        return;
+    net->was_lost = false;
+    net->shared->svc->suspect(net->shared->svc, --net->shared->away > 0);
+}
+
+void lk_redis_net_want_map_locked(lk_redis_net *net)
+{
+    net->wants_map = true;
+    lk_redis_reconnect_want_locked(&net->reconnect);
+}
+
+void lk_redis_net_subscribe_locked(lk_redis_net *net, uint16_t slot, bool now)
 {
     net->subscription.wanted = true;
+    if (net->subscription.slots != NULL)
+        lk_redis_subscription_want_locked(&net->subscription, slot);
     if (now && net->subscription.socket == NULL)
         lk_redis_reconnect_want_locked(&net->reconnect);
 }
@@ -456,9 +572,10 @@ void lk_redis_net_unsubscribe_unlocking(lk_redis_net *net, int64_t until)
     lk_redis_subscription_lose_locked(&net->subscription);
 }
 
-bool lk_redis_net_is_subscribed(const lk_redis_net *net)
+bool lk_redis_net_is_subscribed(const lk_redis_net *net, uint16_t slot)
 {
-    return LK_READ(net->subscription.ready);
+    const lk_redis_subscription *const sub = &net->subscription;
+    return LK_READ(sub->ready) && (sub->slots == NULL || lk_redis_slot_is_heard(sub->slots, slot));
 }
 
 locker_status lk_redis_net_take_refusal_locked(lk_redis_net *net, locker_error *err)

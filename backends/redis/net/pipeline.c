@@ -188,8 +188,10 @@ lk_redis_op *lk_redis_pipeline_append_locked(lk_redis_pipeline *p, const lk_redi
     op->wanted = (unsigned)count;
     op->until = until;
     op->caller = caller;
-    if (caller != NULL)
+    if (caller != NULL) {
         caller->op = op;
+        caller->on = p;
+    }
     p->waited++;
     if (until < p->due) {
         p->due = until;
@@ -499,14 +501,14 @@ over:
     return state == LK_REDIS_OP_ANSWERED ? LK_REDIS_CALL_ANSWERED : LK_REDIS_CALL_CUT;
 }
 
-void lk_redis_interrupt_locked(lk_redis_pipeline *p, lk_redis_caller *caller)
+void lk_redis_interrupt_locked(lk_redis_shared *shared, lk_redis_caller *caller)
 {
     caller->interrupted = true;
     if (caller->op != NULL) {
         lk_redis_op_wake(caller->op);
-        kick_reader_locked(p);
+        kick_reader_locked(caller->on);
     }
-    pthread_cond_broadcast(&p->shared->changed);
+    pthread_cond_broadcast(&shared->changed);
 }
 
 void lk_redis_drive_unlocking(lk_redis_pipeline *p, int64_t until)

@@ -9,7 +9,7 @@ typedef enum { LK_REDIS_DOWN, LK_REDIS_UP, LK_REDIS_BROKEN } lk_redis_pipeline_s
 
 /* Guarded by the mutex; while `writing` is set, the writing thread alone uses `going` and sends; while `reading` is
  * set, the reading thread alone uses the socket's parser and receives. */
-typedef struct {
+typedef struct lk_redis_pipeline {
     lk_redis_shared *shared;
     lk_redis_reconnect *reconnect;
     void (*lost)(void *owner, const char *why); /* the connection is given up; its socket is still there */
@@ -38,7 +38,7 @@ typedef struct {
     unsigned spin_skip;                 /* sleep at once so many times; of the reader */
     /* What the connection is, as net.c sets it with the mutex. */
     atomic_uint connection; /* counts them, from 1; release/acquire hands over what on_up did, or a later's */
-    /* Counts the servers that we were connected to. Relaxed: who has sent since then has had the mutex. */
+    /* The number of the server that we are, or were last connected to, among all that the instance was. Relaxed: who has sent since then has had the mutex. */
     atomic_uint era;
     int64_t server_us LK_GUARDED_BY(mutex); /* the server's time when it was made; 0: not known */
 } lk_redis_pipeline;
@@ -70,12 +70,18 @@ lk_redis_outcome lk_redis_pipeline_await_unlock(lk_redis_pipeline *p, lk_redis_o
                                                 lk_redis_caller *caller, int64_t until)
     LK_RELEASE(lk_redis_mutex);
 /* Have who waits return INTERRUPTED, now or once it comes to wait. */
-void lk_redis_interrupt_locked(lk_redis_pipeline *p, lk_redis_caller *caller) LK_REDIS_LOCKED;
+void lk_redis_interrupt_locked(lk_redis_shared *shared, lk_redis_caller *caller) LK_REDIS_LOCKED;
 
 /* Send what was appended, and see to it that somebody reads the answers. */
 void lk_redis_pump_unlocking(lk_redis_pipeline *p) LK_REDIS_LOCKED;
 /* A turn of a thread that waits for answers which are nobody's: asleep until `until` at most. */
 void lk_redis_drive_unlocking(lk_redis_pipeline *p, int64_t until) LK_REDIS_LOCKED;
+
+/* Whether an answer is to come. */
+static inline bool lk_redis_is_awaited_locked(const lk_redis_pipeline *p) LK_REDIS_LOCKED
+{
+    return p->state == LK_REDIS_UP && p->first != NULL;
+}
 
 /* The keeper's part. What epoll told of the connection: */
 void lk_redis_pipeline_events_unlocking(lk_redis_pipeline *p, uint32_t events) LK_REDIS_LOCKED;

@@ -5,6 +5,7 @@
  * It is never held across a system call that can wait. */
 #pragma once
 
+#include <lk_atomic.h>
 #include <lk_mutex.h>
 #include <lk_time.h>
 #include <locker/driver.h>
@@ -24,6 +25,10 @@ typedef struct {
     bool closing LK_GUARDED_BY(mutex);
     bool dispatching LK_GUARDED_BY(mutex); /* inside dispatch, which will see what is due when */
     uint64_t jitter LK_GUARDED_BY(mutex);  /* state of a small generator; not 0 */
+    unsigned eras LK_GUARDED_BY(mutex);    /* how many servers there were: none has the number of another */
+    /* Of a cluster: counts what has become known of its slots, from 1. Release/acquire hands over where they are. */
+    atomic_uint maps;
+    unsigned away LK_GUARDED_BY(mutex); /* servers to which a connection was lost, and is not there again */
 } lk_redis_shared;
 
 /* `seed`: random bits. False: errno says why; nothing is left to be destroyed. Nobody else sees it yet. */

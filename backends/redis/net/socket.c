@@ -38,6 +38,7 @@ void lk_redis_socket_free(lk_redis_socket *socket, bool reset)
     lk_redis_tls_free(socket->tls, !reset);
     close(socket->fd);
     redisReaderFree(socket->reader);
+    free(socket->map);
     free(socket);
 }
 

@@ -17,10 +17,12 @@ static bool is_push(const redisReply *reply, const char *kind, int third)
            reply->element[2]->type == third;
 }
 
-/* A channel's name is short. */
+/* A channel's name is short. Of channels for slots: all. */
 static size_t put_command(const lk_redis_subscription *sub, const char *name, char bytes[256])
 {
-    const lk_redis_command a = LK_REDIS_COMMAND(name, sub->channel);
+    lk_redis_command a = LK_REDIS_COMMAND(name);
+    if (sub->slots == NULL)
+        lk_redis_command_text(&a, sub->channel);
     assert(lk_redis_command_room(&a) <= 256);
     return (size_t)(lk_redis_command_put(&a, bytes) - bytes);
 }
@@ -31,6 +33,8 @@ bool lk_redis_subscribe(const lk_redis_subscription *sub, lk_redis_socket *socke
     char bytes[256];
     redisReply *reply = NULL;
     bool subscribed = false;
+    if (sub->slots != NULL)
+        return true;
     const size_t len = put_command(sub, "SUBSCRIBE", bytes);
     const int failure = lk_redis_socket_exchange(socket, bytes, len, &reply, 1, until);
     why->permanent = false;
@@ -50,6 +54,40 @@ bool lk_redis_subscribe(const lk_redis_subscription *sub, lk_redis_socket *socke
     return subscribed;
 }
 
+/* Send what is to be sent, as far as there is room; epoll tells of more. */
+static void send_locked(lk_redis_subscription *sub) LK_REDIS_LOCKED
+{
+    lk_redis_slot_channels *const c = sub->slots;
+    lk_redis_socket *const socket = sub->socket;
+    unsigned wanted = EPOLLIN | EPOLLRDHUP;
+    if (c == NULL || socket == NULL)
+        return;
+    ssize_t n = 1;
+    while (n > 0 && (c->gone < c->out.len || socket->unsent)) {
+        n = lk_redis_socket_send(socket, c->out.data + c->gone, c->out.len - c->gone);
+        c->gone += n > 0 ? (size_t)n : 0;
+        if (socket->unsent)
+            break;
+    }
+    if (n < 0 && errno != EAGAIN) /* reading tells */
+        return;
+    if (c->gone == c->out.len)
+        c->out.len = c->gone = 0;
+    if (c->out.len > 0 || socket->unsent)
+        wanted |= (unsigned)socket->send_waits;
+    struct epoll_event event = {.events = wanted, .data = {.ptr = sub}};
+    (void)epoll_ctl(sub->shared->epoll_fd, EPOLL_CTL_MOD, socket->fd, &event);
+}
+
+void lk_redis_subscription_want_locked(lk_redis_subscription *sub, uint16_t slot)
+{
+    lk_redis_slot_channels_want_locked(sub->slots, sub->owner, slot);
+    if (sub->socket == NULL)
+        lk_redis_slot_channels_end_locked(sub->slots); /* it is sent once there is a connection */
+    else if (sub->slots->out.len > 0)
+        send_locked(sub);
+}
+
 bool lk_redis_subscription_install_locked(lk_redis_subscription *sub, lk_redis_socket *socket)
 {
     struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP, .data = {.ptr = sub}};
@@ -59,8 +97,13 @@ bool lk_redis_subscription_install_locked(lk_redis_subscription *sub, lk_redis_s
         return false;
     }
     sub->socket = socket;
+    sub->ending = false;
     sub->look = true; /* a message may be in the parser already */
     LK_WRITE(sub->ready, true);
+    if (sub->slots != NULL) {
+        lk_redis_slot_channels_begin_locked(sub->slots, sub->owner);
+        send_locked(sub);
+    }
     sub->shared->svc->attend(sub->shared->svc);
     return true;
 }
@@ -70,11 +113,39 @@ void lk_redis_subscription_lose_locked(lk_redis_subscription *sub)
     if (sub->socket == NULL)
         return;
     LK_WRITE(sub->ready, false);
+    if (sub->slots != NULL)
+        lk_redis_slot_channels_end_locked(sub->slots);
     (void)epoll_ctl(sub->shared->epoll_fd, EPOLL_CTL_DEL, sub->socket->fd, NULL);
     lk_redis_socket_free(sub->socket, false);
     sub->socket = NULL;
     sub->shared->svc->log(sub->shared->svc, LOCKER_LOG_INFO, "redis: the subscription has ended");
     lk_redis_reconnect_want_locked(sub->reconnect);
+}
+
+/* The user lacks the right to it. It is told once, and tried again by who comes to wait then. */
+static void refuse_locked(lk_redis_subscription *sub, const redisReply *reply) LK_REDIS_LOCKED
+{
+    lk_denied(&sub->refused, "can't subscribe at %s: %s; give the user +ssubscribe and &locker:*",
+              sub->socket->peer, reply->str);
+    sub->slots->events.on_subscribed(sub->owner, -1);
+}
+
+/* False: it is nothing that keeps the subscription up. */
+static bool hear_locked(lk_redis_subscription *sub, const redisReply *reply) LK_REDIS_LOCKED
+{
+    if (is_push(reply, sub->slots != NULL ? "smessage" : "message", REDIS_REPLY_STRING)) {
+        sub->on_message(sub->owner, reply->element[2]);
+        return true;
+    }
+    if (sub->slots == NULL ||
+        (reply->type == REDIS_REPLY_ERROR && lk_redis_reply_fault(reply) == LK_REDIS_FAULT_DENIED)) {
+        if (sub->slots != NULL)
+            refuse_locked(sub, reply);
+        return false;
+    }
+    const bool is_last =
+        is_push(reply, "sunsubscribe", REDIS_REPLY_INTEGER) && reply->element[2]->integer == 0;
+    return lk_redis_slot_channels_hear_locked(sub->slots, sub->owner, reply) && !(sub->ending && is_last);
 }
 
 void lk_redis_subscription_read_locked(lk_redis_subscription *sub)
@@ -84,14 +155,14 @@ void lk_redis_subscription_read_locked(lk_redis_subscription *sub)
     bool drained = false;
     int fills = 0;
     sub->look = false;
+    if (sub->slots != NULL && sub->slots->out.len > 0)
+        send_locked(sub);
     while (sub->socket != NULL) {
         const int got = lk_redis_socket_next_reply(sub->socket, &reply);
         if (got > 0) {
-            const bool message = is_push(reply, "message", REDIS_REPLY_STRING);
-            if (message)
-                sub->on_message(sub->owner, reply->element[2]);
+            const bool known = hear_locked(sub, reply);
             freeReplyObject(reply);
-            if (!message)
+            if (!known)
                 lk_redis_subscription_lose_locked(sub);
             continue;
         }
@@ -115,7 +186,8 @@ void lk_redis_subscription_read_locked(lk_redis_subscription *sub)
 void lk_redis_unsubscribe_unlocking(lk_redis_subscription *sub, int64_t until)
 {
     char bytes[256];
-    const size_t len = put_command(sub, "UNSUBSCRIBE", bytes);
+    const size_t len = put_command(sub, sub->slots != NULL ? "SUNSUBSCRIBE" : "UNSUBSCRIBE", bytes);
+    sub->ending = true;
     if (sub->socket == NULL || lk_redis_socket_send(sub->socket, bytes, len) != (ssize_t)len)
         return;
     for (int64_t now; sub->socket != NULL && (now = lk_redis_now(sub->shared)) < until;) {

@@ -3,6 +3,7 @@
 
 #include "lk_atomic.h"
 #include "reconnect.h"
+#include "slot_channels.h"
 
 /* Guarded by the mutex. */
 typedef struct {
@@ -11,6 +12,8 @@ typedef struct {
     void (*on_message)(void *owner, const redisReply *text);
     void *owner;
     const char *channel;
+    lk_redis_slot_channels *slots;                /* NULL: one channel for all; constant */
+    bool ending;                                  /* it was asked to end */
     lk_redis_socket *socket LK_GUARDED_BY(mutex); /* NULL: none. Received from by the keeper alone */
     bool wanted LK_GUARDED_BY(mutex);
     bool look LK_GUARDED_BY(mutex); /* read it without being told: something may be in the parser */
@@ -26,6 +29,8 @@ bool lk_redis_subscription_install_locked(lk_redis_subscription *sub,
                                           lk_redis_socket *socket) LK_REDIS_LOCKED;
 /* Close it, if there is one, and have it made anew. */
 void lk_redis_subscription_lose_locked(lk_redis_subscription *sub) LK_REDIS_LOCKED;
+/* In a cluster: to the slot's channel, too. */
+void lk_redis_subscription_want_locked(lk_redis_subscription *sub, uint16_t slot) LK_REDIS_LOCKED;
 /* Read the messages that are there. By the keeper only. */
 void lk_redis_subscription_read_locked(lk_redis_subscription *sub) LK_REDIS_LOCKED;
 /* Ask for no more, and read what comes before the answer, with which it is lost. Instead of the keeper. */

@@ -41,6 +41,7 @@ typedef struct lk_redis_target {
     char *unix_path; /* NULL: TCP */
     /* Those that say where the master is, on each connection anew; NULL: it is among the hosts. */
     struct lk_redis_target *sentinels;
+    bool cluster;      /* the hosts are some of a cluster's, which tell of the others */
     char *master_name; /* of Sentinels: what they call it; NULL: these are servers */
     atomic_uint first; /* of Sentinels: the host that is asked first; relaxed: a hint */
     char *user;        /* NULL: none */

@@ -7,6 +7,7 @@
 #include "call.h"
 #include "commands.h"
 #include "number.h"
+#include "publish.h"
 #include "reply.h"
 #include "stream.h"
 
@@ -281,7 +282,7 @@ static bool is_victim(const lk_sr_client *client, const victims *v)
            (v->id == 0 || v->id == client->id) &&
            (v->address == NULL || lk_sr_same(*v->address, lk_sr_word(client->address))) &&
            (v->user == NULL || v->user == client->login) &&
-           (v->pubsub < 0 || v->pubsub == (client->channels.count > 0));
+           (v->pubsub < 0 || v->pubsub == lk_sr_has_subscribed(client));
 }
 
 void lk_sr_clients_kill(lk_sr_call *call, lk_sr_client *client)

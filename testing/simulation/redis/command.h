@@ -17,6 +17,7 @@ enum {
     LK_SR_IN_PUBSUB = 256,    /**< for a client that has subscribed, too */
     LK_SR_CHANNELS = 512,     /**< its arguments, or the first of them, are channels */
     LK_SR_SCRIPT_KEYS = 1024, /**< keys are counted by the second argument */
+    LK_SR_SHARD = 2048,       /**< its channels are a shard's, and have slots as keys do */
     /* categories of rights */
     LK_SR_CAT_KEYSPACE = 1 << 12,
     LK_SR_CAT_READ = 1 << 13,

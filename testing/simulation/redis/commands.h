@@ -57,6 +57,14 @@ void lk_sr_subscribe(lk_sr_call *call);
 void lk_sr_unsubscribe(lk_sr_call *call);
 void lk_sr_pubsub_numsub(lk_sr_call *call);
 
+/* cluster.c */
+void lk_sr_asking(lk_sr_call *call);
+void lk_sr_cluster_countkeysinslot(lk_sr_call *call);
+void lk_sr_cluster_keyslot(lk_sr_call *call);
+void lk_sr_cluster_myid(lk_sr_call *call);
+void lk_sr_cluster_setslot(lk_sr_call *call);
+void lk_sr_cluster_slots(lk_sr_call *call);
+
 /* scripts.c */
 void lk_sr_eval(lk_sr_call *call);
 void lk_sr_evalsha(lk_sr_call *call);

@@ -6,6 +6,8 @@
 
 #include "call.h"
 #include "clients.h"
+#include "publish.h"
+#include "redirect.h"
 #include "reply.h"
 #include "request.h"
 #include "stream.h"
@@ -117,7 +119,7 @@ static bool can_be_served(lk_sr_call *call)
 {
     look_at_memory(call->server);
     const char *why = refused_write(call);
-    if (why == NULL && call->client->channels.count > 0 && (call->command->flags & LK_SR_IN_PUBSUB) == 0) {
+    if (why == NULL && lk_sr_has_subscribed(call->client) && (call->command->flags & LK_SR_IN_PUBSUB) == 0) {
         lk_sr_reply_error(
             call->out,
             "Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are "
@@ -151,7 +153,7 @@ static bool serve(lk_sr_client *client, const lk_sr_request *request)
                        .argc = request->argc,
                        .out = &client->out,
                        .database = &client->database};
-    if (is_allowed(&call) && can_be_served(&call)) {
+    if (is_allowed(&call) && lk_sr_is_served_here(&call) && can_be_served(&call)) {
         if (is_held_back(&call)) {
             lk_sr_clients_block(client, LK_SR_PAUSED);
             return false;
@@ -160,6 +162,7 @@ static bool serve(lk_sr_client *client, const lk_sr_request *request)
         lk_sr_stream_flush(server);
         client->written = server->offset;
     }
+    client->asking = client->asking && call.command != NULL && lk_sr_is(call.argv[0], "asking");
     if (client->out.len > before)
         lk_sr_tell(client);
     return true;

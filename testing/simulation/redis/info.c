@@ -15,7 +15,8 @@
 
 static void put_server(const lk_sr_server *server, lk_sr_bytes *text)
 {
-    lk_sr_print(text, "# Server\r\nredis_version:" LK_SR_VERSION "\r\nredis_mode:standalone\r\n");
+    lk_sr_print(text, "# Server\r\nredis_version:" LK_SR_VERSION "\r\nredis_mode:%s\r\n",
+                server->view != NULL ? "cluster" : "standalone");
     lk_sr_print(text, "run_id:%s\r\ntcp_port:%d\r\n", server->run_id, server->setup.port);
     lk_sr_print(text, "server_time_usec:%" PRId64 "\r\n", lk_sr_clock_us(server));
 }
@@ -38,6 +39,11 @@ static void put_replication(const lk_sr_server *server, lk_sr_bytes *text)
                 server->offset);
 }
 
+static void put_cluster(const lk_sr_server *server, lk_sr_bytes *text)
+{
+    lk_sr_print(text, "# Cluster\r\ncluster_enabled:%d\r\n", server->view != NULL);
+}
+
 static void put_keyspace(const lk_sr_server *server, lk_sr_bytes *text)
 {
     lk_sr_print(text, "# Keyspace\r\n");
@@ -53,6 +59,7 @@ static const struct {
 } sections[] = {{"server", put_server},
                 {"memory", put_memory},
                 {"replication", put_replication},
+                {"cluster", put_cluster},
                 {"keyspace", put_keyspace}};
 
 static bool is_wanted(const lk_sr_call *call, const char *section)
@@ -110,6 +117,10 @@ void lk_sr_replicaof(lk_sr_call *call)
     lk_sr_server *server = call->server;
     const char *status = "OK";
     int64_t port;
+    if (server->view != NULL) {
+        lk_sr_reply_error(call->out, "REPLICAOF not allowed in cluster mode.");
+        return;
+    }
     if (lk_sr_is(call->argv[1], "no") && lk_sr_is(call->argv[2], "one")) {
         lk_sr_promote(server);
     } else if (!lk_sr_integer(call->argv[2], &port) || port < 0 || port > 65535) {

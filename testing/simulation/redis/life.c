@@ -63,6 +63,7 @@ void lk_sr_free(lk_sr_server *server)
     lk_sr_users_destroy(&server->users);
     lk_sr_lua_free(server->lua);
     lk_sr_bytes_free(&server->unit);
+    free(server->view);
     free(server);
 }
 
@@ -148,6 +149,7 @@ void lk_sr_disconnect(lk_sr_client *client)
     lk_sr_bytes_free(&client->out);
     lk_sr_bytes_free(&client->name);
     lk_sr_items_free(&client->channels);
+    lk_sr_items_free(&client->shard_channels);
     free(client);
 }
 

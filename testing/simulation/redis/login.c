@@ -6,6 +6,7 @@
 #include "commands.h"
 #include "info.h"
 #include "number.h"
+#include "publish.h"
 #include "reply.h"
 
 static const char wrong_password[] = "-WRONGPASS invalid username-password pair or user is disabled.";
@@ -52,7 +53,7 @@ static void answer_hello(lk_sr_call *call)
     lk_sr_reply_integer(call->out, 2);
     put_field(call->out, "id", NULL);
     lk_sr_reply_integer(call->out, call->client->id);
-    put_field(call->out, "mode", "standalone");
+    put_field(call->out, "mode", call->server->view != NULL ? "cluster" : "standalone");
     put_field(call->out, "role", lk_sr_is_replica(call->server) ? "replica" : "master");
     put_field(call->out, "modules", NULL);
     lk_sr_reply_array(call->out, 0);
@@ -114,15 +115,23 @@ static bool is_user_name(lk_sr_text name)
     return true;
 }
 
+static bool may_hear_all(const lk_sr_user *user, const lk_sr_items *channels)
+{
+    for (size_t i = 0; i < channels->count; i++) {
+        if (!lk_sr_user_may_hear(user, lk_sr_view(&channels->at[i].name)))
+            return false;
+    }
+    return true;
+}
+
 /* Who has subscribed to what the user may not hear any more is closed. */
 static void silence(lk_sr_call *call, const lk_sr_user *user)
 {
     LK_LIST_EACH(link, &call->server->clients) {
         lk_sr_client *client = LK_CONTAINER(link, lk_sr_client, link);
-        for (size_t i = 0; client->login == user && !client->closing && i < client->channels.count; i++) {
-            if (!lk_sr_user_may_hear(user, lk_sr_view(&client->channels.at[i].name)))
-                lk_sr_clients_kill(call, client);
-        }
+        if (client->login == user && !client->closing &&
+            !(may_hear_all(user, &client->channels) && may_hear_all(user, &client->shard_channels)))
+            lk_sr_clients_kill(call, client);
     }
 }
 
@@ -170,6 +179,8 @@ void lk_sr_select(lk_sr_call *call)
     if (number < INT32_MIN || number > INT32_MAX) {
         lk_sr_reply_error(call->out, "value is out of range, value must between %d and %d", INT32_MIN,
                           INT32_MAX);
+    } else if (number != 0 && call->server->view != NULL) {
+        lk_sr_reply_error(call->out, "SELECT is not allowed in cluster mode");
     } else if (number < 0 || number >= LK_SR_DATABASES) {
         lk_sr_reply_error(call->out, "DB index is out of range");
     } else {
@@ -183,7 +194,7 @@ void lk_sr_ping(lk_sr_call *call)
     const lk_sr_text word = call->argc > 1 ? call->argv[1] : lk_sr_word("");
     if (call->argc > 2) {
         lk_sr_reply_error(call->out, "wrong number of arguments for 'ping' command");
-    } else if (!call->script && call->client->channels.count > 0) {
+    } else if (!call->script && lk_sr_has_subscribed(call->client)) {
         lk_sr_reply_array(call->out, 2);
         lk_sr_reply_bulk(call->out, lk_sr_word("pong"));
         lk_sr_reply_bulk(call->out, word);

@@ -2,6 +2,7 @@
 #include "script_call.h"
 
 #include "call.h"
+#include "redirect.h"
 #include "reply.h"
 #include "stream.h"
 #include "table.h"
@@ -63,5 +64,10 @@ void lk_sr_script_call(lk_sr_call *call)
         return;
     if ((call->command->flags & LK_SR_WRITE) != 0)
         call->server->script_writes = true;
+    const char *why = lk_sr_refused_elsewhere(call);
+    if (why != NULL) {
+        lk_sr_reply_error(call->out, "%s", why);
+        return;
+    }
     lk_sr_call_run(call);
 }

@@ -11,6 +11,7 @@
 enum { LK_SR_DATABASES = 16, LK_SR_ID_LEN = 40, LK_SR_HOST_MAX = 64 };
 
 typedef struct lk_sr_lua lk_sr_lua;
+struct lk_sr_view;
 
 /** A master that a server follows. */
 typedef struct {
@@ -42,6 +43,7 @@ struct lk_sr_server {
     lk_sr_keyspace *saved; /**< NULL: all there is outlasts a restart */
     lk_sr_users users;
     lk_sr_lua *lua;
+    struct lk_sr_view *view;               /**< of its cluster (view.h); NULL: it is no node of one */
     void (*script_call)(lk_sr_call *call); /**< what a script's redis.call() does */
     lk_sr_master master;
     lk_list links;      /**< of replicas */
@@ -68,7 +70,8 @@ struct lk_sr_client {
     bool authenticated;
     lk_sr_user *login;
     unsigned database;
-    lk_sr_items channels;
+    lk_sr_items channels, shard_channels;
+    bool asking; /**< the next command may be of a slot that is imported */
     lk_sr_block block;
     int64_t wait_until_ms; /**< of the server's clock; 0: for ever */
     int64_t wait_offset, wait_replicas;

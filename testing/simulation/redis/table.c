@@ -20,6 +20,7 @@
 #define CONN    LK_SR_CAT_CONNECTION
 #define ADMIN   (LK_SR_CAT_ADMIN | LK_SR_CAT_DANGEROUS)
 #define PUBSUB  (LK_SR_CAT_PUBSUB | ALWAYS)
+#define SHARD   (LK_SR_SHARD | LK_SR_CHANNELS)
 #define SCRIPT  (LK_SR_CAT_SCRIPTING | OUTSIDE)
 #define RUN     (SCRIPT | LK_SR_WHILE_STALE | LK_SR_REPLICATES | LK_SR_SCRIPT_KEYS)
 #define LOGIN   (OUTSIDE | ALWAYS | LK_SR_NO_AUTH | LK_SR_WHILE_BUSY | CONN)
@@ -70,6 +71,10 @@ const lk_sr_command lk_sr_commands[] = {
     {"subscribe", -2, PUBSUB | OUTSIDE | LK_SR_CHANNELS | LK_SR_IN_PUBSUB, 0, 0, 0, lk_sr_subscribe},
     {"unsubscribe", -1, PUBSUB | OUTSIDE | LK_SR_IN_PUBSUB, 0, 0, 0, lk_sr_unsubscribe},
     {"pubsub|numsub", -2, PUBSUB, 0, 0, 0, lk_sr_pubsub_numsub},
+    {"spublish", 3, PUBSUB | LK_SR_REPLICATES | SHARD, 1, 1, 1, lk_sr_publish},
+    {"ssubscribe", -2, PUBSUB | OUTSIDE | SHARD | LK_SR_IN_PUBSUB, 1, -1, 1, lk_sr_subscribe},
+    {"sunsubscribe", -1, PUBSUB | OUTSIDE | LK_SR_SHARD | LK_SR_IN_PUBSUB, 1, -1, 1, lk_sr_unsubscribe},
+    {"pubsub|shardnumsub", -2, PUBSUB | LK_SR_SHARD, 0, 0, 0, lk_sr_pubsub_numsub},
     {"eval", -3, RUN, 0, 0, 0, lk_sr_eval},
     {"evalsha", -3, RUN, 0, 0, 0, lk_sr_evalsha},
     {"script|load", 3, SCRIPT | LK_SR_WHILE_STALE, 0, 0, 0, lk_sr_script_load},
@@ -95,6 +100,12 @@ const lk_sr_command lk_sr_commands[] = {
     {"time", 1, ALWAYS, 0, 0, 0, lk_sr_time},
     {"role", 1, OUTSIDE | ALWAYS | ADMIN, 0, 0, 0, lk_sr_role},
     {"replicaof", 3, OUTSIDE | LK_SR_WHILE_STALE | ADMIN, 0, 0, 0, lk_sr_replicaof},
+    {"asking", 1, CONN, 0, 0, 0, lk_sr_asking},
+    {"cluster|countkeysinslot", 3, LK_SR_WHILE_STALE, 0, 0, 0, lk_sr_cluster_countkeysinslot},
+    {"cluster|keyslot", 3, LK_SR_WHILE_STALE, 0, 0, 0, lk_sr_cluster_keyslot},
+    {"cluster|myid", 2, LK_SR_WHILE_STALE, 0, 0, 0, lk_sr_cluster_myid},
+    {"cluster|setslot", -4, LK_SR_WHILE_STALE | ADMIN, 0, 0, 0, lk_sr_cluster_setslot},
+    {"cluster|slots", 2, LK_SR_WHILE_STALE, 0, 0, 0, lk_sr_cluster_slots},
     {"config|set", -4, OUTSIDE | ALWAYS | ADMIN, 0, 0, 0, lk_sr_config_set},
 };
 
@@ -136,7 +147,7 @@ static bool is_meant(const lk_sr_command *command, const lk_sr_text *argv, size_
 /* A container alone is a command without enough words. */
 static const lk_sr_command bare[] = {
     {"client", -2, 0, 0, 0, 0, NULL}, {"script", -2, 0, 0, 0, 0, NULL}, {"config", -2, 0, 0, 0, 0, NULL},
-    {"acl", -2, 0, 0, 0, 0, NULL},    {"pubsub", -2, 0, 0, 0, 0, NULL},
+    {"acl", -2, 0, 0, 0, 0, NULL},    {"pubsub", -2, 0, 0, 0, 0, NULL}, {"cluster", -2, 0, 0, 0, 0, NULL},
 };
 
 const lk_sr_command *lk_sr_command_find(const lk_sr_text *argv, size_t argc)

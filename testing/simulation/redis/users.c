@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "command_keys.h"
 #include "number.h"
 
 /* ------------------------------------------------------------------ rules ---- */
@@ -254,19 +255,8 @@ bool lk_sr_user_may_hear(const lk_sr_user *user, lk_sr_text channel)
 static bool may_keys(const lk_sr_user *user, const lk_sr_command *command, const lk_sr_text *argv,
                      size_t argc)
 {
-    size_t first = (size_t)command->first_key, last = (size_t)command->last_key,
-           step = (size_t)command->key_step;
-    int64_t count = 0;
-    if ((command->flags & LK_SR_SCRIPT_KEYS) != 0) {
-        if (!lk_sr_integer(argv[2], &count) || count < 1 || count > (int64_t)argc - 3)
-            return true; /* the command itself says what is wrong */
-        first = 3;
-        last = (size_t)count + 2;
-        step = 1;
-    } else if (command->last_key < 0) {
-        last = argc - (size_t)-command->last_key;
-    }
-    for (size_t i = first; i > 0 && i <= last && i < argc; i += step) {
+    const lk_sr_places places = lk_sr_command_keys(command, argv, argc);
+    for (size_t i = places.first; i > 0 && i <= places.last; i += places.step) {
         if (!matches_one(&user->keys, argv[i]))
             return false;
     }
@@ -278,9 +268,10 @@ lk_sr_right lk_sr_user_may(const lk_sr_user *user, const lk_sr_command *command,
 {
     if ((command->flags & LK_SR_NO_AUTH) == 0 && !user->allowed[command - user->commands.at])
         return LK_SR_NO_COMMAND;
-    if (!may_keys(user, command, argv, argc))
+    if ((command->flags & LK_SR_SHARD) == 0 && !may_keys(user, command, argv, argc))
         return LK_SR_NO_KEY;
-    const size_t channels = lk_sr_is(argv[0], "publish") ? 2 : argc;
+    const bool publishes = lk_sr_is(argv[0], "publish") || lk_sr_is(argv[0], "spublish");
+    const size_t channels = publishes ? 2 : argc;
     for (size_t i = 1; (command->flags & LK_SR_CHANNELS) != 0 && i < channels; i++) {
         if (!lk_sr_user_may_hear(user, argv[i]))
             return LK_SR_NO_CHANNEL;

@@ -422,6 +422,13 @@ static size_t place_of(const lk_sim_service *service)
     return place;
 }
 
+void lk_sim_network_address(const lk_sim_service *service, char *text, size_t size)
+{
+    const struct sockaddr_in in = address_of(place_of(service));
+    if (inet_ntop(AF_INET, &in.sin_addr, text, (socklen_t)size) == NULL)
+        abort();
+}
+
 int lk_sim_connect(int fd, const struct sockaddr *address, socklen_t size)
 {
     lk_sim_connection *const c = connection_of(fd);

@@ -43,6 +43,8 @@ typedef struct {
 
 void lk_sim_network_begin(void);
 void lk_sim_network_add(lk_sim_service *service);
+/** The address at which it is found, too, as a text. */
+void lk_sim_network_address(const lk_sim_service *service, char *text, size_t size);
 lk_sim_way *lk_sim_way_of(const lk_sim_process *process, const lk_sim_service *service);
 /** After a way, or a service's `silent`, has changed: what waited goes on. */
 void lk_sim_network_goes_on(void);

@@ -527,13 +527,16 @@ static void expect_misconfigured(lk_env *env, const char *query, const char *wor
 static void one_value_for_all_and_no_lease_beyond_it(void **state)
 {
     lk_env *env = *state;
-    locker *l = open_known(env->server);
+    locker *l = open_known(env->server), *l2 = NULL;
     locker_lock_options options = lk_wait_options(0);
     locker_handle *held = NULL;
     locker_error err;
     expect_misconfigured(env, "ttl=3s&recovery=4s", "3000 ms for others");
     expect_misconfigured(env, "ttl=4s&recovery=3s", "no lease may be longer");
     expect_misconfigured(env, "ttl=3s&recovery=3s&fencing=off", "fencing");
+    assert_status(LOCKER_CONFIG, locker_open("redis+cluster://127.0.0.1?ttl=3s&recovery=3s", NULL, &l2, &err),
+                  err);
+    assert_non_null(strstr(err.text, "not for a cluster"));
     options.ttl_ms = RECOVERY_MS + 1;
     assert_status(LOCKER_CONFIG, locker_lock(l, "long", &options, &held, &err), err);
     assert_non_null(strstr(err.text, "longer than recovery"));

@@ -1,0 +1,176 @@
+/* node.c: the servers of an instance. Of a cluster each master that has slots of which something was asked has a node here; who
+ * has which slots is told by each handshake, by a server that has a slot no more (MOVED), and by the others when one can't be
+ * reached. A node whose server has no slots any more stays as it is, and comes back into use when it has some. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "net/reply.h"
+#include "node.h"
+
+enum { NODES_MAX = 1024 };
+
+/* The last thread that was not waited for has left. */
+static void on_left(void *self)
+{
+    lk_redis *r = ((lk_redis_node *)self)->r;
+    if (atomic_fetch_sub(&r->staying, 1) == 1)
+        lk_redis_free(r);
+}
+
+/* Up to so many, beginning behind this one. */
+static size_t peers_locked(void *self, char (*peer)[LK_REDIS_PEER_MAX], size_t max) LK_REDIS_LOCKED
+{
+    const lk_redis_node *const own = self;
+    size_t count = 0;
+    const lk_redis_node *node = own;
+    do {
+        node = node->next != NULL ? node->next : own->r->nodes;
+        if (node != own && node->slots > 0)
+            (void)snprintf(peer[count++], LK_REDIS_PEER_MAX, "%s", lk_redis_net_peer(node->net));
+    } while (node != own && count < max);
+    return count;
+}
+
+static const char *channel_of(void *self, uint16_t slot, char *name)
+{
+    lk_redis *const r = ((const lk_redis_node *)self)->r;
+    char tag[sizeof(uint64_t) + 1] = "";
+    *lk_redis_tag_put(tag, lk_redis_slot_tag(&r->slots, slot)) = '\0';
+    (void)snprintf(name, LK_REDIS_CHANNEL_MAX, "%s%s", r->channel, tag);
+    return name;
+}
+
+static uint16_t slot_of(void *self, const char *channel, size_t len)
+{
+    char none[] = "";
+    const lk_redis_prefix nothing = {.text = none};
+    const lk_redis *const r = ((const lk_redis_node *)self)->r;
+    return lk_redis_slot_of(&r->slots, &nothing, channel, len);
+}
+
+static void on_map_locked(void *self, const lk_redis_map *map) LK_REDIS_LOCKED;
+
+lk_redis_node *lk_redis_node_new(lk_redis *r, const char *peer)
+{
+    static const lk_redis_owner events = {
+        .on_up = lk_redis_on_up_locked,
+        .on_subscribed = lk_redis_on_subscribed_locked,
+        .on_message = lk_redis_on_message_locked,
+        .on_map = on_map_locked,
+        .peers = peers_locked,
+        .channel_of = channel_of,
+        .slot_of = slot_of,
+        .on_left = on_left,
+    };
+    lk_redis_node *node = calloc(1, sizeof *node);
+    if (node == NULL)
+        return NULL;
+    node->r = r;
+    lk_redis_fences_set_least(&node->fences, 0);
+    lk_redis_server_time_init(&node->time, &r->shared);
+    lk_list_init(&node->renewals.waiting);
+    node->net = lk_redis_net_new(&r->shared, &r->set.target, r->channel, &events, node, &node->commands,
+                                 r->set.wait_replicas > 0 ? &node->renewing : NULL);
+    if (node->net == NULL) {
+        const int why = errno;
+        free(node);
+        errno = why;
+        return NULL;
+    }
+    if (node->renewing == NULL)
+        node->renewing = node->commands;
+    if (peer != NULL)
+        lk_redis_net_is_at(node->net, peer, &(lk_redis_scripts){r->script, LK_REDIS_SCRIPT_COUNT, NULL});
+    lk_redis_node **last = &r->nodes;
+    while (*last != NULL)
+        last = &(*last)->next;
+    *last = node;
+    return node;
+}
+
+bool lk_redis_nodes_init(lk_redis *r)
+{
+    if (!r->set.target.cluster)
+        return true;
+    r->map = calloc(LK_REDIS_SLOTS, sizeof r->map[0]);
+    if (r->map == NULL)
+        return false;
+    for (size_t slot = 0; slot < LK_REDIS_SLOTS; slot++)
+        LK_WRITE(r->map[slot], r->nodes);
+    r->nodes->slots = LK_REDIS_SLOTS;
+    atomic_store(&r->shared.maps, 1);
+    return true;
+}
+
+lk_redis_node *lk_redis_node_at_locked(lk_redis *r, const char *peer)
+{
+    size_t count = 0;
+    for (lk_redis_node *node = r->nodes; node != NULL; node = node->next, count++)
+        if (strcmp(lk_redis_net_peer(node->net), peer) == 0)
+            return node;
+    return count < NODES_MAX ? lk_redis_node_new(r, peer) : NULL;
+}
+
+static void give_slot_locked(lk_redis *r, uint16_t slot, lk_redis_node *to) LK_REDIS_LOCKED
+{
+    lk_redis_node *const from = LK_READ(r->map[slot]);
+    if (from == to)
+        return;
+    from->slots--;
+    to->slots++;
+    LK_WRITE(r->map[slot], to);
+}
+
+/* Who waits for a connection chooses anew; and who has slots is to have one, once it is asked for. */
+static void remapped_locked(lk_redis *r) LK_REDIS_LOCKED
+{
+    for (lk_redis_node *node = r->nodes; node != NULL; node = node->next)
+        lk_redis_net_set_idle_locked(node->net, node->slots == 0);
+    atomic_fetch_add_explicit(&r->shared.maps, 1, memory_order_release);
+    pthread_cond_broadcast(&r->shared.changed);
+}
+
+static void on_map_locked(void *self, const lk_redis_map *map)
+{
+    lk_redis *const r = ((lk_redis_node *)self)->r;
+    for (size_t i = 0; i < map->count; i++) {
+        const lk_redis_range *const range = &map->range[i];
+        lk_redis_node *const node = lk_redis_node_at_locked(r, range->peer);
+        for (unsigned slot = range->first; node != NULL && slot <= range->last; slot++)
+            give_slot_locked(r, (uint16_t)slot, node);
+    }
+    remapped_locked(r);
+}
+
+void lk_redis_heed_locked(lk_redis_node *node, uint16_t slot, const redisReply *reply)
+{
+    lk_redis *const r = node->r;
+    const lk_redis_fault fault = lk_redis_reply_fault(reply);
+    char peer[LK_REDIS_PEER_MAX];
+    if (r->map == NULL) {
+        if (fault == LK_REDIS_FAULT_MOVED)
+            lk_redis_net_moved_locked(node->net, reply);
+        return;
+    }
+    if (fault == LK_REDIS_FAULT_TRANSIENT && strncmp(reply->str, "CLUSTERDOWN", 11) == 0)
+        lk_redis_net_want_map_locked(node->net);
+    if (fault != LK_REDIS_FAULT_MOVED)
+        return;
+    lk_redis_node *const to = strncmp(reply->str, "MOVED ", 6) == 0 &&
+                                      lk_redis_redirection(reply->str, lk_redis_net_peer(node->net), peer)
+                                  ? lk_redis_node_at_locked(r, peer)
+                                  : NULL;
+    if (to == NULL) { /* it is a replica by now */
+        lk_redis_pipeline_fail_locked(node->commands, "it is not the master");
+        return;
+    }
+    give_slot_locked(r, slot, to);
+    remapped_locked(r);
+}
+
+void lk_redis_heed(lk_redis_node *node, uint16_t slot, const redisReply *reply)
+{
+    lk_redis_lock(&node->r->shared);
+    lk_redis_heed_locked(node, slot, reply);
+    lk_redis_unlock(&node->r->shared);
+}

@@ -1,0 +1,190 @@
+/* torn.c: see torn.h. */
+#include <stdlib.h>
+
+#include "net/reply.h"
+#include "node.h"
+#include "torn.h"
+
+/* A lock of another type is somebody else's. */
+#define OURS_LUA "local v = redis.pcall('GET', KEYS[1])\n"
+
+const char *const lk_redis_torn_take =
+    "local set = redis.pcall('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])\n"
+    "if set and not set.err then return 1 end\n" OURS_LUA "if v == ARGV[1] then\n"
+    "  redis.call('PEXPIRE', KEYS[1], ARGV[2])\n"
+    "  return 1\n"
+    "end\n"
+    "if set then return set end\n"
+    "return {redis.call('PTTL', KEYS[1]), 0, 0}\n";
+
+const char *const lk_redis_torn_number =
+    "local t = redis.call('TIME')\n"
+    "local n, now = redis.pcall('INCR', KEYS[1]), t[1] * 1000000 + t[2]\n"
+    "if type(n) ~= 'number' then return n end\n"
+    "if n >= 9007199254740992 then\n"
+    "  return redis.error_reply('ERR value is not an integer or out of range')\n"
+    "end\n"
+    "if n <= now then\n"
+    "  n = now + 1\n"
+    "  redis.call('SET', KEYS[1], string.format('%.0f', n))\n"
+    "end\n"
+    "return n\n";
+
+const char *const lk_redis_torn_drop = OURS_LUA "if v == ARGV[1] then return redis.call('DEL', KEYS[1]) end\n"
+                                                "return 0\n";
+
+const char *const lk_redis_torn_extend = OURS_LUA "if v ~= ARGV[1] then return '0' end\n"
+                                                  "redis.call('PEXPIRE', KEYS[1], ARGV[2])\n"
+                                                  "return '1'\n";
+
+const char *const lk_redis_torn_seen =
+    OURS_LUA "if type(v) == 'table' then\n"
+             "  if not string.find(v.err, 'WRONGTYPE', 1, true) then return v end\n"
+             "  v = '?'\n"
+             "end\n"
+             "if v and #v > 4096 then v = redis.sha1hex(v) end\n"
+             "return {v and 1 or 0, v or '', redis.call('PTTL', KEYS[1])}\n";
+
+const char *const lk_redis_torn_waiting =
+    "local count = redis.pcall('ZCOUNT', KEYS[1], 0, 4503599627370496)\n"
+    "local queue = redis.pcall('ZRANGEBYSCORE', KEYS[1], 0, 4503599627370496, 'LIMIT', 0, 1000)\n"
+    "for i, member in ipairs(queue) do queue[i] = string.sub(member, 1, 512) end\n"
+    "return {type(count) == 'number' and count or 0, queue.err and {} or queue, ''}\n";
+
+/* Whether that is where its key has gone; then `to` is who has it, and else what it was. */
+static bool is_elsewhere_locked(lk_redis_node *at, const redisReply *reply,
+                                lk_redis_node **to) LK_REDIS_LOCKED
+{
+    char peer[LK_REDIS_PEER_MAX];
+    if (reply->type != REDIS_REPLY_ERROR || strncmp(reply->str, "ASK ", 4) != 0 ||
+        !lk_redis_redirection(reply->str, lk_redis_net_peer(at->net), peer))
+        return false;
+    lk_redis_node *const found = lk_redis_node_at_locked(at->r, peer);
+    if (found != NULL)
+        *to = found;
+    return found != NULL;
+}
+
+static bool is_elsewhere(lk_redis_node *at, const redisReply *reply, lk_redis_node **to)
+{
+    lk_redis_lock(&at->r->shared);
+    const bool is = is_elsewhere_locked(at, reply, to);
+    lk_redis_unlock(&at->r->shared);
+    return is;
+}
+
+/* To a server that is to serve it though it doesn't have the slot yet. */
+static lk_redis_outcome ask_behind(lk_redis_node *node, lk_redis_call *call, const lk_redis_command *a,
+                                   locker_error *err)
+{
+    const lk_redis_command both[] = {LK_REDIS_COMMAND("ASKING"), *a};
+    call->map = 0; /* it is this one */
+    const lk_redis_outcome outcome = lk_redis_ask(node->commands, call, both, 2, err);
+    if (call->replies[0] != NULL)
+        freeReplyObject(call->replies[0]);
+    call->replies[0] = call->replies[1];
+    call->replies[1] = NULL;
+    return outcome;
+}
+
+lk_redis_outcome lk_redis_torn_ask_at(lk_redis *r, uint16_t slot, lk_redis_call *call,
+                                      const lk_redis_command *a, lk_redis_node **at, locker_error *err)
+{
+    call->only = 0; /* which a script before may have set, for its own server */
+    for (unsigned hop = 0;; hop++) {
+        *at = lk_redis_node_for(r, slot, call);
+        lk_redis_outcome outcome = lk_redis_ask((*at)->commands, call, a, 1, err);
+        if (outcome == LK_REDIS_CALL_REMAPPED)
+            continue;
+        if (outcome == LK_REDIS_CALL_ANSWERED && is_elsewhere(*at, call->reply, at)) {
+            lk_redis_call_clear(call);
+            outcome = ask_behind(*at, call, a, err);
+        }
+        if (outcome != LK_REDIS_CALL_ANSWERED)
+            return outcome;
+        const lk_redis_fault fault = lk_redis_reply_fault(call->reply);
+        if ((fault != LK_REDIS_FAULT_MOVED && fault != LK_REDIS_FAULT_TORN) || hop == LK_REDIS_HOPS_MAX)
+            return outcome;
+        lk_redis_heed(*at, slot, call->reply);
+        lk_redis_call_clear(call);
+    }
+}
+
+lk_redis_outcome lk_redis_torn_ask(lk_redis *r, uint16_t slot, lk_redis_call *call, const lk_redis_command *a,
+                                   locker_error *err)
+{
+    lk_redis_node *at;
+    return lk_redis_torn_ask_at(r, slot, call, a, &at, err);
+}
+
+/* A command that goes around. */
+typedef struct {
+    lk_redis *r;
+    lk_redis_node *at;
+    uint16_t slot;
+    unsigned hops;
+    lk_redis_torn_done done;
+    void *context;
+    size_t len;
+    char bytes[];
+} errand;
+
+static void answered_locked(void *context, redisReply *reply) LK_REDIS_LOCKED;
+
+static void end_locked(errand *e, redisReply *reply) LK_REDIS_LOCKED
+{
+    if (e->done != NULL)
+        e->done(e->context, reply, e->at->commands);
+    free(e);
+}
+
+/* `behind`: ASKING. */
+static void go_locked(errand *e, lk_redis_node *to, bool behind) LK_REDIS_LOCKED
+{
+    static const lk_redis_command asking = {1, {"ASKING"}, {6}};
+    e->at = to;
+    if (to->commands->state != LK_REDIS_UP)
+        lk_redis_net_wanted_locked(to->net); /* for who asks next */
+    char *room = NULL;
+    if (!behind || lk_redis_submit_command_locked(to->commands, &asking, NULL, NULL))
+        room = lk_redis_room_locked(to->commands, e->len);
+    if (room != NULL)
+        memcpy(room, e->bytes, e->len);
+    if (room == NULL || !lk_redis_submit_locked(to->commands, room + e->len, answered_locked, e)) {
+        end_locked(e, NULL);
+        return;
+    }
+    if (!e->r->shared.closing)
+        e->r->shared.svc->attend(
+            e->r->shared.svc); /* it may be another's connection than the one that is pumped */
+}
+
+static void answered_locked(void *context, redisReply *reply)
+{
+    errand *const e = context;
+    const lk_redis_fault fault = reply != NULL ? lk_redis_reply_fault(reply) : LK_REDIS_FAULT_NONE;
+    lk_redis_node *to;
+    if ((fault != LK_REDIS_FAULT_MOVED && fault != LK_REDIS_FAULT_TORN) || e->hops++ == LK_REDIS_HOPS_MAX) {
+        end_locked(e, reply);
+    } else if (is_elsewhere_locked(e->at, reply, &to)) {
+        go_locked(e, to, true);
+    } else {
+        lk_redis_heed_locked(e->at, e->slot, reply);
+        go_locked(e, lk_redis_node_of(e->r, e->slot), false);
+    }
+}
+
+void lk_redis_torn_submit_locked(lk_redis *r, uint16_t slot, const lk_redis_command *a,
+                                 lk_redis_torn_done done, void *context)
+{
+    lk_redis_node *const at = lk_redis_node_of(r, slot);
+    errand *const e = malloc(sizeof *e + lk_redis_command_room(a));
+    if (e == NULL) {
+        if (done != NULL)
+            done(context, NULL, at->commands);
+        return;
+    }
+    *e = (errand){.r = r, .slot = slot, .done = done, .context = context};
+    e->len = (size_t)(lk_redis_command_put(a, e->bytes) - e->bytes);
+    go_locked(e, at, false);
+}

@@ -1,0 +1,121 @@
+/* redis_locks.c: see redis_locks.h. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "judge.h"
+#include "redis_locks.h"
+#include "world/seams.h"
+
+#define MS INT64_C(1000000)
+
+const char *const lk_sim_redis_key_names[LK_SIM_REDIS_KEYS] = {"a", "b18009", "c"};
+
+static const lk_sr_key *(*find_key)(const char *name);
+static unsigned strangers; /* that there have been */
+
+void lk_sim_redis_locks_begin(const lk_sr_key *(*find)(const char *name))
+{
+    find_key = find;
+    strangers = 0;
+}
+
+/* ------------------------------------------------------------------ hand-overs ---- */
+
+/* A lock that was handed to somebody. */
+typedef struct {
+    int64_t at;
+    unsigned key;
+    char value[33];
+} gift;
+
+static bool has_value(const gift *g)
+{
+    const lk_sr_key *const key = find_key(lk_sim_redis_key_names[g->key]);
+    return key != NULL && key->kind == LK_SR_STRING &&
+           lk_sr_same(lk_sr_view(&key->text), lk_sr_word(g->value));
+}
+
+/* He has taken it by now, or given it back, if he could. */
+static void looks_after(void *context)
+{
+    gift *const g = context;
+    if (lk_sim_judge_was_well(g->at) && has_value(g) && !lk_sim_judge_is_used(g->key))
+        lk_sim_fail("key %u: it was handed to somebody who neither takes it nor gives it back", g->key);
+    free(g);
+}
+
+static bool is_key(char name)
+{
+    return name >= 'a' && name < 'a' + LK_SIM_REDIS_KEYS;
+}
+
+/* "value number/count us key" */
+static void look_after(const char *text)
+{
+    gift *const g = malloc(sizeof *g);
+    char name;
+    unsigned long long number;
+    if (g == NULL)
+        abort();
+    *g = (gift){.at = lk_sim_now()};
+    const bool is_gift =
+        sscanf(text, "%32s %llu/%*u %*u %c", g->value, &number, &name) == 3 && number > 0 && is_key(name);
+    if (!is_gift) {
+        free(g);
+        return;
+    }
+    g->key = (unsigned)(name - 'a');
+    lk_sim_at(lk_sim_now() + 300 * MS, looks_after, g);
+}
+
+/* Also one without a number. */
+bool lk_sim_redis_locks_told(const lk_sim_connection *connection, const char *text, unsigned *key)
+{
+    char name;
+    look_after(text);
+    if (sscanf(text, "%*32s %*u/%*u %*u %c", &name) != 1 || !is_key(name))
+        return false;
+    *key = (unsigned)(name - 'a');
+    lk_sim_judge_handed(*key, lk_sim_connection_process(connection));
+    return true;
+}
+
+/* ------------------------------------------------------------------ breaks, strangers, the end ---- */
+
+/* The mark that a break leaves of what it has broken. */
+void lk_sim_redis_locks_put(const char *name)
+{
+    if (strstr(name, ":locker:") != NULL && strstr(name, "broken:") != NULL)
+        lk_sim_judge_carried_out((unsigned)(name[name[0] == '{'] - 'a'));
+}
+
+void lk_sim_redis_stranger(lk_sim_redis *at, bool is_asking, unsigned key, int64_t span_ms)
+{
+    char name[32], span[32], answer[64];
+    (void)snprintf(name, sizeof name, "stranger %u", ++strangers);
+    (void)snprintf(span, sizeof span, "%lld", (long long)span_ms);
+    const char *const argv[] = {"SET", lk_sim_redis_key_names[key], name, "NX", "PX", span};
+    (is_asking ? lk_sim_redis_ask_moved : lk_sim_redis_ask)(at, 6, argv, answer, sizeof answer);
+    lk_sim_tell("%s on key %u for %lld ms: %.4s", name, key, (long long)span_ms, answer);
+    if (strcmp(answer, "+OK\r\n") == 0) /* whose clock may run faster */
+        lk_sim_judge_stranger(key, span_ms * MS - span_ms * MS / 100);
+}
+
+const char *lk_sim_redis_left(lk_sim_redis *redis, bool has_strangers)
+{
+    static char text[256];
+    const lk_sr_server *const server = redis->server;
+    lk_sim_redis_advance(redis);
+    LK_LIST_EACH(link, &server->spaces[0].keys) {
+        const lk_sr_key *const key = LK_CONTAINER(link, lk_sr_key, link);
+        (void)snprintf(text, sizeof text, "%.*s was left behind", LK_SR_SHOWN(lk_sr_view(&key->name)));
+        const bool ends = key->expires_ms >= 0, is_over = ends && key->expires_ms < lk_sr_clock_ms(server);
+        const bool is_counter = strncmp(text, "locker:fence:{", 14) == 0;
+        const bool is_mark = strncmp(text, "locker:recovery ", 16) == 0;
+        const bool is_strangers = strstr(text, "locker:") == NULL && has_strangers;
+        if (!is_over && !is_counter && !is_mark && !is_strangers)
+            return text;
+    }
+    return NULL;
+}

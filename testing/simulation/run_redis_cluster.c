@@ -1,0 +1,449 @@
+/* run_redis_cluster.c: a run with a Redis Cluster: how it begins and ends, and the faults that it has. See run.h and faults.h. That a
+ * slot moves is no fault: nothing is excused by it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "faults.h"
+#include "judge.h"
+#include "redis_cluster.h"
+#include "redis_locks.h"
+#include "world/seams.h"
+
+#define MS INT64_C(1000000)
+
+static const int64_t back_off_ns = 3000 * MS; /* the driver's greatest, and the time to connect */
+static const int64_t lease_ns = 3200 * MS;    /* the longest, and a little */
+static const int64_t comes_up_ns = 2000 * MS; /* a master that has begun anew serves */
+static const int64_t election_ns = 1500 * MS; /* from a master's silence to its heir */
+
+static struct {
+    bool forgets;       /* nodes may lose their data */
+    bool fails_over;    /* each master has a replica */
+    bool confirms;      /* ... which confirms grants */
+    bool has_tokens;    /* fencing is on */
+    bool has_strangers; /* there are clients that know nothing of ours */
+    bool is_restless;   /* slots move all the time */
+    bool is_waiting;    /* a fault, until a lock is handed over */
+    lk_sim_fault waiting;
+    struct {
+        unsigned place;
+        bool is_away; /* something of it lasts */
+        bool is_followed;
+        const lk_sim_redis *old;
+    } places[LK_SIM_PLACES];
+    int64_t moved_at; /* when a slot last moved, or might */
+    char uri[320];
+} run;
+
+static unsigned place_of(const lk_sim_fault *fault)
+{
+    return (unsigned)(fault->detail / 4096 % LK_SIM_PLACES);
+}
+
+/* ------------------------------------------------------------------ slots ---- */
+
+/* For some ms, for half a lease, for some leases. */
+static int64_t drawn_span(uint64_t detail)
+{
+    const uint64_t kind = detail % 8, rest = detail / 8;
+    return (int64_t)(rest % (uint64_t)(kind < 2 ? 20 * MS : kind < 6 ? lease_ns / 2 : 3 * lease_ns));
+}
+
+static bool moves(unsigned slot, uint64_t detail)
+{
+    run.moved_at = lk_sim_now();
+    return lk_sim_cluster_move(slot, (unsigned)(detail % 7), drawn_span(detail / 7));
+}
+
+static bool slot_moves(const lk_sim_fault *fault)
+{
+    if (!moves((unsigned)(fault->detail / 8 % LK_SIM_CLUSTER_SLOTS), fault->detail / 64))
+        return false;
+    lk_sim_tell("fault %u: a slot moves", fault->number);
+    return true;
+}
+
+static void is_restless(void *context)
+{
+    (void)context;
+    (void)moves((unsigned)lk_sim_draw(LK_SIM_CLUSTER_SLOTS), lk_sim_draw(UINT64_MAX));
+    lk_sim_at(lk_sim_now() + (int64_t)lk_sim_draw(1500 * MS), is_restless, NULL);
+}
+
+/* ------------------------------------------------------------------ strangers ---- */
+
+static void stranger_comes(void *context)
+{
+    const unsigned key = (unsigned)lk_sim_draw(LK_SIM_REDIS_KEYS);
+    const int64_t span_ms = 1 + (int64_t)lk_sim_draw(300);
+    lk_sim_redis *at;
+    bool is_asking;
+    (void)context;
+    if (lk_sim_cluster_find(lk_sim_redis_key_names[key], &at, &is_asking))
+        lk_sim_redis_stranger(at, is_asking, key, span_ms);
+    lk_sim_at(lk_sim_now() + (int64_t)lk_sim_draw(800 * MS), stranger_comes, NULL);
+}
+
+/* ------------------------------------------------------------------ one node ---- */
+
+static void speaks(void *context)
+{
+    lk_sim_redis *const redis = context;
+    lk_sim_redis_speaks(redis);
+    lk_sim_network_goes_on();
+}
+
+static bool is_silent(const lk_sim_fault *fault, lk_sim_redis *master)
+{
+    if (master->service.silent)
+        return false;
+    master->service.silent = true;
+    lk_sim_fault_lasts(fault, "a node stands still", speaks, master);
+    return true;
+}
+
+static bool starts_again(const lk_sim_fault *fault, lk_sim_redis *master)
+{
+    lk_sim_fault_strikes(fault, "a node starts again");
+    lk_sim_redis_restart(master, true);
+    lk_sim_cluster_comes_up(master);
+    lk_sim_judge_trouble(comes_up_ns + back_off_ns);
+    return true;
+}
+
+static void is_back(void *context)
+{
+    lk_sim_redis *const redis = context;
+    redis->service.refuses = false;
+    lk_sim_cluster_comes_up(redis);
+    lk_sim_judge_trouble(comes_up_ns + back_off_ns);
+}
+
+static bool is_away(const lk_sim_fault *fault, lk_sim_redis *master)
+{
+    if (master->service.refuses)
+        return false;
+    lk_sim_redis_restart(master, true);
+    master->service.refuses = true;
+    lk_sim_fault_lasts(fault, "a node is away", is_back, master);
+    return true;
+}
+
+static void memory_is_back(void *context)
+{
+    const lk_sim_redis *const redis = context;
+    lk_sr_set_memory(redis->server, 0);
+}
+
+static bool has_no_memory(const lk_sim_fault *fault, lk_sim_redis *master)
+{
+    lk_sim_redis_advance(master);
+    lk_sr_set_memory(master->server, 1);
+    lk_sim_fault_lasts(fault, "a node has no memory", memory_is_back, master);
+    return true;
+}
+
+static bool forgets(const lk_sim_fault *fault, lk_sim_redis *master)
+{
+    if (!run.forgets || master->service.refuses)
+        return false;
+    lk_sim_fault_strikes(fault, "a node forgets");
+    lk_sim_judge_leaves();
+    lk_sim_judge_forgets();
+    lk_sim_redis_restart(master, false);
+    lk_sim_cluster_comes_up(master);
+    lk_sim_judge_trouble(comes_up_ns + back_off_ns);
+    return true;
+}
+
+/* Somebody deletes the counters of fencing numbers. */
+static bool has_no_counters(const lk_sim_fault *fault)
+{
+    static const char *const counters[] = {"locker:fence:{20200}", "locker:fence:{20202}"};
+    lk_sim_fault_strikes(fault, "counters are deleted");
+    for (unsigned i = 0; i < LK_SIM_CLUSTER_SLOTS; i++) {
+        const char *const argv[] = {"DEL", counters[i]};
+        char answer[64];
+        lk_sim_redis *at;
+        bool is_asking;
+        if (lk_sim_cluster_find(counters[i], &at, &is_asking))
+            (is_asking ? lk_sim_redis_ask_moved : lk_sim_redis_ask)(at, 2, argv, answer, sizeof answer);
+    }
+    return true;
+}
+
+/* ------------------------------------------------------------------ a node and its replica ---- */
+
+/* Its replica takes the place. A key that had come by a move just before is not what a replica was waited for. */
+static void promote(unsigned place, bool is_planned)
+{
+    lk_sim_redis *const old = lk_sim_cluster_master(place);
+    run.places[place].old = old;
+    if (lk_sim_cluster_promote(place, is_planned)) {
+        lk_sim_judge_leaves();
+        if (run.confirms && lk_sim_now() - run.moved_at > 4 * lease_ns)
+            lk_sim_judge_forgets_ends(false);
+        else
+            lk_sim_judge_forgets();
+    }
+    lk_sim_judge_moves(&old->service);
+    lk_sim_judge_trouble(back_off_ns);
+}
+
+/* The others have noticed by now. */
+static void takes_over(void *context)
+{
+    const unsigned place = *(const unsigned *)context;
+    const lk_sim_redis *const old = lk_sim_cluster_master(place);
+    if (run.places[place].is_away && old == run.places[place].old && lk_sim_cluster_has_heir(place))
+        promote(place, false);
+}
+
+static void goes_for_long(unsigned place)
+{
+    run.places[place].is_away = true;
+    run.places[place].old = lk_sim_cluster_master(place);
+    lk_sim_at(lk_sim_now() + election_ns, takes_over, &run.places[place].place);
+}
+
+/* It has come back: as a replica, where another has its place. */
+static void comes_back(void *context)
+{
+    const unsigned place = *(const unsigned *)context;
+    lk_sim_redis *const was = lk_sim_cluster_node(place), *const also =
+                                                              lk_sim_cluster_node(place + LK_SIM_PLACES);
+    lk_sim_redis *const master = lk_sim_cluster_master(place);
+    lk_sim_redis *const gone = was->service.refuses ? was : also;
+    run.places[place].is_away = false;
+    gone->service.refuses = false;
+    if (gone == master)
+        lk_sim_cluster_comes_up(master);
+    else
+        lk_sim_cluster_follows(place);
+    lk_sim_judge_trouble(comes_up_ns + back_off_ns);
+}
+
+static bool dies(const lk_sim_fault *fault, unsigned place)
+{
+    lk_sim_redis *const master = lk_sim_cluster_master(place);
+    lk_sim_fault longer = *fault;
+    longer.span_ns += election_ns / 2;
+    if (run.places[place].is_away || master->service.refuses || master->service.silent)
+        return false;
+    lk_sim_redis_restart(master, true);
+    master->service.refuses = true;
+    goes_for_long(place);
+    lk_sim_fault_lasts(&longer, "a master dies", comes_back, &run.places[place].place);
+    return true;
+}
+
+static void is_whole(void *context)
+{
+    const unsigned place = *(const unsigned *)context;
+    lk_sim_redis *const master = lk_sim_cluster_master(place);
+    run.places[place].is_away = false;
+    for (unsigned i = place; i < LK_SIM_NODES; i += LK_SIM_PLACES)
+        lk_sim_cluster_cut(lk_sim_cluster_node(i), false);
+    if (run.fails_over && master->replica == NULL)
+        lk_sim_cluster_follows(place);
+    lk_sim_judge_trouble(comes_up_ns + back_off_ns);
+}
+
+/* Clients reach it, and it no other node. */
+static bool is_cut_off(const lk_sim_fault *fault, unsigned place)
+{
+    lk_sim_redis *const master = lk_sim_cluster_master(place);
+    lk_sim_fault longer = *fault;
+    longer.span_ns += fault->span_ns % 2 == 0 ? election_ns : 0;
+    if (run.places[place].is_away || master->service.refuses || master->service.silent)
+        return false;
+    lk_sim_cluster_cut(master, true);
+    goes_for_long(place);
+    lk_sim_fault_lasts(&longer, "a master is cut off from the others", is_whole, &run.places[place].place);
+    return true;
+}
+
+static bool change_places(const lk_sim_fault *fault, unsigned place)
+{
+    const lk_sim_redis *const master = lk_sim_cluster_master(place);
+    if (run.places[place].is_away || !lk_sim_cluster_is_well(master) || !lk_sim_cluster_has_heir(place))
+        return false;
+    lk_sim_fault_strikes(fault, "a master and its replica change places");
+    promote(place, true);
+    lk_sim_cluster_follows(place);
+    return true;
+}
+
+static void goes_on(void *context)
+{
+    lk_sim_redis *const redis = context;
+    redis->halts = false;
+}
+
+static bool lags(const lk_sim_fault *fault, lk_sim_redis *master)
+{
+    if (master->replica == NULL || master->halts)
+        return false;
+    master->halts = true;
+    lk_sim_fault_lasts(fault, "a replica hears nothing", goes_on, master);
+    return true;
+}
+
+/* ------------------------------------------------------------------ faults ---- */
+
+static bool strikes_node(const lk_sim_fault *fault)
+{
+    lk_sim_redis *const master = lk_sim_cluster_master(place_of(fault));
+    switch (fault->detail / 8 % 6) {
+    case 0:
+        return is_silent(fault, master);
+    case 1:
+        return starts_again(fault, master);
+    case 2:
+        return is_away(fault, master);
+    case 3:
+        return has_no_memory(fault, master);
+    case 4:
+        return forgets(fault, master);
+    default:
+        return has_no_counters(fault);
+    }
+}
+
+static bool strikes_place(const lk_sim_fault *fault)
+{
+    const unsigned place = place_of(fault);
+    switch (fault->detail / 8 % 4) {
+    case 0:
+        return dies(fault, place);
+    case 1:
+        return is_cut_off(fault, place);
+    case 2:
+        return change_places(fault, place);
+    default:
+        return lags(fault, lk_sim_cluster_master(place));
+    }
+}
+
+static bool waits_for_a_hand_over(const lk_sim_fault *fault)
+{
+    if (run.is_waiting)
+        return false;
+    run.waiting = *fault;
+    run.is_waiting = true;
+    lk_sim_fault_strikes(fault, "when a lock is handed over, something happens");
+    return true;
+}
+
+/* Its slot may begin to move at that moment, and the message come late. */
+static void tells(lk_sim_connection *connection, const char *text)
+{
+    unsigned key;
+    if (!lk_sim_redis_locks_told(connection, text, &key) || !run.is_waiting)
+        return;
+    run.is_waiting = false;
+    if (run.waiting.detail / 256 % 2 == 0) {
+        lk_sim_connection_delay(connection, (int64_t)(run.waiting.detail / 512 % 1000) * MS);
+        lk_sim_judge_trouble(1000 * MS);
+    }
+    if (run.waiting.detail / 1024 % 4 > 0)
+        (void)moves(key / 2, run.waiting.detail / 4096);
+}
+
+static bool make(const lk_sim_fault *fault)
+{
+    switch (fault->detail % 8) {
+    case 0:
+    case 1:
+        return strikes_node(fault);
+    case 2:
+    case 3:
+        return strikes_place(fault);
+    case 4:
+        return waits_for_a_hand_over(fault);
+    default:
+        return slot_moves(fault);
+    }
+}
+
+/* ------------------------------------------------------------------ the service ---- */
+
+static const lk_sr_key *find(const char *name)
+{
+    lk_sim_redis *at;
+    bool is_asking;
+    (void)lk_sim_cluster_find(name, &at, &is_asking);
+    return lk_sr_keyspace_find(&at->server->spaces[0], lk_sr_word(name));
+}
+
+static const char *draw_uri(uint64_t *random, lk_sim_bounds *bounds)
+{
+    const uint64_t poll = lk_sim_draw_from(random, 2) == 0 ? 100 : 1000,
+                   command = lk_sim_draw_from(random, 2) == 0 ? 300 : 1000,
+                   cleanup = lk_sim_draw_from(random, 4) == 0 ? 300 : 2000;
+    bounds->call_ns = (int64_t)command * MS;
+    bounds->cleanup_ns = (int64_t)cleanup * MS;
+    bounds->idle_ns = (int64_t)poll * MS + 250 * MS;
+    (void)snprintf(run.uri, sizeof run.uri,
+                   "redis+cluster://redis-1.example,redis-2.example,redis-3.example/"
+                   "?command_timeout=%ums&connect_timeout=1s&poll=%ums&cleanup_timeout=%ums%s%s",
+                   (unsigned)command, (unsigned)poll, (unsigned)cleanup, run.has_tokens ? "" : "&fencing=off",
+                   run.confirms ? "&wait_replicas=1&wait_timeout=200ms" : "");
+    return run.uri;
+}
+
+static const char *begin(uint64_t *random, lk_sim_bounds *bounds)
+{
+    memset(&run, 0, sizeof run);
+    *bounds = (lk_sim_bounds){.broken_ns = 300 * MS,
+                              .lease_ns = lease_ns,
+                              .settle_ns = 500 * MS,
+                              .back_ns = back_off_ns,
+                              .term_ns = lease_ns,
+                              .keeps_count = true,
+                              .breaks_prove = true,
+                              .has_leases = true,
+                              .tells_breaks = true};
+    lk_sim_redis_locks_begin(find);
+    run.moved_at = -4 * lease_ns;
+    run.forgets = lk_sim_draw_from(random, 8) == 0;
+    run.fails_over = lk_sim_draw_from(random, 2) == 0;
+    run.has_strangers = lk_sim_draw_from(random, 4) == 0;
+    run.is_restless = lk_sim_draw_from(random, 2) == 0;
+    run.has_tokens = lk_sim_draw_from(random, 8) > 0;
+    run.confirms = run.fails_over && lk_sim_draw_from(random, 2) == 0;
+    lk_sim_cluster_begin(run.fails_over, random);
+    for (unsigned i = 0; i < LK_SIM_NODES; i++) {
+        lk_sim_cluster_node(i)->tells = tells;
+        lk_sim_cluster_node(i)->puts = lk_sim_redis_locks_put;
+    }
+    for (unsigned place = 0; place < LK_SIM_PLACES; place++)
+        run.places[place].place = place;
+    bounds->has_replica = run.fails_over;
+    bounds->has_tokens = run.has_tokens;
+    if (run.has_strangers)
+        lk_sim_at(100 * MS, stranger_comes, NULL);
+    if (run.is_restless)
+        lk_sim_at(100 * MS, is_restless, NULL);
+    lk_sim_stand_in(&lk_sim_cluster_master(0)->machine);
+    return draw_uri(random, bounds);
+}
+
+static const char *left(void)
+{
+    return lk_sim_cluster_left(run.has_strangers);
+}
+
+/* The ways to those that are masters at first. */
+static lk_sim_service *server(unsigned place)
+{
+    const unsigned count = run.fails_over ? LK_SIM_NODES : LK_SIM_PLACES;
+    return place < count ? &lk_sim_cluster_node(place)->service : NULL;
+}
+
+void lk_sim_run_redis_cluster(const lk_sim_plan *plan, FILE *trace, lk_sim_result *result)
+{
+    static const lk_sim_faulty service = {
+        .begin = begin, .end = lk_sim_cluster_end, .server = server, .make = make, .left = left};
+    lk_sim_run_with(&service, plan, trace, result);
+}

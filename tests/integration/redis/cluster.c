@@ -1,0 +1,306 @@
+/* cluster.c: a Redis Cluster that is well: what is locked at which of its nodes, who is told of what, and what it is not. */
+#include "cluster_tests.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SLOTS_APART = 16 }; /* each so manyth slot is locked */
+
+static int begin(void **state)
+{
+    return lk_cluster_begin(state);
+}
+
+/* ------------------------------------------------------------------ where locks are ---- */
+
+/* A name in each slot that is looked at; a text of the test program. */
+static const char *name_in(unsigned slot)
+{
+    static char names[LK_CLUSTER_SLOTS][12];
+    for (unsigned i = 0; names[slot][0] == '\0'; i++) {
+        char name[12];
+        snprintf(name, sizeof name, "n%u", i);
+        const unsigned where = lk_cluster_slot(name);
+        if (names[where][0] == '\0')
+            memcpy(names[where], name, sizeof name);
+    }
+    return names[slot];
+}
+
+/* The lock is where its slot is, and nothing but counters stays. */
+static void locks_of_all_slots_are_had(void **state)
+{
+    lk_cluster *cluster = *state;
+    locker *l = lk_open_cluster(cluster, 0, "");
+    long long counters[LK_CLUSTER_MASTERS] = {0};
+    for (unsigned slot = 0; slot < LK_CLUSTER_SLOTS; slot += SLOTS_APART) {
+        const char *key = name_in(slot);
+        const int share = lk_share_of(cluster, slot);
+        locker_handle *held = lk_take(l, key, NULL);
+        if (slot % (64 * SLOTS_APART) == 0)
+            assert_int_equal(lk_node_number(cluster, share, "EXISTS %s", key), 1);
+        const uint64_t token = locker_handle_token(held);
+        lk_give(held);
+        if (slot % (8 * SLOTS_APART) == 0) {
+            held = lk_take(l, key, NULL);
+            assert_true(locker_handle_token(held) > token);
+            lk_give(held);
+        }
+        counters[share]++;
+    }
+    for (int i = 0; i < LK_CLUSTER_MASTERS; i++)
+        assert_int_equal(lk_node_number(cluster, i, "DBSIZE"), counters[i]);
+    lk_close_locker(l);
+}
+
+/* Names with braces of their own have their companions in their slot, or a cluster would refuse the script. */
+static void names_with_braces_are_locked(void **state)
+{
+    static const char *const names[] = {"a{b}c", "a}b",  "{",     "{}x",    "}",
+                                        "{b}",   "{b}.", "plain", "{a}{b}", "a{{b}}c"};
+    lk_cluster *cluster = *state;
+    locker *l = lk_open_cluster(cluster, 1, "namespace=braces"),
+           *rival = lk_open_cluster(cluster, 2, "namespace=braces");
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        locker_handle *held = lk_take(l, names[i], NULL);
+        lk_locking waiter;
+        lk_expect_busy(rival, names[i]);
+        lk_locking_start(&waiter, rival, names[i], NULL);
+        lk_require_waiting(rival, 1);
+        lk_give(held);
+        lk_give(lk_locking_grant(&waiter));
+    }
+    lk_close_locker(rival);
+    lk_close_locker(l);
+}
+
+/* A key of each share. */
+static const char *key_of(const lk_cluster *cluster, int share)
+{
+    static char keys[LK_CLUSTER_MASTERS][32];
+    return lk_key_of_share(cluster, share, 1, keys[share]);
+}
+
+/* The other process polls each 20 s or more. */
+static void a_hand_over_is_told(void **state)
+{
+    lk_cluster *cluster = *state;
+    char hosts[300], uri[400];
+    locker *l = lk_open_cluster(cluster, 0, "ttl=60s&poll=60s");
+    snprintf(uri, sizeof uri, "redis+cluster://%s/?ttl=60s&poll=60s",
+             lk_cluster_hosts(cluster, 3, hosts, sizeof hosts));
+    lk_child *puppet = lk_puppet_start(uri);
+    for (int share = 0; share < LK_CLUSTER_MASTERS; share++) {
+        uint64_t token = 0;
+        locker_handle *held = lk_take(l, key_of(cluster, share), NULL);
+        const uint64_t before = locker_handle_token(held);
+        lk_puppet_wait(puppet, key_of(cluster, share), LK_TEST_PATIENCE_MS, 60000, true);
+        lk_pause_ms(50); /* it may look once more when it has subscribed */
+        const int64_t from = lk_test_now_ms();
+        lk_give(held);
+        assert_int_equal(lk_puppet_granted(puppet, &token), LOCKER_OK);
+        const int64_t took = lk_test_now_ms() - from;
+        if (took > 5000)
+            test_fails("it took %lld ms at master %d", (long long)took, share);
+        assert_true(token > before);
+        assert_int_equal(lk_puppet_unlock(puppet), LOCKER_OK);
+    }
+    lk_child_kill(puppet);
+    lk_close_locker(l);
+}
+
+/* ------------------------------------------------------------------ what is told ---- */
+
+static void unlock_tells_the_truth(void **state)
+{
+    lk_cluster *cluster = *state;
+    locker *l = lk_open_cluster(cluster, 0, "ttl=60s"), *rival = lk_open_cluster(cluster, 1, "ttl=60s");
+    for (int share = 0; share < LK_CLUSTER_MASTERS; share++) {
+        const char *key = key_of(cluster, share);
+        locker_error err;
+        lk_give(lk_take(l, key, NULL));
+        locker_handle *held = lk_take(l, key, NULL);
+        assert_int_equal(lk_node_number(cluster, share, "DEL %s", key), 1);
+        lk_give_lost(held);
+        held = lk_take(l, key, NULL);
+        assert_ok(locker_break(rival, key, NULL, NULL, &err), err);
+        lk_require_state(held, LOCKER_STATE_LOST);
+        lk_give_lost(held);
+    }
+    lk_close_locker(rival);
+    lk_close_locker(l);
+}
+
+static void show_and_break_find_the_node(void **state)
+{
+    lk_cluster *cluster = *state;
+    locker *l = lk_open_cluster(cluster, 0, "ttl=60s"), *other = lk_open_cluster(cluster, 2, "ttl=60s");
+    for (int share = 0; share < LK_CLUSTER_MASTERS; share++) {
+        const char *key = key_of(cluster, share);
+        locker_lock_options tell = lk_wait_options(LK_TEST_PATIENCE_MS);
+        locker_break_options which = LOCKER_BREAK_OPTIONS_INIT;
+        locker_info info = LOCKER_INFO_INIT;
+        locker_error err;
+        assert_ok(locker_show(other, key, &info, &err), err);
+        assert_false(info.held);
+        locker_info_clear(&info);
+        tell.label = "somebody";
+        locker_handle *held = lk_take(l, key, &tell);
+        lk_pause_ms(20); /* what is held for 5 ms is told of */
+        assert_ok(locker_show(other, key, &info, &err), err);
+        assert_true(info.held);
+        assert_string_equal(info.owner, "somebody");
+        assert_int_equal(info.token, locker_handle_token(held));
+        locker_info_clear(&info);
+        which.token = locker_handle_token(held) + 1;
+        assert_status(LOCKER_BUSY, locker_break(other, key, &which, NULL, &err), err);
+        which.token = locker_handle_token(held);
+        assert_ok(locker_break(other, key, &which, &info, &err), err);
+        assert_string_equal(info.owner, "somebody");
+        locker_info_clear(&info);
+        assert_status(LOCKER_INVALID, locker_break(other, key, NULL, NULL, &err), err);
+        lk_give_lost(held);
+    }
+    lk_close_locker(other);
+    lk_close_locker(l);
+}
+
+static void ping_asks_it(void **state)
+{
+    lk_cluster *cluster = *state;
+    locker *l = lk_open_cluster(cluster, 4, ""); /* a replica, which names the others */
+    int64_t us = -1;
+    locker_error err;
+    assert_ok(locker_ping(l, &us, &err), err);
+    assert_true(us >= 0);
+    lk_close_locker(l);
+}
+
+static void close_gives_back_what_is_held(void **state)
+{
+    lk_cluster *cluster = *state;
+    locker *l = lk_open_cluster(cluster, 0, "ttl=60s"), *other = lk_open_cluster(cluster, 1, "ttl=60s");
+    locker_handle *held[LK_CLUSTER_MASTERS];
+    lk_locking waiter;
+    for (int share = 0; share < LK_CLUSTER_MASTERS; share++)
+        held[share] = lk_take(l, key_of(cluster, share), NULL);
+    lk_locking_start(&waiter, other, key_of(cluster, 1), NULL);
+    lk_require_waiting(other, 1);
+    lk_close_locker(l);
+    lk_give(lk_locking_grant(&waiter));
+    for (int share = 0; share < LK_CLUSTER_MASTERS; share++) {
+        assert_int_equal(lk_node_number(cluster, share, "EXISTS %s", key_of(cluster, share)), 0);
+        locker_handle_free(held[share]);
+    }
+    lk_close_locker(other);
+}
+
+/* ------------------------------------------------------------------ how it is opened ---- */
+
+static void any_node_that_is_there_will_do(void **state)
+{
+    lk_cluster *cluster = *state;
+    locker_error err;
+    locker *l;
+    const int dead = lk_free_port();
+    assert_ok(lk_try_uri(&l, &err, "redis+cluster://127.0.0.1:%d,127.0.0.1:%d/", dead, cluster->node[2].port),
+              err);
+    for (int share = 0; share < LK_CLUSTER_MASTERS; share++)
+        lk_give(lk_take(l, key_of(cluster, share), NULL));
+    lk_close_locker(l);
+    assert_status(LOCKER_UNAVAILABLE,
+                  lk_try_uri(&l, &err, "redis+cluster://127.0.0.1:%d/?connect_timeout=1s", dead), err);
+    /* one that says nothing hides no other */
+    lk_test_freeze(&cluster->node[3]);
+    const int64_t from = lk_test_now_ms();
+    assert_ok(lk_try_uri(&l, &err, "redis+cluster://127.0.0.1:%d,127.0.0.1:%d/?connect_timeout=2s",
+                         cluster->node[3].port, cluster->node[0].port),
+              err);
+    lk_give(lk_take(l, key_of(cluster, 0), NULL));
+    assert_true(lk_test_now_ms() - from < 10000);
+    lk_close_locker(l);
+    lk_server_thaw(&cluster->node[3]);
+}
+
+static void a_locker_outlives_the_node_that_it_was_told_of(void **state)
+{
+    lk_cluster *cluster = *state;
+    locker_error err;
+    locker *l;
+    assert_ok(lk_try_uri(&l, &err, "redis+cluster://127.0.0.1:%d/?ttl=60s", cluster->node[5].port), err);
+    locker_handle *held = lk_take(l, key_of(cluster, 0), NULL);
+    lk_server_kill(&cluster->node[5]);
+    for (int share = 1; share < LK_CLUSTER_MASTERS; share++)
+        lk_give(lk_take(l, key_of(cluster, share), NULL));
+    lk_give(held);
+    lk_close_locker(l);
+}
+
+static void what_is_no_cluster_is_told(void **state)
+{
+    lk_cluster *cluster = *state;
+    lk_server *alone = lk_test_redis(NULL);
+    locker_error err;
+    locker *l;
+    assert_status(LOCKER_CONFIG, lk_try_uri(&l, &err, "redis+cluster://127.0.0.1:%d/", alone->port), err);
+    assert_non_null(strstr(err.text, "redis://"));
+    assert_status(LOCKER_CONFIG, lk_try_uri(&l, &err, "redis://127.0.0.1:%d/", cluster->node[0].port), err);
+    assert_non_null(strstr(err.text, "redis+cluster://"));
+    lk_test_redis_free(alone);
+}
+
+static void a_cluster_has_one_database(void **state)
+{
+    lk_cluster *cluster = *state;
+    locker_error err;
+    locker *l;
+    assert_status(LOCKER_CONFIG,
+                  lk_try_uri(&l, &err, "redis+cluster://127.0.0.1:%d/2", cluster->node[0].port), err);
+    assert_non_null(strstr(err.text, "database"));
+    assert_ok(lk_try_uri(&l, &err, "redis+cluster://127.0.0.1:%d/0", cluster->node[0].port), err);
+    lk_close_locker(l);
+}
+
+static void users_log_in_at_each_node(void **state)
+{
+    lk_cluster *cluster = *state;
+    char answer[128];
+    locker_error err;
+    locker *l;
+    for (int i = 0; i < LK_CLUSTER_NODES; i++)
+        assert_true(lk_server_ask(&cluster->node[i],
+                                  "ACL SETUSER shop on >sesame ~shop:* ~{shop:* &locker:wake:* +@all", answer,
+                                  sizeof answer));
+    assert_ok(lk_try_uri(&l, &err, "redis+cluster://shop:sesame@127.0.0.1:%d/?namespace=shop",
+                         cluster->node[0].port),
+              err);
+    for (int share = 0; share < LK_CLUSTER_MASTERS; share++)
+        for (int n = 0; n < 3; n++) { /* somewhere: the namespace is hashed, too */
+            char key[32];
+            lk_give(lk_take(l, lk_key_of_share(cluster, share, n, key), NULL));
+        }
+    lk_close_locker(l);
+    assert_status(LOCKER_DENIED,
+                  lk_try_uri(&l, &err, "redis+cluster://shop:pepper@127.0.0.1:%d/?namespace=shop",
+                             cluster->node[0].port),
+                  err);
+    assert_null(strstr(err.text, "pepper"));
+}
+
+static const struct CMUnitTest tests[] = {
+    cluster_test(locks_of_all_slots_are_had), /* while nothing else is there */
+    cluster_test(names_with_braces_are_locked),
+    cluster_test(a_hand_over_is_told),
+    cluster_test(unlock_tells_the_truth),
+    cluster_test(show_and_break_find_the_node),
+    cluster_test(ping_asks_it),
+    cluster_test(close_gives_back_what_is_held),
+    cluster_test(any_node_that_is_there_will_do),
+    cluster_test(a_locker_outlives_the_node_that_it_was_told_of),
+    cluster_test(what_is_no_cluster_is_told),
+    cluster_test(a_cluster_has_one_database),
+    cluster_test(users_log_in_at_each_node),
+};
+
+const lk_group lk_cluster_well = {"cluster", tests, sizeof tests / sizeof tests[0], begin, lk_cluster_end};

@@ -1,0 +1,300 @@
+/* cluster_slots.c: slots of a Redis Cluster that move while locks in them are held, waited for, taken and broken. */
+#include "cluster_tests.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int begin(void **state)
+{
+    return lk_cluster_begin(state);
+}
+
+/* ------------------------------------------------------------------ a slot that stays half moved ---- */
+
+/* Which of a lock's keys are moved at first. What is made later is where the locker makes it. */
+enum {
+    LOCK = 1,
+    COUNTER = 2,
+    QUEUE = 4,
+    COMBINATIONS = 8,
+    CASES = COMBINATIONS + 1,
+    HALF_TTL_MS = 2000,
+    TTLS = 3
+};
+
+/* One slot. The last case is one in which there was nothing when its move began. */
+struct half {
+    lk_cluster *cluster;
+    lk_move move;
+    int moved;
+    char key[32], queue[64], info[64];
+    const char *counter;
+    locker_handle *held;
+    lk_locking waiter;
+    uint64_t token;
+};
+
+static locker *alice, *bob, *carol; /* who only tries: a locker whose own callers wait says BUSY by itself */
+
+static bool holds(const struct half *h, int node, const char *key)
+{
+    char keys[4096], word[80];
+    lk_keys_at(h->cluster, node, h->move.slot, keys, sizeof keys);
+    snprintf(word, sizeof word, " %s ", key);
+    return strstr(keys, word) != NULL;
+}
+
+/* No key is at both nodes: MIGRATE would fail, and of two counters one is wrong. */
+static void expect_no_twins(const struct half *h, const char *when)
+{
+    char keys[4096], *rest = keys;
+    lk_keys_at(h->cluster, h->move.from, h->move.slot, keys, sizeof keys);
+    for (char *key = strsep(&rest, " "); key != NULL; key = strsep(&rest, " "))
+        if (key[0] != '\0' && holds(h, h->move.to, key))
+            test_fails("case %d, %s: %s is at both nodes", h->moved, when, key);
+}
+
+static void expect_growth(struct half *h, const locker_handle *held, const char *when)
+{
+    const uint64_t token = locker_handle_token(held);
+    if (token <= h->token)
+        test_fails("case %d, %s: the token %llu comes after %llu", h->moved, when, (unsigned long long)token,
+                   (unsigned long long)h->token);
+    h->token = token;
+}
+
+static void take(struct half *h, locker *l, const char *when)
+{
+    const locker_lock_options options = lk_wait_options(LK_TEST_PATIENCE_MS);
+    locker_error err;
+    const locker_status status = locker_lock(l, h->key, &options, &h->held, &err);
+    if (status != LOCKER_OK)
+        test_fails("case %d, %s: %s", h->moved, when, err.text);
+    expect_growth(h, h->held, when);
+}
+
+static void give(struct half *h, const char *when)
+{
+    locker_error err;
+    const locker_status status = locker_unlock(h->held, &err);
+    if (status != LOCKER_OK)
+        test_fails("case %d, %s: unlock says %s", h->moved, when, err.text);
+    locker_handle_free(h->held);
+    h->held = NULL;
+}
+
+static void move(const struct half *h, const char *key)
+{
+    if (holds(h, h->move.from, key))
+        lk_cluster_need(h->cluster, lk_cluster_move_key(h->cluster, &h->move, key));
+}
+
+/* Alice holds, Bob waits, and then the slot begins to move. */
+static void half_begin(struct half *h, lk_cluster *cluster, int number)
+{
+    static int next; /* of each slot once: it is the other node's then */
+    *h = (struct half){.cluster = cluster, .moved = number};
+    lk_key_of_share(cluster, 0, next++, h->key);
+    snprintf(h->queue, sizeof h->queue, "{%s}:locker:queue", h->key);
+    snprintf(h->info, sizeof h->info, "{%s}:locker:info", h->key);
+    h->counter = strdup(lk_fence_key(h->key));
+    h->move = (lk_move){lk_cluster_slot(h->key), lk_node_of(cluster, h->key), 1};
+    if (number < COMBINATIONS) {
+        lk_give(lk_take(bob, h->key, NULL));
+        take(h, alice, "at first");
+        lk_locking_start(&h->waiter, bob, h->key, NULL);
+    }
+}
+
+static bool has_queue(void *context)
+{
+    const struct half *h = context;
+    return holds(h, h->move.from, h->queue);
+}
+
+static void half_move(struct half *h)
+{
+    if (h->moved < COMBINATIONS)
+        lk_require(has_queue, h, "the waiter should stand in the queue");
+    lk_cluster_need(h->cluster, lk_cluster_move_begin(h->cluster, &h->move));
+    if (h->moved == COMBINATIONS)
+        return;
+    if ((h->moved & LOCK) != 0) {
+        move(h, h->key);
+        move(h, h->info);
+    }
+    if ((h->moved & COUNTER) != 0)
+        move(h, h->counter);
+    if ((h->moved & QUEUE) != 0)
+        move(h, h->queue);
+}
+
+/* The waiter has it within a poll, and all goes on as if nothing moved. */
+static void half_go_on(struct half *h)
+{
+    if (h->moved < COMBINATIONS) {
+        if (locker_handle_state(h->held) == LOCKER_STATE_LOST)
+            test_fails("case %d: the lock was lost", h->moved);
+        give(h, "after three TTLs");
+        h->held = lk_locking_grant(&h->waiter);
+        expect_growth(h, h->held, "to the waiter");
+        give(h, "by the waiter");
+    }
+    expect_no_twins(h, "when it was given on");
+    for (int i = 0; i < 3; i++) {
+        take(h, i == 1 ? bob : alice, "while it moves");
+        lk_expect_busy(carol, h->key);
+        give(h, "while it moves");
+    }
+    take(h, bob, "for the end");
+    expect_no_twins(h, "at the end");
+}
+
+/* Bob holds over the end of the move. */
+static void half_end(struct half *h)
+{
+    lk_cluster_need(h->cluster, lk_cluster_move_end(h->cluster, &h->move));
+    give(h, "when it has moved");
+    take(h, alice, "when it has moved");
+    give(h, "when it has moved");
+    assert_true(holds(h, h->move.to, h->counter));
+    free((char *)h->counter);
+}
+
+static struct half *begin_cases(lk_cluster *cluster, int count, int64_t poll_ms)
+{
+    char query[80];
+    struct half *cases = calloc((size_t)count, sizeof *cases);
+    assert_non_null(cases);
+    snprintf(query, sizeof query, "ttl=%dms&poll=%lldms", HALF_TTL_MS, (long long)poll_ms);
+    alice = lk_open_cluster(cluster, 0, query);
+    bob = lk_open_cluster(cluster, 1, query);
+    carol = lk_open_cluster(cluster, 2, query);
+    for (int i = 0; i < count; i++)
+        half_begin(&cases[i], cluster, i);
+    for (int i = 0; i < count; i++)
+        half_move(&cases[i]);
+    return cases;
+}
+
+static void end_cases(struct half *cases)
+{
+    lk_close_locker(carol);
+    lk_close_locker(bob);
+    lk_close_locker(alice);
+    free(cases);
+}
+
+static void a_slot_that_is_half_moved_serves_locks(void **state)
+{
+    struct half *cases = begin_cases(*state, CASES, 500);
+    for (int i = 0; i < TTLS; i++) {
+        lk_pause_ms(HALF_TTL_MS);
+        for (int k = 0; k < COMBINATIONS; k++)
+            lk_expect_busy(carol, cases[k].key);
+    }
+    for (int i = 0; i < CASES; i++)
+        half_go_on(&cases[i]);
+    for (int i = 0; i < CASES; i++)
+        half_end(&cases[i]);
+    end_cases(cases);
+}
+
+/* By Bob, while he waits; who has it next is he. */
+static void half_show_and_break(struct half *h)
+{
+    locker_info info = LOCKER_INFO_INIT;
+    locker_error err;
+    locker_status status = locker_show(bob, h->key, &info, &err);
+    if (status != LOCKER_OK)
+        test_fails("case %d: show says %s", h->moved, err.text);
+    if (!info.held)
+        test_fails("case %d: show sees no holder", h->moved);
+    locker_info_clear(&info);
+    status = locker_break(bob, h->key, NULL, NULL, &err);
+    if (status != LOCKER_OK)
+        test_fails("case %d: break says %s", h->moved, err.text);
+    lk_require_state(h->held, LOCKER_STATE_LOST);
+    lk_give_lost(h->held);
+    h->held = lk_locking_grant(&h->waiter);
+    expect_growth(h, h->held, "after the break");
+    expect_no_twins(h, "after the break");
+}
+
+static void what_is_half_moved_is_shown_and_broken(void **state)
+{
+    struct half *cases = begin_cases(*state, COMBINATIONS, 500);
+    for (int i = 0; i < COMBINATIONS; i++)
+        half_show_and_break(&cases[i]);
+    for (int i = 0; i < COMBINATIONS; i++)
+        half_end(&cases[i]);
+    end_cases(cases);
+}
+
+/* ------------------------------------------------------------------ leases ---- */
+
+enum { LEASES = 1000 };
+
+static void expect_all_held(locker_handle *const *held, const char *when)
+{
+    int lost = 0;
+    for (int i = 0; i < LEASES; i++)
+        lost += locker_handle_state(held[i]) == LOCKER_STATE_LOST;
+    if (lost > 0)
+        lk_cluster_tell();
+    if (lost > 0)
+        test_fails("%d of %d leases were lost %s", lost, LEASES, when);
+}
+
+/* For three TTLs, which a busy machine does not hold up; with LOCKER_TEST_LONG for ten short ones. Half of the time nothing happens to them; then all slots of a node go away and come back, as often as there is time,
+ * while others lock. */
+static void leases_outlive_a_reshard(void **state)
+{
+    lk_cluster *cluster = *state;
+    locker_handle **held = calloc(LEASES, sizeof(locker_handle *));
+    const bool is_long = getenv("LOCKER_TEST_LONG") != NULL;
+    const int ttl_ms = is_long ? 2000 : 4000, ttls = is_long ? 10 : 3;
+    char query[40];
+    int rounds = 0;
+    assert_non_null(held);
+    snprintf(query, sizeof query, "ttl=%dms", ttl_ms);
+    locker *l = lk_open_cluster(cluster, 0, query);
+    for (int i = 0; i < LEASES; i++) {
+        char key[32];
+        snprintf(key, sizeof key, "lease-%d", i);
+        if (i < 20) /* some of the few slots as well */
+            lk_key_of_share(cluster, i % LK_CLUSTER_MASTERS, 40 + i / LK_CLUSTER_MASTERS, key);
+        held[i] = lk_take(l, key, NULL);
+    }
+    const int64_t from = lk_test_now_ms(), until = from + ttls * ttl_ms;
+    lk_pause_ms(ttls * ttl_ms / 2);
+    expect_all_held(held, "while nothing happened");
+    lk_load *load = lk_load_begin(cluster, query);
+    do {
+        lk_load_require(load, 5, "locks should be taken");
+        lk_cluster_need(cluster, lk_cluster_move_share(cluster, 2, 0));
+        lk_load_require(load, 5, "locks should be taken where they are now");
+        lk_cluster_need(cluster, lk_cluster_move_share(cluster, 2, 2));
+        rounds++;
+    } while (lk_test_now_ms() < until);
+    const lk_load_result result = lk_load_end(load);
+    expect_all_held(held, "when slots moved");
+    print_message("%d rounds, %u cycles\n", rounds, result.cycles);
+    if (result.overlaps + result.tokens + result.answers + result.lost > 0)
+        test_fails("%u overlaps, %u tokens, %u answers, %u lost; %s", result.overlaps, result.tokens,
+                   result.answers, result.lost, result.text);
+    for (int i = 0; i < LEASES; i++)
+        lk_give(held[i]);
+    lk_close_locker(l);
+    free(held);
+}
+
+static const struct CMUnitTest tests[] = {
+    cluster_test(a_slot_that_is_half_moved_serves_locks),
+    cluster_test(what_is_half_moved_is_shown_and_broken),
+    cluster_test(leases_outlive_a_reshard),
+};
+
+const lk_group lk_cluster_slots = {"cluster_slots", tests, sizeof tests / sizeof tests[0], begin,
+                                   lk_cluster_end};
