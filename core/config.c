@@ -268,6 +268,12 @@ static locker_status split_hosts(lk_config *c, const char *uri, char **bare, loc
     return status;
 }
 
+void lk_config_lower(char *text)
+{
+    for (; *text != '\0'; text++)
+        *text = (char)(*text >= 'A' && *text <= 'Z' ? *text + 32 : *text);
+}
+
 static locker_status read_scheme(lk_config *c, const char *uri, const locker_driver *driver,
                                  locker_error *err)
 {
@@ -279,8 +285,7 @@ static locker_status read_scheme(lk_config *c, const char *uri, const locker_dri
     c->pub.scheme = scheme;
     if (scheme == NULL)
         return lk_config_no_memory(err);
-    for (char *p = scheme; *p != '\0'; p++)
-        *p = (char)(*p >= 'A' && *p <= 'Z' ? *p + 32 : *p);
+    lk_config_lower(scheme);
     c->driver = driver;
     if (driver == NULL) {
         char shown[64];

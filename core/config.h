@@ -25,6 +25,9 @@ locker_status lk_config_finish(lk_config *config, const locker_options *options,
 
 /** The text if it is a word of a-z, '_' and '+', else "(not shown)": it may be a password at a wrong place. */
 const char *lk_config_word(const char *text);
+
+/** Makes capitals of a scheme small, as drivers know it. */
+void lk_config_lower(char *text);
 /** Add one parameter as text; a second one of that name is refused. */
 locker_status lk_config_add(lk_config *config, const char *name, const char *text, locker_error *err);
 locker_status lk_config_add_host(lk_config *config, const char *text, size_t length, locker_error *err);

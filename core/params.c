@@ -180,25 +180,40 @@ static locker_status fill_defaults(const locker_parameter *table, locker_value *
     return status;
 }
 
-/* The path's place is taken by the file's first line. */
+/* The path's place is taken by the file's first line. A secret that would be cut is none. */
 static locker_status read_secret(const char *name, char **path, locker_error *err)
 {
-    char line[1024] = "";
+    enum { SECRET_MAX = 1023 };
+    char line[SECRET_MAX + 3]; /* and the line's end, and a NUL */
     FILE *f = fopen(*path, "re");
     if (f == NULL) /* without a slash it may be the secret itself */
         return locker_error_set(err, LOCKER_CONFIG, errno, "can't open %s %.200s: %s", name,
                                 strchr(*path, '/') != NULL ? *path : "(a name without '/' is not shown)",
                                 strerror(errno));
-    if (fgets(line, sizeof line, f) == NULL)
-        line[0] = '\0';
-    line[strcspn(line, "\r\n")] = '\0';
+    const size_t got = fread(line, 1, sizeof line - 1, f);
     (void)fclose(f);
-    if (line[0] == '\0')
-        return lk_misconfigured(err, "%s %.200s is empty", name, *path);
-    free(*path);
-    *path = strdup(line);
+    const char *const end = memchr(line, '\n', got);
+    size_t len = end != NULL ? (size_t)(end - line) : got;
+    if (len > 0 && line[len - 1] == '\r')
+        len--;
+    line[len] = '\0';
+    locker_status status = LOCKER_OK;
+    if (len == 0)
+        status = lk_misconfigured(err, "%s %.200s is empty", name, *path);
+    else if (len > SECRET_MAX)
+        status =
+            lk_misconfigured(err, "the first line of %s %.200s has more than %d bytes, which none may have",
+                             name, *path, SECRET_MAX);
+    else if (strlen(line) < len)
+        status = lk_misconfigured(
+            err, "the first line of %s %.200s has a NUL in it; write the secret as text", name, *path);
+    if (status == LOCKER_OK) {
+        free(*path);
+        *path = strdup(line);
+        status = *path != NULL ? LOCKER_OK : lk_config_no_memory(err);
+    }
     explicit_bzero(line, sizeof line);
-    return *path != NULL ? LOCKER_OK : lk_config_no_memory(err);
+    return status;
 }
 
 static locker_status fill_given(lk_config *c, locker_value *common, locker_value *own, locker_error *err)

@@ -111,12 +111,14 @@ static locker_status from_parts(profile *p, locker_error *err)
     locker_status status = lk_driver_for(driver, lk_config_word(driver), &c->driver, err);
     if (status != LOCKER_OK)
         return status;
-    c->pub.scheme = strdup(lk_driver_has_scheme(c->driver, driver) ? driver : c->driver->schemes[0]);
+    char *const scheme = strdup(lk_driver_has_scheme(c->driver, driver) ? driver : c->driver->schemes[0]);
     c->pub.user = take(p, USER);
     c->pub.password = take(p, PASSWORD);
     c->pub.path = take(p, PATH);
-    if (c->pub.scheme == NULL)
+    c->pub.scheme = scheme;
+    if (scheme == NULL)
         return lk_config_no_memory(err);
+    lk_config_lower(scheme);
     status = add_hosts(c, p->part[HOST], err);
     return status == LOCKER_OK && p->part[PORT] != NULL ? set_port(c, p->part[PORT], err) : status;
 }

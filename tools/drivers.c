@@ -144,7 +144,7 @@ static int print_json(void)
 static void print_parameters(const locker_parameter *p)
 {
     for (; p && p->name; p++)
-        printf("    %-18s %-9s %s%s%s%s\n", p->name, locker_param_kind_name(p->kind), p->help,
+        printf("    %-22s %-9s %s%s%s%s\n", p->name, locker_param_kind_name(p->kind), p->help,
                p->initial && *p->initial ? " (" : "", p->initial && *p->initial ? p->initial : "",
                p->initial && *p->initial ? ")" : "");
 }

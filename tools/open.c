@@ -102,4 +102,6 @@ void lk_cli_backend(const lk_common *common, const locker *l, char *out, size_t 
         snprintf(out, size, "%.*s", (int)length, uri);
     else
         snprintf(out, size, "%s", locker_get_semantics(l)->driver);
+    for (char *c = out; *c != '\0'; c++)
+        *c = (char)(*c >= 'A' && *c <= 'Z' ? *c + 32 : *c);
 }

@@ -111,9 +111,8 @@ static redisReply *info(const char *section)
 static void read_version(lk_bench_redis_server *server)
 {
     redisReply *reply = info("server");
-    const char *at = reply != NULL ? strstr(reply->str, "redis_version:") : NULL;
-    if (at != NULL && sscanf(at, "redis_version:%31[^\r\n]", server->version) != 1)
-        server->version[0] = '\0';
+    if (reply != NULL)
+        lk_server_redis_version(reply->str, server->version, sizeof server->version);
     freeReplyObject(reply);
 }
 

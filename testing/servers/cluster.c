@@ -367,14 +367,20 @@ unsigned lk_cluster_slot(const char *key)
     return crc % LK_CLUSTER_SLOTS;
 }
 
-/* The same of each slot of a range, by a script: a node writes to its disk what it knows after each command of ours. */
+/* The same of each slot of a range, in one flight: a node writes to its disk what it knows when it has read no more. (Not by a
+ * script: Valkey, where replicas have to confirm it, dies of that.) */
 static bool set_slots(lk_cluster *cluster, int node, const lk_move *range, unsigned last, const char *state,
                       int other)
 {
-    return tell(
-        cluster, node,
-        "EVAL \"for slot = %u, %u do redis.call('CLUSTER', 'SETSLOT', slot, '%s', '%s') end return 1\" 0",
-        range->slot, last, state, cluster->id[other]);
+    enum { LINE = 96 };
+    const size_t count = last - range->slot + 1;
+    char *lines = malloc(count * LINE), *at = lines, why[128] = "out of memory";
+    for (unsigned slot = range->slot; lines != NULL && slot <= last; slot++)
+        at += snprintf(at, LINE, "CLUSTER SETSLOT %u %s %s\r\n", slot, state, cluster->id[other]);
+    const bool told = lines != NULL && lk_server_tell(&cluster->node[node], lines, count, why, sizeof why);
+    free(lines);
+    return told ||
+           fails(cluster, "node %d answers CLUSTER SETSLOT %u %s by '%s'", node, range->slot, state, why);
 }
 
 static bool begin(lk_cluster *cluster, const lk_move *range, unsigned last)

@@ -9,13 +9,23 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "servers/process.h"
 #include "servers/wait.h"
 
 enum { PATIENCE_MS = 30000, ANSWER_S = 10 };
 
+const char *lk_server_redis_program(void)
+{
+    const char *named = getenv("LOCKER_TEST_REDIS_SERVER");
+    if (named != NULL && named[0] != '\0')
+        return named;
+    return !lk_program_exists("redis-server") && lk_program_exists("valkey-server") ? "valkey-server"
+                                                                                    : "redis-server";
+}
+
 static void command_for(const lk_server *server, lk_command *line, const char *configuration)
 {
-    lk_command_add(line, "redis-server");
+    lk_command_add(line, lk_server_redis_program());
     if (configuration != NULL)
         lk_command_print(line, "%s/%s", server->directory, configuration);
     lk_command_add(line, "--port");
@@ -187,6 +197,21 @@ static bool ask(const lk_server *server, const char *question, char *answer, siz
     return good;
 }
 
+/* Valkey tells a version of Redis, too, for clients that know of no Valkey. */
+void lk_server_redis_version(const char *info, char *text, size_t size)
+{
+    static const char *const labels[][2] = {{"\nvalkey_version:", "Valkey"}, {"\nredis_version:", "Redis"}};
+    for (size_t i = 0; i < sizeof labels / sizeof labels[0]; i++) {
+        const char *at = strstr(info, labels[i][0]);
+
+        if (at == NULL)
+            continue;
+        at += strlen(labels[i][0]);
+        snprintf(text, size, "%s %.*s", labels[i][1], (int)strcspn(at, "\r\n"), at);
+        return;
+    }
+}
+
 /* One that wants to know who asks serves, too. */
 static bool serves(const lk_server *server)
 {
@@ -196,19 +221,14 @@ static bool serves(const lk_server *server)
 
 static void version(const lk_server *server, char *text, size_t size)
 {
-    static const char label[] = "redis_version:";
     char answer[8192];
-    const char *at;
-    if (lk_server_ask(server, "INFO server", answer, sizeof answer) && (at = strstr(answer, label)) != NULL) {
-        at += sizeof label - 1;
-        snprintf(text, size, "Redis %.*s", (int)strcspn(at, "\r\n"), at);
-    }
+    if (lk_server_ask(server, "INFO server", answer, sizeof answer))
+        lk_server_redis_version(answer, text, size);
 }
 
 const lk_server_kind lk_server_redis = {
     .name = "redis-server",
     .word = "redis",
-    .package = "redis-server",
     .port = 6379,
     .patience_ms = PATIENCE_MS,
     .command = command,
@@ -220,7 +240,6 @@ const lk_server_kind lk_server_redis = {
 const lk_server_kind lk_server_sentinel = {
     .name = "redis-server --sentinel",
     .word = "sentinel",
-    .package = "redis-server",
     .port = 26379,
     .patience_ms = PATIENCE_MS,
     .prepare = prepare_sentinel,
@@ -233,7 +252,6 @@ const lk_server_kind lk_server_sentinel = {
 const lk_server_kind lk_server_cluster = {
     .name = "redis-server of a cluster",
     .word = "node",
-    .package = "redis-server",
     .port = 6379,
     .patience_ms = PATIENCE_MS,
     .command = command_cluster,
@@ -280,4 +298,12 @@ bool lk_server_watch(lk_server *sentinel, const char *name, const lk_server *mas
     snprintf(down, sizeof down, "SENTINEL SET %s down-after-milliseconds %d", name, down_ms);
     snprintf(again, sizeof again, "SENTINEL SET %s failover-timeout %d", name, 4 * down_ms);
     return tell(sentinel, monitor) && tell(sentinel, down) && tell(sentinel, again);
+}
+
+bool lk_server_pace(lk_server *sentinel, int publish_ms, int info_ms)
+{
+    char question[100];
+    snprintf(question, sizeof question, "SENTINEL DEBUG PUBLISH-PERIOD %d INFO-PERIOD %d",
+             publish_ms > 0 ? publish_ms : 2000, info_ms > 0 ? info_ms : 10000);
+    return tell(sentinel, question);
 }

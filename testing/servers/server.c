@@ -120,7 +120,7 @@ static bool run(lk_server *server)
         server->pid = 0;
         server->missing = true;
         lk_server_fails(server, "can't run %s: %s; install the package %s", command.words[0], strerror(errno),
-                        server->kind->package);
+                        server->kind->package != NULL ? server->kind->package : command.words[0]);
     }
     if (out >= 0)
         close(out);

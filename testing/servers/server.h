@@ -28,11 +28,11 @@ void lk_command_print(lk_command *command, const char *format, ...) __attribute_
 
 /** A kind of server. */
 typedef struct {
-    const char *name;                   /**< what texts call it: "redis-server" */
-    const char *word;                   /**< of its directory */
-    const char *package;                /**< what is to be installed when its program is missing */
-    int port;                           /**< in a network namespace; there it has the next two as well */
-    int patience_ms;                    /**< so long it may take to serve */
+    const char *name;    /**< what texts call it: "redis-server" */
+    const char *word;    /**< of its directory */
+    const char *package; /**< what is to be installed when its program is missing; NULL: as it is called */
+    int port;            /**< in a network namespace; there it has the next two as well */
+    int patience_ms;     /**< so long it may take to serve */
     bool (*prepare)(lk_server *server); /**< its files, in an empty directory; NULL: it needs none */
     void (*command)(const lk_server *server, lk_command *command);
     bool (*serves)(const lk_server *server);

@@ -9,6 +9,7 @@ import tempfile
 import unittest
 
 import round as rounds
+from servers import redis_server
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BUILD = os.environ["BUILD"]
@@ -124,13 +125,13 @@ class Campaign(unittest.TestCase):
     def with_a_server_that_fails(self, starts, *words):
         """Its first start is number 1."""
         directory = os.path.dirname(self.ledger)
-        server, count = os.path.join(directory, "redis-server"), os.path.join(directory, "count")
+        server, count = os.path.join(directory, "server"), os.path.join(directory, "count")
         with open(server, "w", encoding="utf-8") as file:
             file.write('#!/bin/sh\necho >>%s\ncase " %s " in *" $(wc -l <%s) "*) exit 1 ;; esac\nexec %s "$@"\n' % (
-                count, starts, count, shutil.which("redis-server")))
+                count, starts, count, shutil.which(redis_server())))
         os.chmod(server, 0o755)
         return self.run_it("--driver", "redis", "--seed", "5", "--runs", "1", "--lanes", "1", *words,
-                           PATH=directory + ":" + os.environ["PATH"])
+                           LOCKER_TEST_REDIS_SERVER=server)
 
     def test_a_server_that_starts_at_last(self):
         done = self.with_a_server_that_fails("1 2")

@@ -34,21 +34,12 @@ static const char *const moved[KEYS_MOVED] = {"a",
 
 /* What lockers do not ask for on one server. */
 static const char *const of_clusters[] = {
-    "SSUBSCRIBE {a}wake",
-    "SSUBSCRIBE {a}wake {a}other",
-    "SUNSUBSCRIBE {a}wake",
-    "SUNSUBSCRIBE {a}other",
-    "SPUBLISH {a}wake %v",
-    "SPUBLISH {a}wake %v",
-    "SPUBLISH b %v",
-    "PUBSUB SHARDNUMSUB {a}wake {a}other",
     "CLUSTER SLOTS",
     "CLUSTER SLOTS",
     "CLUSTER MYID",
     "CLUSTER KEYSLOT %K",
     "CLUSTER COUNTKEYSINSLOT 15495",
     "CLUSTER COUNTKEYSINSLOT %n",
-    "CLUSTER SETSLOT %n STABLE now",
     "CLUSTER SETSLOT 15495 IMPORTING nobody",
     "CLUSTER",
     "SELECT %b",
@@ -63,8 +54,20 @@ static const char *const of_clusters[] = {
     "EVAL return(redis.pcall('SET',ARGV[1],'1')) 1 a %K",
     "EVAL return(redis.pcall('SPUBLISH',ARGV[1],'x')) 1 a {a}wake",
     "EVAL return(redis.pcall('SPUBLISH',ARGV[1],'x')) 1 a b",
+    /* Redis 8 and Valkey end the channels of a slot that goes at another moment, and redirect who leaves one; Valkey takes more
+     * words of SETSLOT; keys that are over count for longer. */
+    "SSUBSCRIBE {a}wake",
+    "SSUBSCRIBE {a}wake {a}other",
+    "SPUBLISH {a}wake %v",
+    "SPUBLISH {a}wake %v",
+    "SPUBLISH b %v",
+    "PUBSUB SHARDNUMSUB {a}wake {a}other",
+    "SUNSUBSCRIBE {a}wake",
+    "SUNSUBSCRIBE {a}other",
+    "CLUSTER SETSLOT %n STABLE now",
     "EVAL return(redis.call('DBSIZE')) %n a",
 };
+enum { OF_7_0_ALONE = 10 };
 
 /* Where the slot is. `from` has it; OPEN: keys may have gone to the other node. */
 typedef enum { STAYS, BEGINS, OPEN } stage;
@@ -341,9 +344,9 @@ static bool begin(sequence *s, uint64_t seed)
 
 static void draw_words(sequence *s)
 {
+    const size_t count = sizeof of_clusters / sizeof of_clusters[0] - (s->locks_only ? OF_7_0_ALONE : 0);
     if (draw(&s->drawing, 3) == 0)
-        words_make(&s->drawing, of_clusters[draw(&s->drawing, sizeof of_clusters / sizeof of_clusters[0])],
-                   &s->words);
+        words_make(&s->drawing, of_clusters[draw(&s->drawing, count)], &s->words);
     else
         words_draw(&s->drawing, &s->words);
 }

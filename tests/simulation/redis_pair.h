@@ -23,6 +23,7 @@ typedef struct redis_pair {
     int control;    /* a connection to the real one alone, of a user whom nothing concerns */
     int64_t *clock; /* the real one's, in us */
     char page[LK_SCRATCH_PATH + 16];
+    bool is_valkey; /* the real one */
     lk_sr_server *simulated;
     int64_t base_us; /* the clock when the simulated one was made */
     redis_connection connections[PAIR_CONNECTIONS];

@@ -95,8 +95,14 @@ class Server:
             self.start()
 
 
+def redis_server():
+    """The program of testing/servers/redis.c."""
+    alone = not shutil.which("redis-server") and shutil.which("valkey-server")
+    return os.environ.get("LOCKER_TEST_REDIS_SERVER") or ("valkey-server" if alone else "redis-server")
+
+
 class RedisServer(Server):
-    package = "redis-server"
+    package = redis_server()
     options = ["--appendonly", "yes", "--appendfsync", "always", "--maxmemory-policy", "noeviction"]
 
     def __init__(self, directory=None, log=None):
@@ -105,7 +111,7 @@ class RedisServer(Server):
         self.uri = "redis://127.0.0.1:%d/0" % self.port
 
     def command(self):
-        return ["redis-server", "--port", str(self.port), "--bind", self.host, "--dir", self.directory, "--save",
+        return [self.package, "--port", str(self.port), "--bind", self.host, "--dir", self.directory, "--save",
                 ""] + self.options
 
     def ask(self, *words):

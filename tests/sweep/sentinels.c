@@ -19,12 +19,13 @@
 #include "test_network.h"
 #include "test_servers.h"
 
-enum mode { KILLED, CUT, STOPPED, MODES };
+enum mode { KILLED, CUT, STOPPED, PLANNED, MODES };
 
 static const char *const mode_names[MODES] = {
     "killed",  /* kill -9 of the master */
     "cut",     /* it goes on, cut off from its replicas and the Sentinels, and not from clients */
     "stopped", /* it stands still, and goes on when there is a new one */
+    "planned", /* by SENTINEL FAILOVER: it goes on as a master for some ten seconds, and nobody is told */
 };
 
 static const char *const set_names[] = {"one", "two", "recovery", NULL};
@@ -72,6 +73,14 @@ static void start(lk_server *server, const lk_server_kind *kind, const lk_place 
     lk_test_need(server, lk_server_start(server, kind, &setup) && lk_server_await(server));
 }
 
+/* How they are by themselves while they are looked at; in haste while they come together. */
+static void pace(bool hurries)
+{
+    for (int i = 0; i < SENTINELS; i++)
+        lk_test_need(&house.sentinel[i],
+                     lk_server_pace(&house.sentinel[i], hurries ? 200 : 0, hurries ? 500 : 0));
+}
+
 static void begin(int replicas)
 {
     const lk_place *const places = house.places = lk_test_network()->members;
@@ -85,6 +94,7 @@ static void begin(int replicas)
         lk_test_need(&house.sentinel[i],
                      lk_server_watch(&house.sentinel[i], "m", &house.server[0], 2, DOWN_MS));
     }
+    pace(true);
 }
 
 static void end(void)
@@ -142,6 +152,31 @@ static bool is_whole(void *context)
     return *master != NULL && is_named(*master, SENTINELS);
 }
 
+/* What a replica is sent that has just copied all begins with its first word after that, up to a second later: until then it
+ * confirms nothing. */
+struct confirmation {
+    const lk_server *master;
+    long long offset; /* 0: nothing was written yet */
+};
+
+static bool is_confirmed(void *context)
+{
+    struct confirmation *c = context;
+    static const char of_replica[] = ",offset=", of_master[] = "master_repl_offset:";
+    char answer[8192];
+    if (c->offset == 0 && !lk_server_ask(c->master, "SET probe 1", answer, sizeof answer))
+        return false;
+    if (!lk_server_ask(c->master, "INFO replication", answer, sizeof answer))
+        return false;
+    const char *at = strstr(answer, of_master);
+    if (c->offset == 0)
+        c->offset = at != NULL ? strtoll(at + sizeof of_master - 1, NULL, 10) : 0;
+    int confirmed = 0;
+    for (at = answer; (at = strstr(at, of_replica)) != NULL; at++)
+        confirmed += strtoll(at + sizeof of_replica - 1, NULL, 10) >= c->offset;
+    return confirmed == house.servers - 1;
+}
+
 static bool is_replaced(void *context)
 {
     const lk_server *const old = context;
@@ -168,10 +203,13 @@ static void uri_of(char *uri, size_t size, int ttl_ms, int replicas, bool recove
 static void strike(const struct trial *t, lk_server *master)
 {
     const lk_place *const places = house.places;
+    char answer[256];
     if (t->mode == KILLED)
         lk_server_kill(master);
     else if (t->mode == STOPPED)
         lk_test_freeze(master);
+    else if (t->mode == PLANNED)
+        (void)lk_server_ask(&house.sentinel[0], "SENTINEL FAILOVER m", answer, sizeof answer);
     for (int i = 0; i < LK_NETWORK_MEMBERS && t->mode == CUT; i++)
         if (places[i].netns != master->place.netns) {
             lk_test_drop(&places[i], &master->place);
@@ -187,6 +225,7 @@ static void heal(const struct trial *t, lk_server *master)
         lk_server_thaw(master);
     else if (t->mode == KILLED)
         lk_test_launch(master, true);
+    pace(true);
 }
 
 /* From the grant to what became of both. */
@@ -200,14 +239,13 @@ static lk_outcome contend(const struct trial *t, lk_server *master, lk_child *ho
     locker *rival;
     locker_error err;
     lk_child_say(holder, "lock");
-    if (lk_child_hear_within(holder, 5000, line) == NULL || sscanf(line, "held %lld", &o.at_grant) != 1) {
-        sleep(2); /* a replica that has just come confirms nothing for a while */
+    if (lk_child_hear_within(holder, 5000, line) == NULL || sscanf(line, "held %lld", &o.at_grant) != 1)
         return lk_broken_off(line);
-    }
     if (!t->late && locker_open(uri, NULL, &rival, &err) != LOCKER_OK)
         return lk_broken_off(err.text);
     if (!t->late)
         lk_locking_start(&waiter, rival, key, &options);
+    pace(false);
     usleep((useconds_t)t->before_ms * 1000);
     o.cut = lk_test_now_ms();
     strike(t, master);
@@ -263,6 +301,9 @@ static lk_outcome run(int set, int number)
         begin(replicas_of(set));
     if (!lk_until(is_whole, &master, PATIENCE_MS))
         return lk_broken_off("the servers did not come together again");
+    struct confirmation confirmation = {.master = master};
+    if (!lk_until(is_confirmed, &confirmation, PATIENCE_MS))
+        return lk_broken_off("the replicas confirm nothing");
     snprintf(key, sizeof key, "k%d", number);
     uri_of(uri, sizeof uri, t.ttl_ms, replicas_of(set), set == RECOVERY);
     uri_of(rival, sizeof rival, t.ttl_ms, 0, set == RECOVERY);

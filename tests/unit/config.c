@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <locker/driver.h>
 
@@ -10,7 +11,7 @@
 /* ------------------------------------------------------------------ a driver that is only opened ---- */
 
 /* What open was given, as text: scheme|user|password|path|namespace|ttl|hosts|poll|number|flag|file */
-static char seen[512];
+static char seen[2048];
 
 static const char *or_dash(const char *text)
 {
@@ -183,6 +184,55 @@ static void test_bad_uris(void **state)
     }
 }
 
+/* What a file has in its first line is the secret, or none is: a part of it would be refused by the service, and nobody would
+ * see why. */
+static void test_secret_files(void **state)
+{
+    enum { MOST = 1023 };
+    static const struct {
+        size_t count;     /* so many letters ... */
+        const char *rest; /* ... and this, of so many bytes */
+        size_t len;
+        const char *words; /* of the error; NULL: it is a secret */
+    } cases[] = {
+        {5, "", 0, NULL},
+        {5, "\nmore\n", 6, NULL},
+        {5, "\r\nmore", 6, NULL},
+        {MOST, "", 0, NULL},
+        {MOST, "\n", 1, NULL},
+        {MOST, "\r\n", 2, NULL},
+        {MOST + 1, "", 0, "more than 1023 bytes"},
+        {MOST + 1, "\n", 1, "more than 1023 bytes"},
+        {3 * MOST, "\n", 1, "more than 1023 bytes"},
+        {3, "\0x\n", 3, "a NUL"},
+        {0, "\nx", 2, "empty"},
+        {0, "", 0, "empty"},
+    };
+    char path[] = "/tmp/secret.XXXXXX", uri[64];
+    locker_error err;
+    (void)state;
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    snprintf(uri, sizeof uri, "noted://h?password_file=%s", path);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[4096] = "noted|-|", file[4096];
+        memset(file, 's', cases[i].count);
+        memcpy(file + cases[i].count, cases[i].rest, cases[i].len);
+        const ssize_t size = (ssize_t)(cases[i].count + cases[i].len);
+        assert_true(ftruncate(fd, 0) == 0 && pwrite(fd, file, (size_t)size, 0) == size);
+        const locker_status status = open_uri(uri, &err);
+        assert_status(cases[i].words == NULL ? LOCKER_OK : LOCKER_CONFIG, status, err);
+        if (cases[i].words != NULL && strstr(err.text, cases[i].words) == NULL)
+            test_fails("case %zu should be told by \"%s\": %s", i, cases[i].words, err.text);
+        memset(text + strlen(text), 's', cases[i].count);
+        strcat(text, "|");
+        if (cases[i].words == NULL)
+            assert_memory_equal(seen, text, strlen(text));
+    }
+    close(fd);
+    unlink(path);
+}
+
 static void test_no_password_in_errors(void **state)
 {
     static const char *const uris[] = {"noted://u:s3cret@h:x",  "noted://u:s3cret@h/%zz",
@@ -322,13 +372,10 @@ static void test_options(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good_uris),
-        cmocka_unit_test(test_bad_uris),
-        cmocka_unit_test(test_no_password_in_errors),
-        cmocka_unit_test(test_profiles),
-        cmocka_unit_test(test_bad_profiles),
-        cmocka_unit_test(test_environment),
-        cmocka_unit_test(test_options),
+        cmocka_unit_test(test_good_uris),    cmocka_unit_test(test_bad_uris),
+        cmocka_unit_test(test_secret_files), cmocka_unit_test(test_no_password_in_errors),
+        cmocka_unit_test(test_profiles),     cmocka_unit_test(test_bad_profiles),
+        cmocka_unit_test(test_environment),  cmocka_unit_test(test_options),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -141,15 +141,18 @@ static locker_status wait_replicas(struct attempt *a)
         return LOCKER_CANCELED;
     a->claim->retry_at = lk_redis_now(&r->shared) + LK_REDIS_AGAIN_NS; /* what is UNAVAILABLE here passes */
     if (outcome != LK_REDIS_CALL_ANSWERED)
-        return lk_unavailable(a->err, "Redis did not say whether replicas have the lock; it is given back");
+        return lk_unavailable(a->err,
+                              "the server did not say whether replicas have the lock; it is given back");
     locker_status status = LOCKER_OK;
     if (call.reply->type != REDIS_REPLY_INTEGER)
         status = lk_redis_reply_error(call.reply, "waiting for replicas", a->err);
-    else if (call.reply->integer < r->set.wait_replicas)
+    else if (call.reply->integer < r->set.wait_replicas) {
+        lk_redis_net_doubt(a->node->net);
         status = lk_unavailable(a->err,
                                 "%lld of %" PRId64 " replicas have the lock after %" PRId64
                                 " ms; it is given back: look after the replicas, or lower wait_replicas",
                                 call.reply->integer, r->set.wait_replicas, r->set.wait_timeout_ns / LK_MS);
+    }
     freeReplyObject(call.reply);
     return status;
 }
@@ -272,10 +275,11 @@ static locker_status refused(struct attempt *a, const redisReply *reply)
     if (a->again)
         return LOCKER_OK;
     if (fault == LK_REDIS_FAULT_OTHER && is_no_counter(reply))
-        return locker_error_set(a->err, LOCKER_PROTOCOL, 0,
-                                "the lock's fencing counter at Redis, '%.120s', is no counter; delete that "
-                                "key, or set fencing=off (%.80s)",
-                                a->keys.fence, reply->str);
+        return locker_error_set(
+            a->err, LOCKER_PROTOCOL, 0,
+            "the lock's fencing counter at the server, '%.120s', is no counter; delete that "
+            "key, or set fencing=off (%.80s)",
+            a->keys.fence, reply->str);
     if (fault == LK_REDIS_FAULT_TRANSIENT || fault == LK_REDIS_FAULT_REFUSED ||
         fault == LK_REDIS_FAULT_MOVED || fault == LK_REDIS_FAULT_TORN)
         a->claim->retry_at = lk_redis_now(&a->r->shared) + LK_REDIS_AGAIN_NS;
@@ -295,7 +299,7 @@ static locker_status unanswered(struct attempt *a, lk_redis_outcome outcome)
         a->again = true;
         return LOCKER_OK;
     case LK_REDIS_CALL_LATE:
-        return locker_error_set(a->err, LOCKER_TIMEOUT, 0, "Redis did not answer in time");
+        return locker_error_set(a->err, LOCKER_TIMEOUT, 0, "the server did not answer in time");
     case LK_REDIS_CALL_INTERRUPTED:
         return locker_error_set(a->err, LOCKER_CANCELED, 0, "canceled");
     default:

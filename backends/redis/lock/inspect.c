@@ -108,8 +108,9 @@ static locker_status read_look(struct look *x, const redisReply *reply)
 static locker_status unanswered(lk_redis_outcome outcome, locker_error *err)
 {
     if (outcome == LK_REDIS_CALL_CUT)
-        return lk_unavailable(err, "the connection to Redis was lost; try again");
-    return outcome == LK_REDIS_CALL_LATE ? lk_unavailable(err, "Redis did not answer in time") : err->status;
+        return lk_unavailable(err, "the connection to the server was lost; try again");
+    return outcome == LK_REDIS_CALL_LATE ? lk_unavailable(err, "the server did not answer in time")
+                                         : err->status;
 }
 
 /* `seen`: the value that the lock is to be taken from; NULL: only look. Looking twice does no harm, and looking

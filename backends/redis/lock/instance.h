@@ -63,7 +63,8 @@ typedef struct lk_redis {
     lk_redis_node *nodes; /* at least one; constant, the others behind it come (guarded) */
     _Atomic(lk_redis_node *)
         *map; /* of a cluster: who has each slot (node.c); NULL: there is one server. Relaxed */
-    const char *const *script; /* by lk_redis_script; constant */
+    const lk_redis_owner *owner; /* what its nodes' connections tell; constant */
+    const char *const *script;   /* by lk_redis_script; constant */
     lk_redis_values values;
     char channel[LK_REDIS_CHANNEL_MAX];                     /* constant, as the next */
     char sha[LK_REDIS_SCRIPT_COUNT][LK_REDIS_HASH_LEN + 1]; /* "" where the server would not tell */
@@ -126,8 +127,6 @@ static inline void lk_redis_lately_lower(atomic_uint *lately)
         LK_WRITE(*lately, value - 1);
 }
 
-/* Called when nothing else uses it any more. */
-void lk_redis_free(lk_redis *r) LK_UNCHECKED;
 locker_status lk_redis_acquire(void *self, locker_claim *claim, locker_error *err);
 void lk_redis_interrupt(void *self, locker_claim *claim);
 void lk_redis_withdraw(void *self, locker_claim *claim);

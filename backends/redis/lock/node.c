@@ -9,16 +9,8 @@
 
 enum { NODES_MAX = 1024 };
 
-/* The last thread that was not waited for has left. */
-static void on_left(void *self)
-{
-    lk_redis *r = ((lk_redis_node *)self)->r;
-    if (atomic_fetch_sub(&r->staying, 1) == 1)
-        lk_redis_free(r);
-}
-
 /* Up to so many, beginning behind this one. */
-static size_t peers_locked(void *self, char (*peer)[LK_REDIS_PEER_MAX], size_t max) LK_REDIS_LOCKED
+size_t lk_redis_peers_locked(void *self, char (*peer)[LK_REDIS_PEER_MAX], size_t max)
 {
     const lk_redis_node *const own = self;
     size_t count = 0;
@@ -31,7 +23,7 @@ static size_t peers_locked(void *self, char (*peer)[LK_REDIS_PEER_MAX], size_t m
     return count;
 }
 
-static const char *channel_of(void *self, uint16_t slot, char *name)
+const char *lk_redis_channel_of(void *self, uint16_t slot, char *name)
 {
     lk_redis *const r = ((const lk_redis_node *)self)->r;
     char tag[sizeof(uint64_t) + 1] = "";
@@ -40,7 +32,7 @@ static const char *channel_of(void *self, uint16_t slot, char *name)
     return name;
 }
 
-static uint16_t slot_of(void *self, const char *channel, size_t len)
+uint16_t lk_redis_slot_of_channel(void *self, const char *channel, size_t len)
 {
     char none[] = "";
     const lk_redis_prefix nothing = {.text = none};
@@ -48,20 +40,8 @@ static uint16_t slot_of(void *self, const char *channel, size_t len)
     return lk_redis_slot_of(&r->slots, &nothing, channel, len);
 }
 
-static void on_map_locked(void *self, const lk_redis_map *map) LK_REDIS_LOCKED;
-
 lk_redis_node *lk_redis_node_new(lk_redis *r, const char *peer)
 {
-    static const lk_redis_owner events = {
-        .on_up = lk_redis_on_up_locked,
-        .on_subscribed = lk_redis_on_subscribed_locked,
-        .on_message = lk_redis_on_message_locked,
-        .on_map = on_map_locked,
-        .peers = peers_locked,
-        .channel_of = channel_of,
-        .slot_of = slot_of,
-        .on_left = on_left,
-    };
     lk_redis_node *node = calloc(1, sizeof *node);
     if (node == NULL)
         return NULL;
@@ -69,7 +49,7 @@ lk_redis_node *lk_redis_node_new(lk_redis *r, const char *peer)
     lk_redis_fences_set_least(&node->fences, 0);
     lk_redis_server_time_init(&node->time, &r->shared);
     lk_list_init(&node->renewals.waiting);
-    node->net = lk_redis_net_new(&r->shared, &r->set.target, r->channel, &events, node, &node->commands,
+    node->net = lk_redis_net_new(&r->shared, &r->set.target, r->channel, r->owner, node, &node->commands,
                                  r->set.wait_replicas > 0 ? &node->renewing : NULL);
     if (node->net == NULL) {
         const int why = errno;
@@ -130,7 +110,7 @@ static void remapped_locked(lk_redis *r) LK_REDIS_LOCKED
     pthread_cond_broadcast(&r->shared.changed);
 }
 
-static void on_map_locked(void *self, const lk_redis_map *map)
+void lk_redis_on_map_locked(void *self, const lk_redis_map *map)
 {
     lk_redis *const r = ((lk_redis_node *)self)->r;
     for (size_t i = 0; i < map->count; i++) {

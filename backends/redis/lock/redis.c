@@ -12,7 +12,8 @@
 
 static const int64_t turn_ns = 50 * LK_MS;
 
-void lk_redis_free(lk_redis *r)
+/* Called when nothing else uses it any more. */
+static void free_instance(lk_redis *r)
 {
     for (lk_redis_node *node = r->nodes, *next; node != NULL; node = next) {
         next = node->next;
@@ -32,6 +33,25 @@ void lk_redis_free(lk_redis *r)
     free(r);
 }
 
+/* The last thread that was not waited for has left. */
+static void on_left(void *self)
+{
+    lk_redis *r = ((lk_redis_node *)self)->r;
+    if (atomic_fetch_sub(&r->staying, 1) == 1)
+        free_instance(r);
+}
+
+static const lk_redis_owner owner = {
+    .on_up = lk_redis_on_up_locked,
+    .on_subscribed = lk_redis_on_subscribed_locked,
+    .on_message = lk_redis_on_message_locked,
+    .on_map = lk_redis_on_map_locked,
+    .peers = lk_redis_peers_locked,
+    .channel_of = lk_redis_channel_of,
+    .slot_of = lk_redis_slot_of_channel,
+    .on_left = on_left,
+};
+
 /* Nobody else sees it yet. */
 LK_UNCHECKED static bool make_parts(lk_redis *r, const locker_services *svc)
 {
@@ -45,6 +65,7 @@ LK_UNCHECKED static bool make_parts(lk_redis *r, const locker_services *svc)
     r->look_at = LOCKER_NEVER;
     lk_list_init(&r->cleanups);
     lk_list_init(&r->notes.grants);
+    r->owner = &owner;
     r->script = r->set.target.cluster      ? lk_redis_cluster_script_text
                 : r->recovery.mark != NULL ? r->recovery.text
                                            : lk_redis_script_text;
@@ -87,7 +108,7 @@ static locker_status redis_open(const locker_driver_config *config, const locker
         status = lk_redis_recovery_check(r, err);
     if (status != LOCKER_OK) {
         if (lk_redis_net_stop(r->nodes->net, lk_redis_now(&r->shared)))
-            lk_redis_free(r);
+            free_instance(r);
         return status;
     }
     *self = r;
@@ -132,7 +153,7 @@ static void redis_close(void *self)
         left += lk_redis_net_stop(node->net, until);
     }
     if (atomic_fetch_sub(&r->staying, left) == left)
-        lk_redis_free(r);
+        free_instance(r);
 }
 
 static void redis_abandon(void *self)
@@ -206,7 +227,7 @@ static const locker_semantics semantics = {
     .cut_off = "The holder keeps the lock until its local deadline, then it is LOST; the server frees it a "
                "little later, when the TTL ends.",
     .service_restarts =
-        "Locks last if Redis keeps its data (appendonly, fsync always); restarted empty it "
+        "Locks last if the server keeps its data (appendonly, fsync always); restarted empty it "
         "has forgotten them, and holders are told LOST at their next renewal; with recovery they keep "
         "them, and nothing is granted for so long.",
     .failover =
@@ -232,7 +253,7 @@ const locker_driver lk_redis_driver = {
 #ifdef LOCKER_REDIS_TLS
     .features = "",
 #else
-    .features = "no TLS (rediss://): it was built without OpenSSL",
+    .features = "no TLS (rediss://, valkeys://): it was built without OpenSSL",
 #endif
     .caps = LOCKER_CAP_AUTH,
     .claim_size = sizeof(lk_redis_claim),

@@ -128,9 +128,10 @@ static locker_status ask(struct release *x, bool *again, locker_error *err)
         *again = true;
         return LOCKER_OK;
     case LK_REDIS_CALL_LATE:
-        return locker_error_set(err, LOCKER_UNKNOWN, 0,
-                                "Redis did not answer the release in time; it goes on in the background, and "
-                                "the lease's end settles it");
+        return locker_error_set(
+            err, LOCKER_UNKNOWN, 0,
+            "the server did not answer the release in time; it goes on in the background, and "
+            "the lease's end settles it");
     default:
         return unknown(err);
     }

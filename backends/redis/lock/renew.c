@@ -167,7 +167,7 @@ static void tell_lost_locked(struct renewal *n, const char *answers) LK_REDIS_LO
             continue;
         lk_redis_claim_renewals_to_locked(lk_redis_claim_of(claim), NULL); /* it is lost but once */
         r->shared.svc->lease_lost(r->shared.svc, claim,
-                                  "its key at Redis was deleted, replaced or has expired");
+                                  "its key at the server was deleted, replaced or has expired");
     }
 }
 
@@ -338,6 +338,8 @@ static void wait_done_locked(void *context, redisReply *reply)
     lk_redis *r = n->node->r;
     if (reply != NULL && reply->type == REDIS_REPLY_INTEGER) {
         n->proven = reply->integer >= r->set.wait_replicas;
+        if (!n->proven)
+            lk_redis_net_doubt_locked(n->node->net);
         if (!n->proven && n->answered)
             r->shared.svc->log(r->shared.svc, LOCKER_LOG_WARN,
                                "redis: %lld of %" PRId64 " replicas have the renewal of leases after %" PRId64

@@ -42,14 +42,14 @@ const locker_parameter lk_redis_params[] = {
     {"sentinel_tls", LOCKER_PARAM_BOOL, NULL, 0, 0,
      "+sentinel: TLS with the Sentinels, by the parameters of tls_...; by itself as with the servers"},
     {"tls_verify", LOCKER_PARAM_TEXT, "name", 0, 0,
-     "rediss: the server's certificate has to be of a trusted authority and for its name ('name'); of such an authority "
+     "rediss, valkeys: the server's certificate has to be of a trusted authority and for its name ('name'); of such an authority "
      "('ca'); anything ('none')"},
     {"tls_ca", LOCKER_PARAM_PATH, "system", 0, 0,
-     "rediss: file with the authorities that are trusted; 'system': the machine's"},
-    {"tls_cert", LOCKER_PARAM_PATH, NULL, 0, 0, "rediss: file with the client's certificate"},
-    {"tls_key", LOCKER_PARAM_PATH, NULL, 0, 0, "rediss: file with its key, not open to other users"},
+     "rediss, valkeys: file with the authorities that are trusted; 'system': the machine's"},
+    {"tls_cert", LOCKER_PARAM_PATH, NULL, 0, 0, "rediss, valkeys: file with the client's certificate"},
+    {"tls_key", LOCKER_PARAM_PATH, NULL, 0, 0, "rediss, valkeys: file with its key, not open to other users"},
     {"tls_name", LOCKER_PARAM_TEXT, NULL, 0, 0,
-     "rediss: the name or address that the server's certificate has to have, where it is not the host's"},
+     "rediss, valkeys: the name or address that the server's certificate has to have, where it is not the host's"},
     {NULL, LOCKER_PARAM_TEXT, NULL, 0, 0, NULL},
 };
 
@@ -79,6 +79,11 @@ static bool copy_hosts(lk_redis_target *t, const locker_driver_config *config, i
     return true;
 }
 
+static bool is_valkey(const locker_driver_config *config)
+{
+    return strncmp(config->scheme, "valkey", 6) == 0;
+}
+
 static bool is_of_cluster(const locker_driver_config *config)
 {
     return strstr(config->scheme, "+cluster") != NULL;
@@ -95,9 +100,10 @@ static locker_status read_master_name(lk_redis_target *t, const char **path, loc
     const char *const name = *path[0] == '/' ? *path + 1 : *path;
     const size_t len = strcspn(name, "/");
     if (len == 0)
-        return lk_misconfigured(
-            err, "the URI names no master; write redis+sentinel://HOST,HOST/MASTER/0, with the "
-                 "name by which the Sentinels know it");
+        return lk_misconfigured(err,
+                                "the URI names no master; write %s+sentinel://HOST,HOST/MASTER/0, with the "
+                                "name by which the Sentinels know it",
+                                t->service->scheme);
     t->sentinels->master_name = strndup(name, len);
     *path = name + len;
     return t->sentinels->master_name != NULL ? LOCKER_OK : lk_out_of_memory(err);
@@ -116,7 +122,8 @@ static locker_status read_path(lk_redis_target *t, const locker_driver_config *c
     for (; *digit >= '0' && *digit <= '9' && number < 1000000; digit++)
         number = number * 10 + (*digit - '0');
     if (*digit != '\0')
-        return lk_misconfigured(err, "the URI's path is not a database's number; write redis://host:port/0");
+        return lk_misconfigured(err, "the URI's path is not a database's number; write %s://host:port/0",
+                                t->service->scheme);
     if (config->values[DB].given && number != t->database)
         return lk_misconfigured(err, "the path says database %lld and the parameter db %lld; leave one out",
                                 (long long)number, (long long)t->database);
@@ -159,8 +166,8 @@ static locker_status read_tls(lk_redis_target *t, const locker_driver_config *co
     const bool nowhere = !t->tls.on && (t->sentinels == NULL || !t->sentinels->tls.on);
     for (int i = TLS_VERIFY; i <= TLS_NAME && nowhere; i++)
         if (v[i].given)
-            return lk_misconfigured(err, "the parameter '%s' needs the scheme rediss",
-                                    lk_redis_params[i].name);
+            return lk_misconfigured(err, "the parameter '%s' needs the scheme %ss", lk_redis_params[i].name,
+                                    t->service->scheme);
     const locker_status status = begin_tls(&t->tls, v, err);
     return status != LOCKER_OK || t->sentinels == NULL ? status : begin_tls(&t->sentinels->tls, v, err);
 }
@@ -188,12 +195,15 @@ static bool copy_prefix(lk_redis_prefix *prefix, const char *name_space)
 
 static bool copy_sentinels(lk_redis_target *t, const locker_driver_config *config)
 {
-    static const lk_redis_service service = {"Sentinel", "sentinel_password_file"};
+    static const char secret[] = "sentinel_password_file", on[] = "say sentinel_tls=on",
+                      off[] = "say sentinel_tls=off";
+    static const lk_redis_service services[] = {{"Sentinel", secret, "redis", on, off},
+                                                {"Sentinel", secret, "valkey", on, off}};
     const locker_value *v = config->values;
     lk_redis_target *const s = t->sentinels = calloc(1, sizeof *s);
     if (s == NULL)
         return false;
-    s->service = &service;
+    s->service = &services[is_valkey(config)];
     if (!copy_tls(&s->tls, v))
         return false;
     free(s->tls.name); /* the servers' */
@@ -215,10 +225,13 @@ static bool copy_texts(lk_redis_settings *s, const locker_driver_config *config)
 locker_status lk_redis_settings_init(lk_redis_settings *s, const locker_driver_config *config,
                                      locker_error *err)
 {
-    static const lk_redis_service service = {"Redis", "password_file or LOCKER_PASSWORD"};
+    static const char secret[] = "password_file or LOCKER_PASSWORD";
+    static const lk_redis_service services[] = {
+        {"Redis", secret, "redis", "write rediss://", "write redis://"},
+        {"Valkey", secret, "valkey", "write valkeys://", "write valkey://"}};
     const locker_value *v = config->values;
     lk_redis_target *t = &s->target;
-    t->service = &service;
+    t->service = &services[is_valkey(config)];
     t->cluster = is_of_cluster(config);
     s->fencing = v[FENCING].number != 0;
     s->poll_ns = v[POLL].number;
@@ -230,12 +243,21 @@ locker_status lk_redis_settings_init(lk_redis_settings *s, const locker_driver_c
     s->recovery_ns = v[RECOVERY].number;
     if (!copy_texts(s, config))
         return lk_out_of_memory(err);
+    if (t->unix_path != NULL &&
+        config->host_count > 0) /* which may be a password at a wrong place: not quoted */
+        return lk_misconfigured(err,
+                                "the URI names a host, and a socket has none; write three slashes, "
+                                "%s+unix:///run/%s/%s.sock",
+                                t->service->scheme, t->service->scheme, t->service->scheme);
     if (t->unix_path != NULL && (t->unix_path[0] != '/' || t->unix_path[1] == '\0'))
-        return lk_misconfigured(err, "the URI names no socket; write redis+unix:///run/redis/redis.sock");
+        return lk_misconfigured(err, "the URI names no socket; write %s+unix:///run/%s/%s.sock",
+                                t->service->scheme, t->service->scheme, t->service->scheme);
     if (t->user != NULL && t->password == NULL)
         return lk_misconfigured(
-            err, "the URI names a user and no password; write redis://:PASSWORD@host where the server "
-                 "has no users, or give password_file or LOCKER_PASSWORD");
+            err,
+            "the URI names a user and no password; write %s://:PASSWORD@host where the server "
+            "has no users, or give password_file or LOCKER_PASSWORD",
+            t->service->scheme);
     if (s->recovery_ns > 0 && t->cluster)
         return lk_misconfigured(
             err, "recovery is for one server, or Sentinels, and not for a cluster yet; leave it out");
@@ -259,8 +281,8 @@ locker_status lk_redis_settings_init(lk_redis_settings *s, const locker_driver_c
         return lk_misconfigured(err, "sentinel_user is given and no sentinel_password_file");
     for (int i = SENTINEL_USER; i <= SENTINEL_TLS && t->sentinels == NULL; i++)
         if (v[i].given)
-            return lk_misconfigured(err, "the parameter '%s' needs the scheme redis+sentinel",
-                                    lk_redis_params[i].name);
+            return lk_misconfigured(err, "the parameter '%s' needs the scheme %s+sentinel",
+                                    lk_redis_params[i].name, t->service->scheme);
     const locker_status status = read_path(t, config, err);
     return status == LOCKER_OK ? read_tls(t, config, err) : status;
 }

@@ -17,12 +17,6 @@
 static const int64_t silence_ns = LK_S; /* who says nothing to the begin of TLS for so long may speak none */
 static const int64_t plain_ns = 250 * LK_MS; /* how long that one is asked */
 
-void lk_redis_peer_name(const char *host, int port, char *out)
-{
-    const bool v6 = strchr(host, ':') != NULL;
-    (void)snprintf(out, LK_REDIS_PEER_MAX, "%s%.255s%s:%d", v6 ? "[" : "", host, v6 ? "]" : "", port);
-}
-
 /* Connect a non-blocking socket; 0, or an errno. */
 static int connect_until(int fd, const struct sockaddr *address, socklen_t len, int64_t until)
 {
@@ -171,11 +165,12 @@ static bool begin_tls(const lk_redis_target *t, lk_redis_socket *socket, const c
         return true;
     why->permanent = failure == ENOPROTOOPT;
     if (why->permanent)
-        locker_error_set(&why->error, LOCKER_PROTOCOL, 0,
-                         "%s at %s speaks no TLS at this port; name its port for TLS, or write redis:// on a "
-                         "network that you trust",
-                         t->service->name, socket->peer);
-    else if (!lk_redis_tls_told(socket->tls, socket->peer, why))
+        locker_error_set(
+            &why->error, LOCKER_PROTOCOL, 0,
+            "%s at %s speaks no TLS at this port; name its port for TLS, or %s on a network that you "
+            "trust",
+            t->service->name, socket->peer, t->service->without_tls);
+    else if (!lk_redis_tls_told(socket->tls, t->service, socket->peer, why))
         locker_error_set(&why->error, LOCKER_UNAVAILABLE, failure,
                          "what listens at %s did not finish the handshake of TLS: %s; is it a port for TLS?",
                          socket->peer,

@@ -11,6 +11,3 @@ struct addrinfo *lk_redis_resolve(const lk_redis_target *t, const char *host, in
 /* A socket connected to one address of a host (NULL: the target's Unix socket), plain or TLS. Blocks until `until`. */
 lk_redis_socket *lk_redis_dial(const lk_redis_target *t, const char *host, const struct addrinfo *address,
                                const char *peer, int64_t until, lk_redis_failure *why);
-
-/* "host:port", of LK_REDIS_PEER_MAX bytes at most. */
-void lk_redis_peer_name(const char *host, int port, char *out);

@@ -110,25 +110,28 @@ static locker_status judge(const lk_redis_target *t, enum step step, const redis
         return lk_denied(err, "%s at %s refuses user '%s' with this password; correct one of them", name,
                          peer, t->user != NULL ? t->user : "default");
     if (step == STEP_SENTINEL && fault == LK_REDIS_FAULT_DENIED)
-        return lk_redis_reply_error(reply, "asking a Sentinel for the master", err);
+        return lk_denied(err,
+                         "Sentinel at %s denies to tell user '%s' where the master is (%s); give him "
+                         "+sentinel|get-master-addr-by-name, or name another by sentinel_user",
+                         peer, t->user != NULL ? t->user : "default", reply->str);
     why->transient = step == STEP_SENTINEL && strstr(reply->str, "unknown command") == NULL;
     if (why->transient) /* too many clients, protected mode */
         return lk_unavailable(err, "%s at %s refuses the connection: %s", name, peer, reply->str);
     if (step == STEP_SENTINEL)
         return lk_misconfigured(err,
                                 "what listens at %s is no Sentinel (%s); name the Sentinels, usually at port "
-                                "26379, or the server itself by redis://",
-                                peer, reply->str);
+                                "26379, or the server itself by %s://",
+                                peer, reply->str, t->service->scheme);
     if (step == STEP_SLOTS && fault == LK_REDIS_FAULT_DENIED)
         return lk_denied(err, "%s at %s denies CLUSTER SLOTS (%s); give the user +cluster|slots", name, peer,
                          reply->str);
     if (step == STEP_SLOTS)
-        return lk_misconfigured(err, "%s at %s is no node of a cluster (%s); write redis://%s", name, peer,
-                                reply->str, peer);
+        return lk_misconfigured(err, "%s at %s is no node of a cluster (%s); write %s%s://%s", name, peer,
+                                reply->str, t->service->scheme, t->tls.on ? "s" : "", peer);
     if (step == STEP_SELECT && fault == LK_REDIS_FAULT_DENIED)
         return lk_redis_reply_error(reply, "choosing the database", err);
     if (step == STEP_SELECT)
-        return lk_misconfigured(err, "Redis at %s has no database %lld (%s); correct the path or db", peer,
+        return lk_misconfigured(err, "%s at %s has no database %lld (%s); correct the path or db", name, peer,
                                 (long long)t->database, reply->str);
     return LOCKER_OK; /* scripts are sent whole then; a server that hides its role is taken for a master */
 }
@@ -254,9 +257,10 @@ static locker_status read_answer(const lk_redis_target *t, enum step step, const
         return read_master(t, reply, socket->peer, master, &why->error);
     if (!t->cluster && is_in_cluster(step, reply))
         return lk_misconfigured(&why->error,
-                                "Redis at %s is a node of a cluster, which has but some of the locks; write "
-                                "redis%s+cluster://%s",
-                                socket->peer, t->tls.on ? "s" : "", socket->peer);
+                                "%s at %s is a node of a cluster, which has but some of the locks; write "
+                                "%s%s+cluster://%s",
+                                t->service->name, socket->peer, t->service->scheme, t->tls.on ? "s" : "",
+                                socket->peer);
     if (step == STEP_SLOTS)
         socket->map = lk_redis_map_read(reply, socket->peer);
     read_identity(step, reply, socket);
@@ -303,13 +307,13 @@ bool lk_redis_handshake(const lk_redis_target *t, lk_redis_socket *socket, const
     hide(f.reply[0], t->password);
     if (failure == 0) {
         served = read_answers(t, &f, socket, scripts, master, why);
-    } else if (socket->tls != NULL && lk_redis_tls_told(socket->tls, socket->peer, why)) {
+    } else if (socket->tls != NULL && lk_redis_tls_told(socket->tls, t->service, socket->peer, why)) {
         /* by TLS 1.3 a server says what it thinks of a client's certificate only now */
     } else if (socket->tls == NULL && socket->guard.head[0] == TLS_ALERT) {
         why->permanent = true;
         locker_error_set(&why->error, LOCKER_PROTOCOL, 0,
-                         "what listens at %s speaks TLS; write rediss:// or name the port without TLS",
-                         socket->peer);
+                         "what listens at %s speaks TLS; %s, or name the port without TLS", socket->peer,
+                         t->service->with_tls);
     } else if (failure == EPROTO) {
         why->permanent = true;
         locker_error_set(&why->error, LOCKER_PROTOCOL, 0,
@@ -321,11 +325,12 @@ bool lk_redis_handshake(const lk_redis_target *t, lk_redis_socket *socket, const
         lk_unavailable(&why->error, "%s at %s refuses the connection: %s", t->service->name, socket->peer,
                        f.reply[0]->str); /* too many clients, protected mode */
     } else {
-        locker_error_set(
-            &why->error, LOCKER_UNAVAILABLE, failure,
-            "%s at %s did not finish the greeting: %s; is it a Redis server%s?", t->service->name,
-            socket->peer, strerror(failure),
-            socket->tls == NULL && failure == ECONNRESET ? ", and not its port for TLS (rediss://)" : "");
+        const bool may_be_tls = socket->tls == NULL && failure == ECONNRESET;
+        locker_error_set(&why->error, LOCKER_UNAVAILABLE, failure,
+                         "%s at %s did not finish the greeting: %s; is it a %s server?%s%s", t->service->name,
+                         socket->peer, strerror(failure), t->service->name,
+                         may_be_tls ? " If that is its port for TLS, " : "",
+                         may_be_tls ? t->service->with_tls : "");
     }
     for (size_t i = 0; i < f.count; i++)
         freeReplyObject(f.reply[i]);

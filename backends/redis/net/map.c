@@ -5,7 +5,6 @@
 
 #include <hiredis/hiredis.h>
 
-#include "dial.h"
 #include "map.h"
 
 /* The host of "host:port" or "[v6]:port", as it stands there. */

@@ -94,30 +94,45 @@ static lk_redis_socket *follow(const lk_redis_target *t, const char *start, cons
         (void)snprintf(target, sizeof target, "%s", master);
     }
     why->permanent = false;
-    lk_unavailable(&why->error,
-                   "no Redis master was found within %d replicas from %s; name the master in the URI",
+    lk_unavailable(&why->error, "no master was found within %d replicas from %s; name the master in the URI",
                    HOPS_MAX, start);
     return NULL;
 }
 
-/* One Sentinel after the other, until one knows the master. What one said is kept rather than that another can't be
- * reached. None may take long at first: it is one of several, and most are near. */
-static bool ask_sentinels(lk_redis_target *s, int64_t until, char *master, lk_redis_failure *why)
+/* The i-th of the Sentinels, from the one that is asked first on. */
+static size_t nth(const lk_redis_target *s, size_t i)
+{
+    return (LK_READ(s->first) + i) % s->host_count;
+}
+
+/* What one of them says. None may take long at first: it is one of several, and most are near. */
+static bool ask_sentinel(const lk_redis_target *s, size_t which, bool is_brief, int64_t until, char *master,
+                         lk_redis_failure *why)
 {
     static const int64_t patience = 500 * LK_MS;
+    const locker_host *const host = &s->hosts[which];
+    if (is_brief)
+        until = lk_time_earlier(until, lk_redis_system_now() + patience);
+    lk_redis_socket *const socket = greet_host(s, host->name, host->port, NULL, until, master, why);
+    lk_redis_socket_free(socket, false);
+    return socket != NULL;
+}
+
+/* One Sentinel after the other, until one knows the master. What one said is kept rather than that another can't be
+ * reached; *silent: none said anything. */
+static bool ask_sentinels(lk_redis_target *s, int64_t until, char *master, bool *silent,
+                          lk_redis_failure *why)
+{
     const size_t first = LK_READ(s->first);
     bool slow = false;
     why->deserted = true;
     for (size_t i = 0; i < 2 * s->host_count; i++) {
-        const locker_host *const host = &s->hosts[(first + i) % s->host_count];
-        const int64_t all = share(until, i < s->host_count ? 2 : 2 * s->host_count - i);
+        const bool is_brief = i < s->host_count;
+        const size_t which = (first + i) % s->host_count;
         lk_redis_failure here = {.deserted = true};
-        lk_redis_socket *socket = greet_host(
-            s, host->name, host->port, NULL,
-            i < s->host_count ? lk_time_earlier(all, lk_redis_system_now() + patience) : all, master, &here);
-        lk_redis_socket_free(socket, false);
-        if (socket != NULL) {
-            LK_WRITE(s->first, (unsigned)((first + i) % s->host_count));
+        if (ask_sentinel(s, which, is_brief, share(until, is_brief ? 2 : 2 * s->host_count - i), master,
+                         &here)) {
+            LK_WRITE(s->first, (unsigned)which);
             return true;
         }
         const bool deserted = why->deserted && here.deserted;
@@ -128,7 +143,8 @@ static bool ask_sentinels(lk_redis_target *s, int64_t until, char *master, lk_re
         if (i + 1 == s->host_count && !slow)
             break; /* to ask again would tell nothing else */
     }
-    if (!why->permanent) {
+    *silent = !why->permanent;
+    if (*silent) {
         const locker_error last = why->error;
         locker_error_set(&why->error, LOCKER_UNAVAILABLE, last.os_error,
                          "none of the Sentinels (%zu) can be asked for the master; the last: %s",
@@ -138,14 +154,48 @@ static bool ask_sentinels(lk_redis_target *s, int64_t until, char *master, lk_re
     return false;
 }
 
-/* Sentinels may name a master that is gone, or not one yet, while a failover is under way: they are asked again soon. */
-static lk_redis_socket *connect_named(const lk_redis_target *t, const lk_redis_scripts *scripts,
-                                      int64_t until, lk_redis_failure *why)
+/* A server at that address, if it says that it is a master. */
+static lk_redis_socket *greet_master(const lk_redis_target *t, const char *peer,
+                                     const lk_redis_scripts *scripts, int64_t until, lk_redis_failure *why)
+{
+    char host[LK_REDIS_PEER_MAX], master[LK_REDIS_PEER_MAX] = "";
+    int port = 0;
+    if (!split_peer(peer, host, &port))
+        return NULL;
+    lk_redis_socket *const socket = greet_host(t, host, port, scripts, until, master, why);
+    if (master[0] == '\0')
+        return socket;
+    lk_redis_socket_free(socket, false);
+    return NULL;
+}
+
+/* Without a Sentinel the master of before is as good as it was while we were connected to it: it has not restarted, and was not
+ * made a replica. That another may have been made master meanwhile holds for who never lost the connection, too. */
+static lk_redis_socket *go_back(const lk_redis_target *t, const lk_redis_last *last,
+                                const lk_redis_scripts *scripts, int64_t until, lk_redis_failure *why)
+{
+    lk_redis_failure here = {.deserted = true};
+    if (last == NULL || last->peer[0] == '\0' || last->server.run[0] == '\0')
+        return NULL;
+    lk_redis_socket *const socket = greet_master(t, last->peer, scripts, until, &here);
+    why->deserted = why->deserted && here.deserted;
+    if (socket == NULL || strcmp(socket->server.run, last->server.run) == 0)
+        return socket;
+    lk_redis_socket_free(socket, false);
+    return NULL;
+}
+
+/* What they name, if it is a master. It has so long to serve; *hung: it took that, and more time is left. */
+static lk_redis_socket *greet_named(const lk_redis_target *t, const lk_redis_last *last,
+                                    const lk_redis_scripts *scripts, int64_t patience, int64_t until,
+                                    bool *hung, lk_redis_failure *why)
 {
     char host[LK_REDIS_PEER_MAX], named[LK_REDIS_PEER_MAX], master[LK_REDIS_PEER_MAX];
     int port = 0;
-    if (!ask_sentinels(t->sentinels, share(until, 2), named, why))
-        return NULL;
+    bool silent = false;
+    *hung = false;
+    if (!ask_sentinels(t->sentinels, share(until, 2), named, &silent, why))
+        return silent ? go_back(t, last, scripts, until, why) : NULL;
     *why = (lk_redis_failure){.transient = true};
     /* One that has not heard of a failover must not hide the others: unless what it says is of use, the next is asked. */
     const unsigned told = LK_READ(t->sentinels->first);
@@ -155,7 +205,9 @@ static lk_redis_socket *connect_named(const lk_redis_target *t, const lk_redis_s
                          "Sentinels name '%s' as master, which is no address", named);
         return NULL;
     }
-    lk_redis_socket *const socket = greet_host(t, host, port, scripts, until, master, why);
+    const int64_t bound = lk_time_earlier(until, lk_redis_system_now() + patience);
+    lk_redis_socket *const socket = greet_host(t, host, port, scripts, bound, master, why);
+    *hung = socket == NULL && bound < until && lk_redis_system_now() >= bound;
     if (socket != NULL && master[0] != '\0') {
         lk_redis_socket_free(socket, false);
         lk_unavailable(
@@ -170,9 +222,55 @@ static lk_redis_socket *connect_named(const lk_redis_target *t, const lk_redis_s
     return NULL;
 }
 
+/* Sentinels may name a master that is gone, or not one yet, while a failover is under way: they are asked again soon. So one that
+ * is silent has a second at first, and then twice as long each time. */
+static lk_redis_socket *connect_named(const lk_redis_target *t, const lk_redis_last *last,
+                                      const lk_redis_scripts *scripts, int64_t until, lk_redis_failure *why)
+{
+    lk_redis_socket *socket;
+    bool hung;
+    int64_t patience = LK_S / 2;
+    do {
+        patience *= 2;
+        socket = greet_named(t, last, scripts, patience, until, &hung, why);
+    } while (hung);
+    return socket;
+}
+
+/* What more of those that answer name than `peer`: one alone may not have heard of a failover, or be cut off with the old
+ * master. */
+static bool is_other_named(const lk_redis_target *s, const char *peer, int64_t until, char *other)
+{
+    size_t count = 0, same = 0;
+    other[0] = '\0';
+    for (size_t i = 0; i < s->host_count && 2 * count <= s->host_count && 2 * same <= s->host_count; i++) {
+        char named[LK_REDIS_PEER_MAX] = "";
+        lk_redis_failure ignored = {0};
+        if (!ask_sentinel(s, nth(s, i), true, share(until, s->host_count - i), named, &ignored))
+            continue;
+        if (count == 0)
+            memcpy(other, named, sizeof named);
+        if (strcmp(named, peer) == 0)
+            same++;
+        else if (strcmp(named, other) == 0)
+            count++;
+    }
+    return count > same;
+}
+
+lk_redis_socket *lk_redis_connect_other(const lk_redis_target *t, const char *peer,
+                                        const lk_redis_scripts *scripts, int64_t until)
+{
+    char other[LK_REDIS_PEER_MAX];
+    lk_redis_failure ignored = {0};
+    return is_other_named(t->sentinels, peer, share(until, 2), other)
+               ? greet_master(t, other, scripts, until, &ignored)
+               : NULL;
+}
+
 lk_redis_socket *lk_redis_connect_master(const lk_redis_target *t, const char *redirect,
-                                         const lk_redis_scripts *scripts, int64_t until,
-                                         lk_redis_failure *why)
+                                         const lk_redis_last *last, const lk_redis_scripts *scripts,
+                                         int64_t until, lk_redis_failure *why)
 {
     const size_t others = t->unix_path != NULL || t->sentinels != NULL ? 1 : t->host_count;
     lk_redis_socket *socket = NULL;
@@ -182,7 +280,7 @@ lk_redis_socket *lk_redis_connect_master(const lk_redis_target *t, const char *r
     if (socket == NULL && t->unix_path != NULL)
         return follow(t, t->unix_path, scripts, until, why);
     if (socket == NULL && t->sentinels != NULL)
-        return connect_named(t, scripts, until, why);
+        return connect_named(t, last, scripts, until, why);
     for (size_t i = 0; i < t->host_count && socket == NULL; i++) {
         char peer[LK_REDIS_PEER_MAX];
         lk_redis_peer_name(t->hosts[i].name, t->hosts[i].port, peer);
@@ -211,7 +309,7 @@ static lk_redis_socket *greet_node(const lk_redis_target *t, const char *peer,
     if (master[0] == '\0')
         return socket;
     lk_redis_socket_free(socket, false);
-    lk_unavailable(&why->error, "Redis at %s is a replica by now; a failover may be under way", peer);
+    lk_unavailable(&why->error, "the server at %s is a replica by now; a failover may be under way", peer);
     why->deserted = false;
     return NULL;
 }

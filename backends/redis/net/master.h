@@ -3,12 +3,23 @@
 
 #include "handshake.h"
 
+/* The server that a locker was connected to last. */
+typedef struct {
+    char peer[LK_REDIS_PEER_MAX]; /* "": to none yet */
+    lk_redis_server server;
+} lk_redis_last;
+
 /* Log in to a master, following replicas to theirs, or as Sentinels say. Ends at `until`, of which each host and each of its
  * addresses may take an equal part, so that none that hangs hides the others. `scripts`: NULL for a subscription, which needs
- * neither them nor the server's time. `redirect`: where to try first, or "". */
+ * neither them nor the server's time. `redirect`: where to try first, or "". `last`: gone back to where no Sentinel can be
+ * asked, if it is the same run and says that it is a master; NULL: never. */
 lk_redis_socket *lk_redis_connect_master(const lk_redis_target *t, const char *redirect,
-                                         const lk_redis_scripts *scripts, int64_t until,
-                                         lk_redis_failure *why);
+                                         const lk_redis_last *last, const lk_redis_scripts *scripts,
+                                         int64_t until, lk_redis_failure *why);
+/* The same with another master than the one at `peer`, which most of the Sentinels that answer have to name. NULL: there is
+ * none. */
+lk_redis_socket *lk_redis_connect_other(const lk_redis_target *t, const char *peer,
+                                        const lk_redis_scripts *scripts, int64_t until);
 
 /* Of a cluster: log in to the master at `peer`; "": to none. Where that can't be had, or is a replica by now, the others are
  * asked who has its slots. The `count` of them are asked before the target's hosts. *map: what was told, for the caller to

@@ -12,6 +12,7 @@ static const int64_t loading_again_ns = 50 * LK_MS;
 static const int64_t round_least_ns =
     100 * LK_MS; /* one that has less time would only tell that it had none */
 static const int64_t apart_again_ns = LK_S;
+static const int64_t doubt_ns = 500 * LK_MS; /* who is master is not asked more often */
 static const int64_t map_again_ns = 500 * LK_MS;
 static const int64_t thread_again_ns = LK_S; /* a thread that could not be started */
 enum { OLD_CONNECTIONS = 8, PEERS_MAX = 8 };
@@ -23,7 +24,9 @@ struct lk_redis_net {
     const lk_redis_owner *events;
     void *owner;
     lk_redis_scripts scripts; /* without hash: for connecting again */
-    lk_redis_reconnect reconnect;
+    /* The command connection is nobody's to wait for: what else is missing has a thread of its own. */
+    lk_redis_reconnect reconnect, beside;
+    atomic_uint users; /* stop(), and the threads that it has not seen end; acq_rel: the last frees all */
     lk_redis_pipeline pipeline, apart;
     bool has_apart;                           /* constant */
     int64_t apart_at LK_GUARDED_BY(mutex);    /* when it is tried again to have it */
@@ -32,7 +35,8 @@ struct lk_redis_net {
     /* The server's names of connections to this run of it that were given up, and may not have ended there; 0: it has. */
     int64_t old[OLD_CONNECTIONS] LK_GUARDED_BY(mutex);
     size_t old_count LK_GUARDED_BY(mutex);
-    lk_redis_server server LK_GUARDED_BY(mutex); /* that we are, or were last connected to */
+    lk_redis_server server LK_GUARDED_BY(mutex);       /* that we are, or were last connected to ... */
+    char peer[LK_REDIS_PEER_MAX] LK_GUARDED_BY(mutex); /* ... and its address; "": to none yet */
     bool was_lost LK_GUARDED_BY(mutex);
     /* Of a cluster: its address, constant once it is connected; it has no slots; others are to be asked who has them, by then. */
     char home[LK_REDIS_PEER_MAX];
@@ -40,6 +44,10 @@ struct lk_redis_net {
     bool wants_map LK_GUARDED_BY(mutex);
     int64_t map_at LK_GUARDED_BY(mutex);
     char redirect[LK_REDIS_PEER_MAX] LK_GUARDED_BY(mutex); /* where the master is said to be; "": not known */
+    bool is_doubted LK_GUARDED_BY(mutex);                  /* that the server is the master still */
+    int64_t ask_at LK_GUARDED_BY(mutex);                   /* then who is may be asked */
+    lk_redis_socket *next
+        LK_GUARDED_BY(mutex); /* the command connection that comes; NULL: it is to be made */
 };
 
 /* Those that have ended go, and the others close up. Not while an answer is awaited: its context is in there. */
@@ -104,6 +112,7 @@ static void meet_server_locked(lk_redis_net *net, const lk_redis_socket *socket)
         lk_redis_pipeline_fail_locked(&net->apart, "callers use another server");
     }
     net->server = socket->server;
+    memcpy(net->peer, socket->peer, sizeof net->peer);
     net->pipeline.server_us = socket->server_us;
 }
 
@@ -114,6 +123,7 @@ static void install_unlocking(lk_redis_net *net, lk_redis_socket *socket) LK_RED
     const int64_t at = lk_redis_now(shared) - (lk_redis_system_now() - socket->server_at);
     lk_redis_pipeline_install_locked(&net->pipeline, socket);
     net->redirect[0] = '\0';
+    net->is_doubted = false;
     meet_server_locked(net, socket);
     end_old_locked(net);
     net->events->on_up(net->owner, socket->server_us, at);
@@ -124,6 +134,7 @@ static void install_unlocking(lk_redis_net *net, lk_redis_socket *socket) LK_RED
     net->was_lost = false;
     atomic_fetch_add_explicit(&net->pipeline.connection, 1, memory_order_release);
     pthread_cond_broadcast(&shared->changed);
+    lk_redis_reconnect_want_locked(&net->beside);
     lk_redis_pump_unlocking(&net->pipeline);
 }
 
@@ -134,8 +145,8 @@ static void lost_locked(void *self, const char *why) LK_REDIS_LOCKED
     keep_old_locked(net, socket->client_id);
     net->shared->svc->log(net->shared->svc, LOCKER_LOG_INFO, "redis: lost the connection to %s: %s",
                           socket->peer, why);
-    lk_unavailable(&net->reconnect.last.error, "the connection to Redis at %s was lost: %s", socket->peer,
-                   why);
+    lk_unavailable(&net->reconnect.last.error, "the connection to %s at %s was lost: %s",
+                   net->target->service->name, socket->peer, why);
     net->reconnect.last.permanent = false;
     if (!net->was_lost && !net->idle)
         net->shared->away++;
@@ -182,16 +193,24 @@ static bool lacks_map_locked(const lk_redis_net *net) LK_REDIS_LOCKED
     return net->wants_map && lk_redis_now(net->shared) >= net->map_at;
 }
 
+static bool lacks_subscription_locked(const lk_redis_net *net) LK_REDIS_LOCKED
+{
+    const lk_redis_subscription *sub = &net->subscription;
+    return sub->wanted && sub->socket == NULL && sub->refused.status == LOCKER_OK;
+}
+
 static bool is_missing_locked(const void *self) LK_REDIS_LOCKED
 {
     const lk_redis_net *net = self;
-    const lk_redis_subscription *sub = &net->subscription;
-    if (net->idle)
-        return false;
-    if (net->pipeline.state != LK_REDIS_UP)
-        return net->pipeline.state == LK_REDIS_DOWN;
-    return lacks_apart_locked(net) || lacks_map_locked(net) ||
-           (sub->wanted && sub->socket == NULL && sub->refused.status == LOCKER_OK);
+    return !net->idle && net->pipeline.state == LK_REDIS_DOWN;
+}
+
+static bool is_missing_beside_locked(const void *self) LK_REDIS_LOCKED
+{
+    const lk_redis_net *net = self;
+    return !net->idle && net->pipeline.state == LK_REDIS_UP &&
+           (net->is_doubted || lacks_map_locked(net) || lacks_apart_locked(net) ||
+            lacks_subscription_locked(net));
 }
 
 /* What became known of the cluster; NULL: nothing. */
@@ -206,15 +225,15 @@ static void take_map_locked(lk_redis_net *net, lk_redis_map *map) LK_REDIS_LOCKE
 }
 
 /* Without the mutex. */
-static lk_redis_socket *connect_somewhere(lk_redis_net *net, const char *redirect, lk_redis_map **map,
-                                          lk_redis_failure *why)
+static lk_redis_socket *connect_somewhere(lk_redis_net *net, const char *redirect, const lk_redis_last *last,
+                                          lk_redis_map **map, lk_redis_failure *why)
 {
     const lk_redis_target *const t = net->target;
     const int64_t until = lk_redis_system_now() + t->connect_timeout_ns;
     char peer[PEERS_MAX][LK_REDIS_PEER_MAX];
     *map = NULL;
     if (!t->cluster)
-        return lk_redis_connect_master(t, redirect, &net->scripts, until, why);
+        return lk_redis_connect_master(t, redirect, last, &net->scripts, until, why);
     lk_redis_lock(net->shared);
     const size_t count = net->events->peers(net->owner, peer, PEERS_MAX);
     lk_redis_unlock(net->shared);
@@ -240,17 +259,32 @@ static void connect_map_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
         take_map_locked(net, map);
 }
 
-static void connect_command_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
+static lk_redis_socket *make_command_unlocking(lk_redis_net *net, lk_redis_map **map,
+                                               lk_redis_failure *why) LK_REDIS_LOCKED
 {
+    char redirect[LK_REDIS_PEER_MAX];
+    lk_redis_last last = {.server = net->server};
+    lk_redis_socket *socket = net->next;
+    net->next = NULL;
+    *map = NULL;
+    if (socket != NULL)
+        return socket;
+    memcpy(redirect, net->redirect, sizeof redirect);
+    memcpy(last.peer, net->peer, sizeof last.peer);
+    lk_redis_unlock(net->shared);
+    socket = connect_somewhere(net, redirect, &last, map, why);
+    lk_redis_lock(net->shared);
+    return socket;
+}
+
+static void connect_command_unlocking(void *self) LK_REDIS_LOCKED
+{
+    lk_redis_net *net = self;
     lk_redis_shared *shared = net->shared;
     lk_redis_failure why = {0};
-    lk_redis_map *map;
-    char redirect[LK_REDIS_PEER_MAX];
-    memcpy(redirect, net->redirect, sizeof redirect);
     const int64_t began = lk_redis_now(shared); /* what has come up since may not have been seen */
-    lk_redis_unlock(shared);
-    lk_redis_socket *const socket = connect_somewhere(net, redirect, &map, &why);
-    lk_redis_lock(shared);
+    lk_redis_map *map;
+    lk_redis_socket *const socket = make_command_unlocking(net, &map, &why);
     if (shared->closing) {
         lk_redis_socket_free(socket, true);
         free(map);
@@ -283,7 +317,7 @@ static bool connect_beside_unlocking(lk_redis_net *net, bool subscribes, lk_redi
     memcpy(peer, net->pipeline.socket->peer, sizeof peer);
     lk_redis_unlock(shared);
     const int64_t until = lk_redis_system_now() + net->target->connect_timeout_ns;
-    *socket = lk_redis_connect_master(net->target, peer, NULL, until, why);
+    *socket = lk_redis_connect_master(net->target, peer, NULL, NULL, until, why);
     if (*socket != NULL && subscribes && !lk_redis_subscribe(&net->subscription, *socket, until, why)) {
         lk_redis_socket_free(*socket, true);
         *socket = NULL;
@@ -336,6 +370,7 @@ static void connect_subscription_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
     }
     if (socket != NULL) {
         if (lk_redis_subscription_install_locked(sub, socket)) {
+            net->beside.failures = 0;
             net->reconnect.failures = 0; /* it serves, though nothing else may be asked of it for long */
             net->events->on_subscribed(net->owner, -1);
         }
@@ -345,20 +380,62 @@ static void connect_subscription_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
         sub->refused = why.error;
         net->events->on_subscribed(net->owner, -1);
     }
-    lk_redis_reconnect_back_off_locked(&net->reconnect);
+    lk_redis_reconnect_back_off_locked(&net->beside);
 }
 
-static void connect_unlocking(void *self) LK_REDIS_LOCKED
+void lk_redis_net_doubt_locked(lk_redis_net *net)
+{
+    if (net->target->sentinels == NULL)
+        return;
+    net->is_doubted = true;
+    lk_redis_reconnect_want_locked(&net->beside);
+}
+
+void lk_redis_net_doubt(lk_redis_net *net)
+{
+    lk_redis_lock(net->shared);
+    lk_redis_net_doubt_locked(net);
+    lk_redis_unlock(net->shared);
+}
+
+/* Another server that Sentinels name, and that says itself that it is the master, is gone to; what is under way at this one is
+ * cut, and asked there again. */
+static void ask_who_is_master_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
+{
+    lk_redis_shared *shared = net->shared;
+    char peer[LK_REDIS_PEER_MAX];
+    const unsigned era = lk_redis_era(&net->pipeline);
+    net->is_doubted = false;
+    memcpy(peer, net->peer, sizeof peer);
+    lk_redis_unlock(shared);
+    const int64_t until = lk_redis_system_now() + net->target->connect_timeout_ns;
+    lk_redis_socket *const socket = lk_redis_connect_other(net->target, peer, &net->scripts, until);
+    lk_redis_lock(shared);
+    net->ask_at = lk_redis_now(shared) + doubt_ns;
+    if (socket == NULL || shared->closing || era != lk_redis_era(&net->pipeline) ||
+        net->pipeline.state != LK_REDIS_UP || same_id(socket->server.run, net->server.run)) {
+        lk_redis_socket_free(socket, false);
+        return;
+    }
+    net->next = socket;
+    lk_redis_pipeline_fail_locked(&net->pipeline, "Sentinels name another master");
+    net->reconnect.retry_at = 0;
+}
+
+/* Where the server is doubted, that comes before another connection to it. */
+static void connect_beside_command_unlocking(void *self) LK_REDIS_LOCKED
 {
     lk_redis_net *net = self;
-    if (net->pipeline.state == LK_REDIS_DOWN)
-        connect_command_unlocking(net);
+    if (net->is_doubted && lk_redis_now(net->shared) >= net->ask_at)
+        ask_who_is_master_unlocking(net);
     else if (lacks_map_locked(net))
         connect_map_unlocking(net);
     else if (lacks_apart_locked(net))
         connect_apart_unlocking(net);
-    else
+    else if (lacks_subscription_locked(net))
         connect_subscription_unlocking(net);
+    else
+        lk_redis_wait_unlocking(net->shared, net->ask_at);
 }
 
 static void prepare(lk_redis_net *net, const lk_redis_scripts *scripts)
@@ -374,7 +451,7 @@ locker_status lk_redis_net_connect(lk_redis_net *net, const lk_redis_scripts *sc
     prepare(net, scripts);
     for (;;) {
         why = (lk_redis_failure){0};
-        lk_redis_socket *socket = lk_redis_connect_master(net->target, "", scripts, until, &why);
+        lk_redis_socket *socket = lk_redis_connect_master(net->target, "", NULL, scripts, until, &why);
         if (socket != NULL) {
             lk_redis_map *const map = socket->map;
             socket->map = NULL;
@@ -394,17 +471,25 @@ locker_status lk_redis_net_connect(lk_redis_net *net, const lk_redis_scripts *sc
     return why.error.status;
 }
 
+static bool is_last(lk_redis_net *net)
+{
+    return atomic_fetch_sub_explicit(&net->users, 1, memory_order_acq_rel) == 1;
+}
+
 static void left(void *self)
 {
     lk_redis_net *net = self;
-    net->events->on_left(net->owner);
+    if (is_last(net))
+        net->events->on_left(net->owner);
 }
 
 lk_redis_net *lk_redis_net_new(lk_redis_shared *shared, const lk_redis_target *target, const char *channel,
                                const lk_redis_owner *events, void *owner, lk_redis_pipeline **commands,
                                lk_redis_pipeline **apart)
 {
-    static const lk_redis_connector connector = {is_missing_locked, connect_unlocking, left};
+    static const lk_redis_connector connector = {is_missing_locked, connect_command_unlocking, left};
+    static const lk_redis_connector beside = {is_missing_beside_locked, connect_beside_command_unlocking,
+                                              left};
     const lk_redis_slot_events slot_events = {events->on_subscribed, events->channel_of, events->slot_of};
     lk_redis_slot_channels *const slots = target->cluster ? lk_redis_slot_channels_new(&slot_events) : NULL;
     lk_redis_net *net = calloc(1, sizeof *net);
@@ -418,8 +503,10 @@ lk_redis_net *lk_redis_net_new(lk_redis_shared *shared, const lk_redis_target *t
     net->events = events;
     net->owner = owner;
     net->reconnect = (lk_redis_reconnect){.shared = shared, .connector = &connector, .owner = net};
+    net->beside = (lk_redis_reconnect){.shared = shared, .connector = &beside, .owner = net};
+    atomic_init(&net->users, 3);
     const bool made = lk_redis_pipeline_init(&net->pipeline, shared, &net->reconnect);
-    if (!made || (apart != NULL && !lk_redis_pipeline_init(&net->apart, shared, &net->reconnect))) {
+    if (!made || (apart != NULL && !lk_redis_pipeline_init(&net->apart, shared, &net->beside))) {
         if (made)
             close(net->pipeline.kick_fd); /* nothing else is in it yet */
         lk_redis_slot_channels_free(slots);
@@ -427,7 +514,6 @@ lk_redis_net *lk_redis_net_new(lk_redis_shared *shared, const lk_redis_target *t
         return NULL;
     }
     net->has_apart = apart != NULL;
-    net->apart.beside = true;
     net->apart.lost = lost_apart_locked;
     net->apart.owner = net;
     if (apart != NULL)
@@ -435,7 +521,7 @@ lk_redis_net *lk_redis_net_new(lk_redis_shared *shared, const lk_redis_target *t
     net->pipeline.lost = lost_locked;
     net->pipeline.owner = net;
     net->subscription = (lk_redis_subscription){.shared = shared,
-                                                .reconnect = &net->reconnect,
+                                                .reconnect = &net->beside,
                                                 .on_message = events->on_message,
                                                 .owner = owner,
                                                 .channel = channel,
@@ -452,13 +538,18 @@ void lk_redis_net_free(lk_redis_net *net)
     if (net->has_apart)
         lk_redis_pipeline_destroy(&net->apart);
     lk_redis_socket_free(net->subscription.socket, false);
+    lk_redis_socket_free(net->next, false);
     lk_redis_slot_channels_free(net->subscription.slots);
     free(net);
 }
 
 bool lk_redis_net_stop(lk_redis_net *net, int64_t until)
 {
-    return lk_redis_reconnect_stop(&net->reconnect, until);
+    lk_redis_reconnect *const threads[] = {&net->reconnect, &net->beside};
+    for (size_t i = 0; i < sizeof threads / sizeof threads[0]; i++)
+        if (lk_redis_reconnect_stop(threads[i], until))
+            (void)is_last(net); /* it is not: we are there */
+    return is_last(net);
 }
 
 void lk_redis_net_abandon(const lk_redis_net *net)
@@ -469,6 +560,8 @@ void lk_redis_net_abandon(const lk_redis_net *net)
         close(net->apart.socket->fd);
     if (net->subscription.socket != NULL)
         close(net->subscription.socket->fd);
+    if (net->next != NULL)
+        close(net->next->fd);
     close(net->pipeline.kick_fd);
     if (net->has_apart)
         close(net->apart.kick_fd);
@@ -500,6 +593,7 @@ int64_t lk_redis_net_end_turn_unlocking(lk_redis_net *net, int64_t now)
 {
     int64_t next = LOCKER_NEVER;
     lk_redis_reconnect_want_locked(&net->reconnect);
+    lk_redis_reconnect_want_locked(&net->beside);
     if (net->pipeline.state == LK_REDIS_DOWN && net->reconnect.state != LK_REDIS_RUNS)
         next = now + thread_again_ns;
     lk_redis_pump_unlocking(&net->pipeline);
@@ -536,6 +630,7 @@ void lk_redis_net_wanted_locked(lk_redis_net *net)
 {
     net->idle = false;
     lk_redis_reconnect_want_locked(&net->reconnect);
+    lk_redis_reconnect_want_locked(&net->beside);
 }
 
 /* One that is not connected again is not missed either. */
@@ -551,7 +646,7 @@ void lk_redis_net_set_idle_locked(lk_redis_net *net, bool idle)
 void lk_redis_net_want_map_locked(lk_redis_net *net)
 {
     net->wants_map = true;
-    lk_redis_reconnect_want_locked(&net->reconnect);
+    lk_redis_reconnect_want_locked(&net->beside);
 }
 
 void lk_redis_net_subscribe_locked(lk_redis_net *net, uint16_t slot, bool now)
@@ -560,7 +655,7 @@ void lk_redis_net_subscribe_locked(lk_redis_net *net, uint16_t slot, bool now)
     if (net->subscription.slots != NULL)
         lk_redis_subscription_want_locked(&net->subscription, slot);
     if (now && net->subscription.socket == NULL)
-        lk_redis_reconnect_want_locked(&net->reconnect);
+        lk_redis_reconnect_want_locked(&net->beside);
 }
 
 void lk_redis_net_unsubscribe_unlocking(lk_redis_net *net, int64_t until)

@@ -1,5 +1,6 @@
 /* net.h: the floor that knows sockets, bytes, commands and answers, and nothing of what they are about. An owner has a
- * command connection, driven by its callers' threads; a subscription, once wanted; a thread while one is missing. */
+ * command connection, driven by its callers' threads; a subscription, once wanted; a thread while the first is missing, and
+ * one while something else is. */
 #pragma once
 
 #include <sys/epoll.h>
@@ -24,7 +25,7 @@ typedef struct {
     size_t (*peers)(void *owner, char (*peer)[LK_REDIS_PEER_MAX], size_t max);
     const char *(*channel_of)(void *owner, uint16_t slot, char name[LK_REDIS_CHANNEL_MAX]);
     uint16_t (*slot_of)(void *owner, const char *channel, size_t len);
-    /* lk_redis_net_stop() did not wait for the thread, which leaves now. Without the mutex. */
+    /* lk_redis_net_stop() did not wait for a thread; the last of them leaves now. Without the mutex. */
     void (*on_left)(void *owner);
 } lk_redis_owner;
 
@@ -48,7 +49,7 @@ void lk_redis_net_want_map_locked(lk_redis_net *net) LK_REDIS_LOCKED;
 void lk_redis_net_free(lk_redis_net *net) LK_UNCHECKED;
 /* The first connection, blocking. A server that is loading its data is waited for. `scripts` gets their hashes. */
 locker_status lk_redis_net_connect(lk_redis_net *net, const lk_redis_scripts *scripts, locker_error *err);
-/* End the thread, at the latest when `until` has come. False: it goes on, and on_left is called. */
+/* End the threads, at the latest when `until` has come. False: one goes on, and on_left is called. */
 bool lk_redis_net_stop(lk_redis_net *net, int64_t until);
 /* Of a fork's child, which has no other thread: close its own descriptors, and nothing else. */
 void lk_redis_net_abandon(const lk_redis_net *net) LK_UNCHECKED;
@@ -69,6 +70,9 @@ void lk_redis_net_moved_locked(lk_redis_net *net, const redisReply *reply) LK_RE
 void lk_redis_net_moved(lk_redis_net *net, const redisReply *reply);
 /* Without a connection: have it tried again, unless that was done a moment ago. */
 void lk_redis_net_hurry_locked(lk_redis_net *net) LK_REDIS_LOCKED;
+/* It may not be the master any more: Sentinels are asked, soon and not too often, and another one is gone to. */
+void lk_redis_net_doubt_locked(lk_redis_net *net) LK_REDIS_LOCKED;
+void lk_redis_net_doubt(lk_redis_net *net);
 /* From the keeper's next turn on there is to be a subscription, in a cluster to the slot's channel; `now`: at once. */
 void lk_redis_net_subscribe_locked(lk_redis_net *net, uint16_t slot, bool now) LK_REDIS_LOCKED;
 /* There is to be none any more. What the server has sent before it knows that is told, if it comes in time. */

@@ -7,8 +7,9 @@ locker_status lk_redis_tls_init(lk_redis_tls_settings *settings, locker_error *e
 {
     (void)settings;
     return lk_unsupported(
-        err, "this build has no TLS: rediss:// needs OpenSSL; build with it (libssl-dev), or use "
-             "redis:// on a network that you trust");
+        err,
+        "this build has no TLS: rediss:// and valkeys:// need OpenSSL; build with it (libssl-dev), or do "
+        "without TLS on a network that you trust");
 }
 
 void lk_redis_tls_clear(lk_redis_tls_settings *settings)
@@ -43,9 +44,11 @@ bool lk_redis_tls_heard(const lk_redis_tls *tls)
     return false;
 }
 
-bool lk_redis_tls_told(const lk_redis_tls *tls, const char *peer, lk_redis_failure *why)
+bool lk_redis_tls_told(const lk_redis_tls *tls, const lk_redis_service *service, const char *peer,
+                       lk_redis_failure *why)
 {
     (void)tls;
+    (void)service;
     (void)peer;
     (void)why;
     return false;

@@ -221,14 +221,13 @@ static void complete_locked(lk_redis_pipeline *p, const lk_redis_op *self, redis
 {
     wakes->ops = wakes->gates = 0;
     if (count > 0) {
-        if (!p->beside)
-            p->reconnect->failures = 0;
+        p->reconnect->failures = 0;
         p->proven = true;
     }
     for (size_t i = 0; i < count; i++) {
         if (p->state != LK_REDIS_UP || p->first == NULL) {
             freeReplyObject(replies[i]);
-            lk_redis_pipeline_fail_locked(p, "Redis sent a reply that nobody asked for");
+            lk_redis_pipeline_fail_locked(p, "the server sent a reply that nobody asked for");
             continue;
         }
         lk_redis_op *op = p->first;
@@ -407,7 +406,8 @@ static void read_turn_unlocking(lk_redis_pipeline *p, const lk_redis_op *self, i
     if (n > 0) {
         const int refused = lk_redis_socket_feed(socket, data, (size_t)n);
         if (refused != 0)
-            failure = refused == ENOMEM ? "out of memory" : "what came is no reply of Redis, or far too long";
+            failure = refused == ENOMEM ? "out of memory"
+                                        : "what came is no reply of the Redis protocol, or far too long";
         if (!deliver(p, socket, self) && failure == NULL)
             failure = "what came is not the Redis protocol";
     } else {

@@ -27,10 +27,9 @@ typedef struct lk_redis_pipeline {
     bool gathering LK_GUARDED_BY(mutex); /* the reader lets others append before it sends for all */
     /* When the keeper reads answers that nobody waits for; 0: there are none; LOCKER_NEVER: what comes wakes it. */
     int64_t look_at LK_GUARDED_BY(mutex);
-    short armed LK_GUARDED_BY(mutex); /* what the keeper's epoll watches for */
-    bool proven LK_GUARDED_BY(mutex); /* it has answered at least once */
-    bool beside;  /* callers use another one: that this one answers says nothing of it; constant */
-    bool polling; /* the reader may be asleep in poll: kick it */
+    short armed LK_GUARDED_BY(mutex);   /* what the keeper's epoll watches for */
+    bool proven LK_GUARDED_BY(mutex);   /* it has answered at least once */
+    bool polling;                       /* the reader may be asleep in poll: kick it */
     lk_redis_op *first, **last;         /* in flight or about to be, in order */
     size_t waited LK_GUARDED_BY(mutex); /* how many of them a thread waits for */
     int64_t due LK_GUARDED_BY(mutex);   /* not later than any of those wants to be woken at the latest */

@@ -57,27 +57,28 @@ locker_status lk_redis_reply_error(const redisReply *reply, const char *doing, l
     case LK_REDIS_FAULT_NONE:
         return locker_error_set(
             err, LOCKER_PROTOCOL, 0,
-            "Redis answered with something that makes no sense, while %s; is it a Redis server?", doing);
+            "the server answered with something that makes no sense, while %s; is it one of Redis or Valkey?",
+            doing);
     case LK_REDIS_FAULT_TORN:
     case LK_REDIS_FAULT_TRANSIENT:
-        return lk_unavailable(err, "Redis can't serve now, while %s (%s); try again later", doing, text);
+        return lk_unavailable(err, "the server can't serve now, while %s (%s); try again later", doing, text);
     case LK_REDIS_FAULT_MOVED:
         return lk_unavailable(
-            err, "this Redis server is not the key's master, while %s (%s); name the master in the URI",
-            doing, text);
+            err, "this server is not the key's master, while %s (%s); name the master in the URI", doing,
+            text);
     case LK_REDIS_FAULT_DENIED:
         return lk_denied(
             err,
-            "Redis denies %s (%s); check user and password, and that the user may run GET, SET, INCR, INCRBY, "
+            "the server denies %s (%s); check user and password, and that the user may run GET, SET, INCR, INCRBY, "
             "DEL, PTTL, PEXPIRE, TIME, ZADD, ZREM, ZPOPMIN, PUBLISH, EVAL, EVALSHA and SCRIPT on the lock's keys",
             doing, text);
     case LK_REDIS_FAULT_REFUSED:
         return lk_unavailable(
-            err, "Redis refuses to write, while %s (%s); look after the server's memory, disk or replicas",
-            doing, text);
+            err, "the server refuses to write, while %s (%s); look after its memory, disk or replicas", doing,
+            text);
     default:
-        return locker_error_set(err, LOCKER_PROTOCOL, 0, "Redis answered with an error, while %s: %s", doing,
-                                text);
+        return locker_error_set(err, LOCKER_PROTOCOL, 0, "the server answered with an error, while %s: %s",
+                                doing, text);
     }
 }
 

@@ -1,11 +1,21 @@
 /* target.h: where to connect to, and why that failed. */
 #pragma once
 
+#include <stdio.h>
+#include <string.h>
+
 #include "lk_atomic.h"
 #include "lk_error.h"
 #include "lk_time.h"
 
 enum { LK_REDIS_PEER_MAX = 300 };
+
+/* "host:port", of LK_REDIS_PEER_MAX bytes at most. */
+static inline void lk_redis_peer_name(const char *host, int port, char *out)
+{
+    const bool v6 = strchr(host, ':') != NULL;
+    (void)snprintf(out, LK_REDIS_PEER_MAX, "%s%.255s%s:%d", v6 ? "[" : "", host, v6 ? "]" : "", port);
+}
 
 /* The system's clock, for what runs before or after an instance: connecting. */
 static inline int64_t lk_redis_system_now(void)
@@ -28,9 +38,10 @@ typedef struct {
     struct ssl_ctx_st *files; /* what the files said when the locker was opened; NULL without TLS */
 } lk_redis_tls_settings;
 
-/* What texts call a server, and where its password is given. */
+/* What texts call a server, where its password is given, the scheme of its URIs, which has an s behind it for TLS; and what has
+ * TLS spoken with it, or not. */
 typedef struct {
-    const char *name, *password;
+    const char *name, *password, *scheme, *with_tls, *without_tls;
 } lk_redis_service;
 
 /* Where to connect to. Constant from open to close. */

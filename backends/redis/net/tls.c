@@ -379,26 +379,27 @@ LK_UNCHECKED bool lk_redis_tls_heard(const lk_redis_tls *tls)
     return tls->heard;
 }
 
-LK_UNCHECKED bool lk_redis_tls_told(const lk_redis_tls *tls, const char *peer, lk_redis_failure *why)
+LK_UNCHECKED bool lk_redis_tls_told(const lk_redis_tls *tls, const lk_redis_service *service,
+                                    const char *peer, lk_redis_failure *why)
 {
     const int reason = tls->reason;
     locker_error *err = &why->error;
     why->permanent = true;
     if (tls->wrong[0] != '\0') {
-        locker_error_set(err, LOCKER_PROTOCOL, 0, "the certificate of Redis at %s%s", peer, tls->wrong);
+        locker_error_set(err, LOCKER_PROTOCOL, 0, "the certificate of %s at %s%s", service->name, peer,
+                         tls->wrong);
     } else if (tls->heard && tls->first != ALERT_RECORD && tls->first != HANDSHAKE_RECORD) {
         locker_error_set(
             err, LOCKER_PROTOCOL, 0,
-            "what listens at %s speaks no TLS; name the server's port for TLS, or write redis:// "
-            "on a network that you trust",
-            peer);
+            "what listens at %s speaks no TLS; name its port for TLS, or %s on a network that you trust",
+            peer, service->without_tls);
     } else if (reason > ALERTS_BEGIN && reason < ALERTS_END) {
-        why->permanent = lk_redis_tls_say_alert(reason - ALERTS_BEGIN, tls->asked, tls->settings, peer, err);
+        why->permanent = lk_redis_tls_say_alert(reason - ALERTS_BEGIN, tls->asked, tls->settings,
+                                                service->name, peer, err);
     } else if (reason != 0 && !tls->is_up) {
-        locker_error_set(
-            err, LOCKER_PROTOCOL, 0,
-            "no TLS with Redis at %s: %s; have the server allow TLS 1.2 or 1.3 and usual ciphers and keys",
-            peer, ERR_reason_error_string(ERR_PACK(ERR_LIB_SSL, 0, reason)));
+        locker_error_set(err, LOCKER_PROTOCOL, 0,
+                         "no TLS with %s at %s: %s; have it allow TLS 1.2 or 1.3 and usual ciphers and keys",
+                         service->name, peer, ERR_reason_error_string(ERR_PACK(ERR_LIB_SSL, 0, reason)));
     } else {
         why->permanent = false;
         return false;

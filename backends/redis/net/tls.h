@@ -27,7 +27,8 @@ int lk_redis_tls_handshake(lk_redis_tls *tls, short *waits);
 bool lk_redis_tls_heard(const lk_redis_tls *tls);
 
 /* Whether what went wrong is known to be the other end's word, or ours on its certificate: it is in `why` then. */
-bool lk_redis_tls_told(const lk_redis_tls *tls, const char *peer, lk_redis_failure *why);
+bool lk_redis_tls_told(const lk_redis_tls *tls, const lk_redis_service *service, const char *peer,
+                       lk_redis_failure *why);
 
 /* As send() and recv(): -1 and errno, EAGAIN with what poll has to tell before more can be sent; 0 at the end. One thread may send
  * while another receives. *unsent: of what was taken something waits for POLLOUT and another call, which may have a length of 0.

@@ -152,22 +152,22 @@ void lk_redis_tls_say_wrong(X509_STORE_CTX *found, const lk_redis_tls_settings *
     }
 }
 
-bool lk_redis_tls_say_alert(int alert, bool asked, const lk_redis_tls_settings *s, const char *peer,
-                            locker_error *err)
+bool lk_redis_tls_say_alert(int alert, bool asked, const lk_redis_tls_settings *s, const char *server,
+                            const char *peer, locker_error *err)
 {
     const char *const what = SSL_alert_desc_string_long(alert);
     switch (alert) {
     case SSL_AD_CERTIFICATE_REQUIRED:
     case SSL_AD_HANDSHAKE_FAILURE:
         if (asked && s->cert == NULL) {
-            lk_denied(err, "Redis at %s wants a client's certificate (%s); give tls_cert and tls_key", peer,
-                      what);
+            lk_denied(err, "%s at %s wants a client's certificate (%s); give tls_cert and tls_key", server,
+                      peer, what);
             return true;
         }
         locker_error_set(err, LOCKER_PROTOCOL, 0,
-                         "Redis at %s shares no way of TLS with this client (%s); have the server allow TLS "
+                         "%s at %s shares no way of TLS with this client (%s); have it allow TLS "
                          "1.2 or 1.3 and usual ciphers, and a key as it wants it in tls_key",
-                         peer, what);
+                         server, peer, what);
         return true;
     case SSL_AD_BAD_CERTIFICATE:
     case SSL_AD_UNSUPPORTED_CERTIFICATE:
@@ -178,17 +178,16 @@ bool lk_redis_tls_say_alert(int alert, bool asked, const lk_redis_tls_settings *
     case SSL_AD_ACCESS_DENIED:
     case SSL_AD_DECRYPT_ERROR:
         lk_denied(err,
-                  "Redis at %s refuses the client's certificate (%s); check that tls_cert, %.150s, is valid "
-                  "and of an authority that the server trusts",
-                  peer, what, s->cert != NULL ? s->cert : "which is missing");
+                  "%s at %s refuses the client's certificate (%s); check that tls_cert, %.150s, is valid "
+                  "and of an authority that it trusts",
+                  server, peer, what, s->cert != NULL ? s->cert : "which is missing");
         return true;
     case SSL_AD_PROTOCOL_VERSION:
     case SSL_AD_INSUFFICIENT_SECURITY:
         locker_error_set(
             err, LOCKER_PROTOCOL, 0,
-            "Redis at %s shares no way of TLS with this client (%s); have the server allow TLS 1.2 "
-            "or 1.3 and usual ciphers",
-            peer, what);
+            "%s at %s shares no way of TLS with this client (%s); have it allow TLS 1.2 or 1.3 and usual ciphers",
+            server, peer, what);
         return true;
     case SSL_AD_UNRECOGNIZED_NAME:
         locker_error_set(err, LOCKER_PROTOCOL, 0,
@@ -197,7 +196,7 @@ bool lk_redis_tls_say_alert(int alert, bool asked, const lk_redis_tls_settings *
                          peer, what);
         return true;
     default:
-        lk_unavailable(err, "Redis at %s breaks TLS off (%s); look into its log", peer, what);
+        lk_unavailable(err, "%s at %s breaks TLS off (%s); look into its log", server, peer, what);
         return false;
     }
 }

@@ -11,7 +11,7 @@ enum { LK_REDIS_TLS_WORDS = 360 };
 void lk_redis_tls_say_wrong(X509_STORE_CTX *found, const lk_redis_tls_settings *settings, const char *name,
                             char out[LK_REDIS_TLS_WORDS]);
 
-/* What an alert (RFC 8446, 6.2) of the server means to its client. `asked`: the server had asked for a certificate. False: it
- * may be over in a moment. */
-bool lk_redis_tls_say_alert(int alert, bool asked, const lk_redis_tls_settings *settings, const char *peer,
-                            locker_error *err);
+/* What an alert (RFC 8446, 6.2) of the server, of that kind, means to its client. `asked`: the server had asked for a
+ * certificate. False: it may be over in a moment. */
+bool lk_redis_tls_say_alert(int alert, bool asked, const lk_redis_tls_settings *settings, const char *server,
+                            const char *peer, locker_error *err);

@@ -22,7 +22,7 @@ LOCKER = os.environ["LOCKER_BIN"]
 LIMIT = 30.0
 
 KEEP = {name: value for name, value in os.environ.items()
-        if not name.startswith("LOCKER_") and not name.startswith("XDG_") and name != "HOME"}
+        if (not name.startswith("LOCKER_") or name.startswith("LOCKER_TEST_")) and not name.startswith("XDG_") and name != "HOME"}
 
 
 

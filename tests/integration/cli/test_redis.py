@@ -96,6 +96,8 @@ class Run(RedisCase):
 
     def test_ping_and_drivers(self):
         self.assertRegex(self.code(0, "ping").stdout, r"^redis: answered in \d+\.\d+ ms\n$")
+        for scheme in ("valkey", "VALKEY"):
+            self.assertRegex(self.code(0, "ping", "-u", self.uri.replace("redis", scheme)).stdout, "^valkey: answered in ")
         names = [driver["name"] for driver in json.loads(self.code(0, "drivers", "--json").stdout)["drivers"]]
         self.assertIn("redis", names)
 
@@ -151,6 +153,20 @@ class Refusals(RedisCase):
         for uri, names in ((base + "/x", "path"), (base + "/0?poll=never", "poll"), (base + "/0?frob=1", "frob"),
                            ("redis://127.0.0.1:99999/0", "99999"), (base + "/0?fencing=maybe", "fencing")):
             self.wrong(78, names, "run", "-u", uri, "k", "true")
+
+
+class Profiles(RedisCase):
+    def test_a_driver_is_a_scheme_in_small_letters_and_capitals(self):
+        """One that means TLS is TLS, and never the plain text that the server would take."""
+        path = os.path.join(self.directory, "locker.conf")
+        with open(path, "w", encoding="utf-8") as file:
+            for driver in ("valkey", "Valkey", "rediss", "REDISS", "Valkeys"):
+                file.write("[%s]\ndriver = %s\nhost = 127.0.0.1\nport = %d\n" % (driver, driver, self.redis.port))
+        del self.env["LOCKER_URI"]
+        for driver in ("valkey", "Valkey"):
+            self.code(0, "run", "--config", path, "--profile", driver, "k", "true")
+        for driver in ("rediss", "REDISS", "Valkeys"):
+            self.wrong(70, "speaks no TLS", "run", "--config", path, "--profile", driver, "k", "true")
 
 
 class Gone(RedisCase):

@@ -51,7 +51,7 @@ class CompareCase(Case):
 
     def running(self):
         """Processes that have our scratch directory in their arguments or environment, or as their directory:
-        redis-server writes its title over the first two."""
+        Redis' server writes its title over the first two."""
         found = []
         for path in glob.glob("/proc/[0-9]*"):
             try:

@@ -7,7 +7,7 @@ import subprocess
 import time
 import unittest
 
-from clitest import Lines
+from clitest import Lines, RedisServer
 from comparetest import LIMIT, LOCKER, CompareCase
 
 
@@ -30,7 +30,7 @@ class Ending(CompareCase):
         running, lines = self.start("--spawn=redis,redis-replica,zookeeper", "-s", "crash")
         self.await_line(lines, "crash on zookeeper")
         running_now = [command for _, command in self.running()]
-        self.assertEqual(sum("redis-server" in command for command in running_now), 3, running_now)
+        self.assertEqual(sum(RedisServer.package in command for command in running_now), 3, running_now)
         self.assertEqual(sum(command.startswith("java ") for command in running_now), 1, running_now)
         (os.killpg if whole_group else os.kill)(running.pid, number)
         self.assertEqual(running.wait(LIMIT), -number)

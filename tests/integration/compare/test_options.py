@@ -2,6 +2,7 @@
 import os
 import unittest
 
+from clitest import RedisServer
 from comparetest import CompareCase
 
 SCENARIOS = ("counter", "uncontended", "hand-off", "throughput", "fairness", "crash", "stall", "slow-work",
@@ -57,7 +58,7 @@ class Options(CompareCase):
     def test_a_missing_program_is_named_with_its_package(self):
         empty = os.path.join(self.directory, "empty")
         os.mkdir(empty)
-        self.assert_wrong(69, "install the package redis-server", "--spawn=file,redis", PATH=empty)
+        self.assert_wrong(69, "install the package " + RedisServer.package, "--spawn=file,redis", PATH=empty)
         self.assert_wrong(69, "install the package default-jre-headless", "--spawn=zookeeper", PATH=empty)
 
     def test_files_on_their_own(self):

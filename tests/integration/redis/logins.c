@@ -299,11 +299,12 @@ static void a_cluster_is_refused(void **state)
     lk_env *env = *state;
     locker_error err;
     locker *l;
-    assert_status(LOCKER_UNSUPPORTED, lk_try_uri(&l, &err, "redis://127.0.0.1:%d", env->server->port), err);
-    assert_non_null(strstr(err.text, "Cluster"));
+    assert_status(LOCKER_CONFIG, lk_try_uri(&l, &err, "redis://127.0.0.1:%d", env->server->port), err);
+    assert_non_null(strstr(err.text, "write redis+cluster://"));
+    assert_status(LOCKER_CONFIG, lk_try_uri(&l, &err, "valkey://127.0.0.1:%d", env->server->port), err);
+    assert_non_null(strstr(err.text, "write valkey+cluster://"));
     lk_server_do(env->server, "ACL SETUSER app on >pw ~* &* +@all -info -hello -cluster -role");
-    assert_status(LOCKER_UNSUPPORTED, lk_try_uri(&l, &err, "redis://app:pw@127.0.0.1:%d", env->server->port),
-                  err);
+    assert_status(LOCKER_CONFIG, lk_try_uri(&l, &err, "redis://app:pw@127.0.0.1:%d", env->server->port), err);
 }
 
 static int start_cluster(void **state)
@@ -350,6 +351,47 @@ static void a_unix_socket(void **state)
     assert_status(LOCKER_UNAVAILABLE, lk_try_uri(&l, &err, "redis+unix://%s/no", env->server->directory),
                   err);
     assert_int_not_equal(err.os_error, 0);
+}
+
+/* Whoever wrote valkey:// is told of Valkey, and what to write begins so. */
+static void valkey_is_called_by_its_name(void **state)
+{
+    static const struct {
+        locker_status status;
+        const char *uri, *words;
+    } cases[] = {
+        {LOCKER_DENIED, "valkey://127.0.0.1:%d", "Valkey at 127.0.0.1"},
+        {LOCKER_CONFIG, "valkey://127.0.0.1:%d/three", "write valkey://host"},
+        {LOCKER_CONFIG, "valkey://u@127.0.0.1:%d", "write valkey://:PASSWORD"},
+        {LOCKER_CONFIG, "valkey://127.0.0.1:%d/?tls_ca=/x", "needs the scheme valkeys"},
+        {LOCKER_CONFIG, "valkey://127.0.0.1:%d/?sentinel_user=x", "needs the scheme valkey+sentinel"},
+        {LOCKER_CONFIG, "valkey+sentinel://127.0.0.1:%d", "write valkey+sentinel://"},
+        {LOCKER_CONFIG, "valkey+unix:?db=%d", "write valkey+unix:///run/valkey/"},
+        {LOCKER_CONFIG, "valkey+unix://run/%d.sock", "three slashes, valkey+unix:///run/valkey/"},
+    };
+    lk_env *env = *state;
+    locker_error err;
+    locker *l;
+    assert_ok(lk_try_uri(&l, &err, "valkey://127.0.0.1:%d/3", env->server->port), err);
+    locker_handle *held = lk_take(l, "of-valkey", NULL);
+    lk_server_do(env->server, "SELECT 3");
+    assert_int_equal(lk_server_integer(env->server, "EXISTS of-valkey"), 1);
+    lk_give(held);
+    lk_close_locker(l);
+    assert_ok(lk_try_uri(&l, &err, "valkey+unix://%s/socket", env->server->directory), err);
+    lk_close_locker(l);
+    assert_status(LOCKER_CONFIG,
+                  lk_try_uri(&l, &err, "valkey+sentinel://127.0.0.1:%d/name", env->server->port), err);
+    assert_non_null(strstr(err.text, "itself by valkey://"));
+    lk_server_do(env->server, "CONFIG SET requirepass sesame");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_status(cases[i].status, lk_try_uri(&l, &err, cases[i].uri, env->server->port), err);
+        if (strstr(err.text, cases[i].words) == NULL)
+            test_fails("'%s' has no '%s'", err.text, cases[i].words);
+    }
+    lk_server_kill(env->server);
+    assert_status(LOCKER_UNAVAILABLE, lk_try_uri(&l, &err, "valkey://127.0.0.1:%d", env->server->port), err);
+    assert_non_null(strstr(err.text, "can't reach Valkey at"));
 }
 
 static void nobody_there(void **state)
@@ -466,6 +508,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(a_cluster_is_refused, start_cluster, lk_env_end),
     server_test(databases),
     server_test(a_unix_socket),
+    server_test(valkey_is_called_by_its_name),
     cmocka_unit_test(nobody_there),
     cmocka_unit_test(a_server_that_says_nothing),
     cmocka_unit_test(a_server_that_is_no_redis),

@@ -26,6 +26,7 @@ static const lk_group *const groups[] = {&lk_restarts,
                                          &lk_cluster_down,
 #ifdef LK_TEST_TLS
                                          &lk_tls,
+                                         &lk_sentinels_tls,
 #endif
                                          NULL};
 
@@ -172,6 +173,32 @@ void lk_follow(lk_server *replica, lk_server *master)
     lk_server_do(replica, "CONFIG SET masteruser admin");
     lk_server_do(replica, "CONFIG SET masterauth admin");
     lk_test_need(replica, lk_server_follow(replica, master));
+}
+
+struct confirming {
+    lk_server *server;
+    int count;
+};
+
+/* WAIT is about the writes of its own connection. */
+static bool is_confirming(void *context)
+{
+    const struct confirming *c = context;
+    lk_server_do(c->server, "SET probe 1");
+    return lk_server_integer(c->server, "WAIT %d 100", c->count) >= c->count;
+}
+
+void lk_require_confirming(lk_server *server, int count)
+{
+    struct confirming c = {server, count};
+    lk_require(is_confirming, &c, "the replicas should confirm writes");
+}
+
+void lk_require_answer(lk_server *sentinel, const char *question)
+{
+    char answer[512];
+    if (!lk_server_ask(sentinel, question, answer, sizeof answer))
+        test_fails("%s is answered by '%s'", question, answer);
 }
 
 struct queue {

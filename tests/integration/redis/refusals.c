@@ -276,13 +276,6 @@ static void a_failover_can_let_two_hold(void **state)
     lk_close_locker(l);
 }
 
-/* A replica confirms a little after it follows. WAIT is about the writes of its own connection. */
-static bool is_confirming(void *context)
-{
-    lk_server_do(context, "SET probe 1");
-    return lk_server_integer(context, "WAIT 1 100") == 1;
-}
-
 /* A grant that no replica has confirmed is given back, so that nobody waits for its lease to end. */
 static void an_unconfirmed_grant_is_given_back(void **state)
 {
@@ -295,7 +288,7 @@ static void an_unconfirmed_grant_is_given_back(void **state)
     lk_give(lk_take(plain, "unconfirmed", NULL));
     env->second = lk_test_redis(NULL);
     lk_follow(env->second, env->server);
-    lk_require(is_confirming, env->server, "the replica should confirm writes");
+    lk_require_confirming(env->server, 1);
     held = lk_take(l, "confirmed", NULL);
     assert_int_equal(lk_server_integer(env->second, "EXISTS confirmed"), 1);
     lk_give(held);
@@ -345,7 +338,7 @@ static locker *open_confirmed(lk_env *env)
     locker *l = lk_open_at(env->server, "ttl=2s&wait_replicas=1&wait_timeout=300ms");
     env->second = lk_test_redis(NULL);
     lk_follow(env->second, env->server);
-    lk_require(is_confirming, env->server, "the replica should confirm writes");
+    lk_require_confirming(env->server, 1);
     return l;
 }
 

@@ -1,5 +1,5 @@
 /* sentinels.c: a master that Sentinels name: it is found, found again after a failover, and what they don't know is told. */
-#include "redis_tests.h"
+#include "sentinel_house.h"
 
 #include <signal.h>
 #include <stdatomic.h>
@@ -7,104 +7,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SENTINELS = 3, DOWN_MS = 300 };
-
-static const char master_name[] = "the-master";
-
-/* A master, its replica, and those that watch them. */
-typedef struct {
-    lk_server *master, *replica;
-    lk_server sentinel[SENTINELS];
-} house;
-
-static bool agree(void *context)
-{
-    char question[64], answer[512];
-    snprintf(question, sizeof question, "SENTINEL CKQUORUM %s", master_name);
-    return lk_server_ask(context, question, answer, sizeof answer) && strncmp(answer, "OK 3", 4) == 0;
-}
-
-struct view {
-    lk_server *sentinel;
-    int port; /* of the master that it should name, with so many replicas */
-    const char *replicas;
-};
-
-/* INFO's line of the master. */
-static bool sees(void *context)
-{
-    const struct view *v = context;
-    char answer[8192], port[32], replicas[32];
-    snprintf(port, sizeof port, ":%d,", v->port);
-    snprintf(replicas, sizeof replicas, "slaves=%s,", v->replicas);
-    const char *line = lk_server_ask(v->sentinel, "INFO sentinel", answer, sizeof answer)
-                           ? strstr(answer, "master0:")
-                           : NULL;
-    return line != NULL && strstr(line, port) != NULL && strstr(line, replicas) != NULL;
-}
-
-static void start_sentinel(lk_server *sentinel, const char *const *options)
-{
-    lk_test_need(sentinel,
-                 lk_server_start(sentinel, &lk_server_sentinel, &(lk_server_setup){.options = options}) &&
-                     lk_server_await(sentinel));
-}
-
-static int begin(void **state)
-{
-    static const char *const open_to_all[] = {"--protected-mode", "no", NULL};
-    house *h = calloc(1, sizeof *h);
-    *state = h;
-    h->master = lk_test_redis(open_to_all);
-    h->replica = lk_test_redis(open_to_all);
-    lk_follow(h->replica, h->master);
-    lk_follow(h->master, NULL); /* with a login for when it is a replica */
-    for (int i = 0; i < SENTINELS; i++) {
-        start_sentinel(&h->sentinel[i], NULL);
-        lk_test_need(&h->sentinel[i], lk_server_watch(&h->sentinel[i], master_name, h->master, 2, DOWN_MS));
-    }
-    return 0;
-}
-
-static int end(void **state)
-{
-    house *h = *state;
-    for (int i = 0; i < SENTINELS; i++)
-        if (h->sentinel[i].kind != NULL)
-            lk_server_remove(&h->sentinel[i]);
-    lk_test_redis_free(h->replica);
-    lk_test_redis_free(h->master);
-    free(h);
-    return 0;
-}
-
-#define house_test(f) cmocka_unit_test_setup_teardown(f, begin, end)
-
-static locker_status try_open(const house *h, const char *name, const char *query, locker **l,
+static locker_status try_open(const lk_house *h, const char *name, const char *query, locker **l,
                               locker_error *err)
 {
-    return lk_try_uri(l, err, "redis+sentinel://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d/%s?%s",
-                      h->sentinel[0].port, h->sentinel[1].port, h->sentinel[2].port, name, query);
-}
-
-static locker *open_house(const house *h, const char *query)
-{
-    locker_error err;
-    locker *l;
-    assert_ok(try_open(h, master_name, query, &l, &err), err);
-    return l;
+    return lk_house_try_open(h, "redis+sentinel", name, query, l, err);
 }
 
 static void the_master_that_they_name_is_used(void **state)
 {
-    const house *h = *state;
+    const lk_house *h = *state;
     char text[200];
-    locker *l = open_house(h, "");
+    locker *l = lk_house_open(h, "");
     locker_handle *held = lk_take(l, "k", NULL);
     assert_true(lk_server_text(h->master, text, sizeof text, "GET k"));
     lk_give(held);
     lk_close_locker(l);
-    snprintf(text, sizeof text, "%s/3", master_name);
+    snprintf(text, sizeof text, "%s/3", lk_master_name);
     locker_error err;
     assert_ok(try_open(h, text, "", &l, &err), err);
     held = lk_take(l, "k", NULL);
@@ -117,11 +35,11 @@ static void the_master_that_they_name_is_used(void **state)
 /* Neither one that is gone nor one that says nothing hides the others; which of them was of use is known then. */
 static void one_that_is_gone_hides_no_other(void **state)
 {
-    house *h = *state;
+    lk_house *h = *state;
     lk_server_kill(&h->sentinel[0]);
     lk_test_freeze(&h->sentinel[1]);
     const int64_t from = lk_test_now_ms();
-    locker *l = open_house(h, "connect_timeout=10s");
+    locker *l = lk_house_open(h, "connect_timeout=10s");
     assert_true(lk_test_now_ms() - from < 10000 / 2);
     lk_give(lk_take(l, "k", NULL));
     lk_close_locker(l);
@@ -130,7 +48,7 @@ static void one_that_is_gone_hides_no_other(void **state)
 
 static void what_they_do_not_know_is_told(void **state)
 {
-    house *h = *state;
+    lk_house *h = *state;
     char uri[200];
     locker_error err;
     locker *l;
@@ -139,54 +57,55 @@ static void what_they_do_not_know_is_told(void **state)
     assert_status(LOCKER_CONFIG, try_open(h, "", "", &l, &err), err);
     assert_non_null(strstr(err.text, "names no master"));
     assert_status(LOCKER_CONFIG, try_open(h, "the-master/x", "", &l, &err), err);
-    snprintf(uri, sizeof uri, "redis+sentinel://127.0.0.1:%d/%s", h->replica->port, master_name);
+    snprintf(uri, sizeof uri, "redis+sentinel://127.0.0.1:%d/%s", h->replica->port, lk_master_name);
     assert_status(LOCKER_CONFIG, lk_try_uri(&l, &err, "%s", uri), err);
     assert_non_null(strstr(err.text, "is no Sentinel"));
     assert_status(LOCKER_CONFIG,
                   lk_try_uri(&l, &err, "redis://127.0.0.1:%d/?sentinel_user=x", h->master->port), err);
     assert_non_null(strstr(err.text, "sentinel_user"));
-    for (int i = 0; i < SENTINELS; i++)
+    for (int i = 0; i < LK_SENTINELS; i++)
         lk_server_kill(&h->sentinel[i]);
-    assert_status(LOCKER_UNAVAILABLE, try_open(h, master_name, "", &l, &err), err);
+    assert_status(LOCKER_UNAVAILABLE, try_open(h, lk_master_name, "", &l, &err), err);
     assert_non_null(strstr(err.text, "none of the Sentinels (3)"));
+}
+
+/* Opens a locker that asks the first of them alone, as that user. */
+static locker_status try_as(const lk_house *h, const char *user, const char *file, locker **l,
+                            locker_error *err)
+{
+    return lk_try_uri(l, err, "redis+sentinel://127.0.0.1:%d/%s?sentinel_user=%s&sentinel_password_file=%s",
+                      h->port[0], lk_master_name, user, file);
 }
 
 static void they_have_users_of_their_own(void **state)
 {
-    house *h = *state;
+    lk_house *h = *state;
     char directory[100], file[120];
     locker_error err;
     locker *l;
     lk_server_remove(&h->sentinel[0]);
     h->sentinel[0] = (lk_server){0};
-    start_sentinel(&h->sentinel[0], NULL);
-    lk_test_need(&h->sentinel[0], lk_server_watch(&h->sentinel[0], master_name, h->master, 2, DOWN_MS));
-    char answer[100];
-    assert_true(lk_server_ask(&h->sentinel[0], "ACL SETUSER looker on >look +@all", answer, sizeof answer));
-    assert_true(
-        lk_server_ask(&h->sentinel[0], "ACL SETUSER default on >secret -@all +auth", answer, sizeof answer));
-    const int port = h->sentinel[0].port;
-    assert_status(LOCKER_DENIED, lk_try_uri(&l, &err, "redis+sentinel://127.0.0.1:%d/%s", port, master_name),
-                  err);
+    lk_house_sentinel(h, 0, NULL);
+    lk_house_watch(h, 0, h->master->port);
+    lk_require_answer(&h->sentinel[0], "ACL SETUSER blind on >look -@all +ping");
+    lk_require_answer(&h->sentinel[0], "ACL SETUSER looker on >look -@all +sentinel|get-master-addr-by-name");
+    lk_require_answer(&h->sentinel[0], "ACL SETUSER default on >secret -@all +auth");
+    assert_status(LOCKER_DENIED,
+                  lk_try_uri(&l, &err, "redis+sentinel://127.0.0.1:%d/%s", h->port[0], lk_master_name), err);
     assert_non_null(strstr(err.text, "sentinel_password_file"));
     lk_private_directory(directory);
     snprintf(file, sizeof file, "%s/word", directory);
     FILE *f = fopen(file, "w");
     assert_true(f != NULL && fputs("look\n", f) >= 0 && fclose(f) == 0);
-    assert_ok(lk_try_uri(&l, &err,
-                         "redis+sentinel://127.0.0.1:%d/%s?sentinel_user=looker&sentinel_password_file=%s",
-                         port, master_name, file),
-              err);
+    assert_ok(try_as(h, "looker", file, &l, &err), err);
     lk_give(lk_take(l, "k", NULL));
     lk_close_locker(l);
-    assert_status(
-        LOCKER_DENIED,
-        lk_try_uri(&l, &err,
-                   "redis+sentinel://127.0.0.1:%d/%s?sentinel_user=nobody&sentinel_password_file=%s", port,
-                   master_name, file),
-        err);
+    assert_status(LOCKER_DENIED, try_as(h, "nobody", file, &l, &err), err);
     assert_non_null(strstr(err.text, "refuses user 'nobody'"));
     assert_null(strstr(err.text, "look"));
+    assert_status(LOCKER_DENIED, try_as(h, "blind", file, &l, &err), err);
+    assert_non_null(strstr(err.text, "denies to tell user 'blind' where the master is"));
+    assert_non_null(strstr(err.text, "+sentinel|get-master-addr-by-name"));
     lk_remove_directory(directory);
 }
 
@@ -247,21 +166,16 @@ static void require_lock_at(const lk_server *server)
 }
 
 /* `strike` ends the master's service; somebody waits for a lock of another locker meanwhile. */
-static void fail_over(house *h, void (*strike)(house *h))
+static void fail_over(lk_house *h, void (*strike)(lk_house *h))
 {
-    for (int i = 0; i < SENTINELS; i++) {
-        struct view v = {&h->sentinel[i], h->master->port, "1"};
-        lk_require(agree, &h->sentinel[i], "the Sentinels should know each other");
-        lk_require(sees, &v, "a Sentinel should know the replica");
-    }
-    locker *l = open_house(h, "ttl=3s&connect_timeout=2s");
+    lk_house_require_known(h, h->master->port, 1);
+    locker *l = lk_house_open(h, "ttl=3s&connect_timeout=2s");
     struct load load[2] = {{.l = l, .number = 0}, {.l = l, .number = 1}};
     for (int i = 0; i < 2; i++)
         assert_int_equal(pthread_create(&load[i].thread, NULL, work, &load[i]), 0);
     require_cycles(load, "locks should be taken");
     strike(h);
-    struct view v = {&h->sentinel[2], h->replica->port, "1"};
-    lk_require(sees, &v, "the replica should be made master");
+    assert_int_equal(lk_house_require_other(h, h->master->port), h->replica->port);
     require_cycles(load, "locks should be taken at the new master");
     for (int i = 0; i < 2; i++)
         load[i].stop = true;
@@ -275,7 +189,7 @@ static void fail_over(house *h, void (*strike)(house *h))
     lk_close_locker(l);
 }
 
-static void kill_master(house *h)
+static void kill_master(lk_house *h)
 {
     lk_server_kill(h->master);
 }
@@ -285,7 +199,7 @@ static void a_failover_is_followed(void **state)
     fail_over(*state, kill_master);
 }
 
-static void freeze_master(house *h)
+static void freeze_master(lk_house *h)
 {
     lk_test_freeze(h->master);
 }
@@ -293,13 +207,162 @@ static void freeze_master(house *h)
 /* It comes back, believes that it is the master, and is told. Nobody stays with it. */
 static void an_old_master_that_comes_back_is_left(void **state)
 {
-    house *h = *state;
+    lk_house *h = *state;
     fail_over(h, freeze_master);
     lk_server_thaw(h->master);
-    locker *l = open_house(h, "");
+    locker *l = lk_house_open(h, "");
     locker_handle *held = lk_take(l, "k", NULL);
     require_lock_at(h->replica);
     lk_give(held);
+    lk_close_locker(l);
+}
+
+/* ------------------------------------------------------------------ what is asked of them meanwhile ---- */
+
+struct renewals {
+    locker *l;
+    uint64_t before;
+};
+
+static bool are_more(void *context)
+{
+    const struct renewals *renewals = context;
+    return lk_stats(renewals->l).renewals > renewals->before;
+}
+
+static void require_renewals(locker *l, int count)
+{
+    struct renewals renewals = {.l = l, .before = lk_stats(l).renewals + (uint64_t)count - 1};
+    lk_require(are_more, &renewals, "the lock should be renewed");
+}
+
+static void have_two_replicas(lk_house *h)
+{
+    h->second = lk_test_redis(lk_open_to_all);
+    lk_follow(h->second, h->master);
+    lk_require_confirming(h->master, 2);
+    lk_house_require_known(h, h->master->port, 2);
+}
+
+static lk_server *server_at(const lk_house *h, int port)
+{
+    return port == h->replica->port ? h->replica : h->second;
+}
+
+/* By SENTINEL FAILOVER the old master stays one until four of the Sentinels' periods have passed, and no connection is lost. No
+ * replica of it is left, so a holder has others asked who the master is, and goes there with its lock. */
+static void a_planned_failover_loses_no_lease(void **state)
+{
+    lk_house *h = *state;
+    char text[8192];
+    have_two_replicas(h);
+    locker *l = lk_house_open(h, "ttl=4s&wait_replicas=1&wait_timeout=200ms");
+    locker *other = lk_house_open(h, "wait_replicas=1&wait_timeout=200ms"); /* renews nothing */
+    lk_give(lk_take(other, "another", NULL));
+    locker_handle *held = lk_take(l, "k", NULL);
+    for (int i = 0; i < LK_SENTINELS; i++)
+        lk_test_need(&h->sentinel[i], lk_server_pace(&h->sentinel[i], 60000, 200));
+    snprintf(text, sizeof text, "SENTINEL FAILOVER %s", lk_master_name);
+    lk_require_answer(&h->sentinel[0], text);
+    lk_server *const master = server_at(h, lk_house_require_other(h, h->master->port));
+    require_renewals(l, 2);
+    lk_server_text(h->master, text, sizeof text, "INFO replication");
+    assert_non_null(strstr(text, "role:master")); /* and none of its clients was told */
+    assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
+    assert_int_equal(lk_stats(l).lost, 0);
+    assert_true(lk_server_ask(master, "EXISTS k", text, sizeof text));
+    assert_string_equal(text, "1");
+    lk_give(lk_take(other, "another", NULL));
+    lk_close_locker(other);
+    lk_give(held);
+    assert_true(lk_server_ask(master, "EXISTS k", text, sizeof text));
+    assert_string_equal(text, "0");
+    lk_close_locker(l);
+}
+
+/* How many connections a Sentinel was asked by, this one among them. */
+static long long count_connections(const lk_server *sentinel)
+{
+    static const char label[] = "total_connections_received:";
+    char answer[16384];
+    assert_true(lk_server_ask(sentinel, "INFO stats", answer, sizeof answer));
+    const char *const at = strstr(answer, label);
+    assert_non_null(at);
+    return strtoll(at + sizeof label - 1, NULL, 10);
+}
+
+/* What most of them name counts: one alone has not heard, or is cut off together with an old master. */
+static void one_that_names_another_is_not_followed(void **state)
+{
+    lk_house *h = *state;
+    char text[256];
+    locker *l = lk_house_open(h, "ttl=30s&wait_replicas=1&wait_timeout=50ms");
+    lk_server *const stray = lk_test_redis(lk_open_to_all);
+    locker_handle *none = NULL;
+    locker_error err;
+    lk_house_require_known(h, h->master->port, 1);
+    snprintf(text, sizeof text, "SENTINEL REMOVE %s", lk_master_name);
+    lk_require_answer(&h->sentinel[0], text);
+    lk_test_need(&h->sentinel[0], lk_server_watch(&h->sentinel[0], lk_master_name, stray, 2, 60000));
+    lk_test_freeze(h->replica);
+    const long long before = count_connections(&h->sentinel[1]);
+    const int64_t began = lk_test_now_ms();
+    for (int i = 0; i < 24; i++)
+        assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, "k", NULL, &none, &err), err);
+    const long long asked = count_connections(&h->sentinel[1]) - before - 1;
+    if (asked > 4 + (lk_test_now_ms() - began) / 500) /* not by each; one of the others may come, by two */
+        test_fails("a Sentinel was asked %lld times in %d ms", asked, (int)(lk_test_now_ms() - began));
+    lk_server_thaw(h->replica);
+    locker_handle *held = lk_take(l, "k", NULL);
+    require_lock_at(h->master);
+    assert_int_equal(lk_calls_of(stray, "hello"), 0);
+    lk_give(held);
+    lk_close_locker(l);
+    lk_test_redis_free(stray);
+}
+
+/* Who lost everything but the master goes back to that; to one that has started again it does not, for that may be another's. */
+static void without_them_the_same_master_is_gone_back_to(void **state)
+{
+    lk_house *h = *state;
+    locker *l = lk_house_open(h, "ttl=3s&command_timeout=1s&connect_timeout=2s");
+    locker_handle *held = lk_take(l, "k", NULL), *none = NULL;
+    locker_error err;
+    for (int i = 0; i < LK_SENTINELS; i++)
+        lk_server_kill(&h->sentinel[i]);
+    for (int i = 0; i < 2; i++) {
+        lk_server_do(h->master, "CLIENT KILL TYPE normal SKIPME yes");
+        lk_server_do(h->master, "CLIENT KILL TYPE pubsub");
+        require_renewals(l, 1);
+    }
+    assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
+    lk_give(held);
+    lk_server_kill(h->master);
+    lk_test_launch(h->master, true);
+    assert_true(lk_server_await(h->master));
+    locker_lock_options brief = lk_wait_options(1500);
+    assert_status(LOCKER_UNAVAILABLE, locker_lock(l, "k", &brief, &none, &err), err);
+    assert_non_null(strstr(err.text, "none of the Sentinels (3)"));
+    lk_close_locker(l);
+}
+
+/* The connection for renewals is sought at a master that says nothing, for half of connect_timeout; who asks for something then
+ * does not stand behind that. */
+static void a_silent_master_holds_no_call_up(void **state)
+{
+    lk_house *h = *state;
+    have_two_replicas(h);
+    locker *l = lk_house_open(
+        h, "ttl=1s&wait_replicas=1&wait_timeout=100ms&command_timeout=300ms&connect_timeout=60s");
+    locker_handle *held = lk_take(l, "k", NULL);
+    lk_test_freeze(h->master);
+    (void)lk_house_require_other(h, h->master->port);
+    lk_require_state(held, LOCKER_STATE_LOST); /* so the connections have been given up by now */
+    lk_give_lost(held);
+    const int64_t began = lk_test_now_ms();
+    lk_give(lk_take(l, "another", NULL));
+    assert_true(lk_test_now_ms() - began < 10000);
+    lk_server_thaw(h->master);
     lk_close_locker(l);
 }
 
@@ -310,6 +373,10 @@ static const struct CMUnitTest tests[] = {
     house_test(they_have_users_of_their_own),
     house_test(a_failover_is_followed),
     house_test(an_old_master_that_comes_back_is_left),
+    house_test(a_planned_failover_loses_no_lease),
+    house_test(one_that_names_another_is_not_followed),
+    house_test(without_them_the_same_master_is_gone_back_to),
+    house_test(a_silent_master_holds_no_call_up),
 };
 
 const lk_group lk_sentinels = {"sentinels", tests, sizeof(tests) / sizeof(tests[0]), NULL, NULL};

@@ -106,6 +106,22 @@ static void locks_are_taken_and_handed_on(void **state)
     }
 }
 
+/* The s at the end of valkeys:// is what speaks TLS, too. */
+static void valkeys_is_tls(void **state)
+{
+    lk_env *env = *state;
+    char uri[256];
+    snprintf(uri, sizeof uri, "valkeys://127.0.0.1:%d?tls_ca=%s/ca.crt", env->tls_port,
+             env->server->directory);
+    taken(uri);
+    snprintf(uri, sizeof uri, "valkeys://127.0.0.1:%d", env->server->port);
+    refused(LOCKER_PROTOCOL, uri, "speaks no TLS");
+    locker_error err;
+    locker *l;
+    assert_int_not_equal(lk_try_uri(&l, &err, "valkey://127.0.0.1:%d", env->tls_port), LOCKER_OK);
+    assert_non_null(strstr(err.text, "valkeys://")); /* it is cut off, or has answered with an alert */
+}
+
 static void old_versions_are_refused(void **state)
 {
     lk_env *env = *state;
@@ -822,6 +838,7 @@ static void a_forks_child_ends_no_connection(void **state)
 
 static const struct CMUnitTest tests[] = {
     tls_test(locks_are_taken_and_handed_on),
+    tls_test(valkeys_is_tls),
     tls_test(old_versions_are_refused),
     tls_test(the_name_is_checked),
     tls_test(the_hosts_name_is_checked),
