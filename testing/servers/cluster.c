@@ -24,8 +24,7 @@ static bool fails(lk_cluster *cluster, const char *format, ...)
     return false;
 }
 
-/* The first slot of a share. */
-static unsigned first_of(const lk_cluster *cluster, int share)
+unsigned lk_cluster_first(const lk_cluster *cluster, int share)
 {
     const unsigned few = cluster->few > 0 ? cluster->few : LK_CLUSTER_SLOTS / LK_CLUSTER_MASTERS;
     const unsigned first[] = {0, (LK_CLUSTER_SLOTS - few) / 2, LK_CLUSTER_SLOTS - few, LK_CLUSTER_SLOTS};
@@ -269,8 +268,9 @@ static bool introduce(lk_cluster *cluster)
         if (!lk_server_ask(&cluster->node[i], "CLUSTER MYID", cluster->id[i], sizeof cluster->id[i]) ||
             !tell(cluster, i, "CLUSTER SET-CONFIG-EPOCH %d", i + 1))
             return false;
-        if (i < LK_CLUSTER_MASTERS && !tell(cluster, i, "CLUSTER ADDSLOTSRANGE %u %u", first_of(cluster, i),
-                                            first_of(cluster, i + 1) - 1))
+        if (i < LK_CLUSTER_MASTERS &&
+            !tell(cluster, i, "CLUSTER ADDSLOTSRANGE %u %u", lk_cluster_first(cluster, i),
+                  lk_cluster_first(cluster, i + 1) - 1))
             return false;
     }
     for (int i = 0; i < LK_CLUSTER_NODES; i++)
@@ -456,9 +456,10 @@ bool lk_cluster_move_end(lk_cluster *cluster, const lk_move *move)
 
 bool lk_cluster_move_share(lk_cluster *cluster, int share, int to)
 {
-    lk_move range = {first_of(cluster, share), lk_cluster_owner(cluster, first_of(cluster, share)), to};
-    for (; range.slot < first_of(cluster, share + 1); range.slot += BATCH) {
-        const unsigned rest = first_of(cluster, share + 1) - range.slot;
+    lk_move range = {lk_cluster_first(cluster, share),
+                     lk_cluster_owner(cluster, lk_cluster_first(cluster, share)), to};
+    for (; range.slot < lk_cluster_first(cluster, share + 1); range.slot += BATCH) {
+        const unsigned rest = lk_cluster_first(cluster, share + 1) - range.slot;
         const unsigned last = range.slot + (rest < BATCH ? rest : BATCH) - 1;
         if (!begin(cluster, &range, last) || !move_keys(cluster, &range, last) || !end(cluster, &range, last))
             return false;

@@ -45,6 +45,9 @@ bool lk_cluster_heal(lk_cluster *cluster);
 /** The slot of a key. */
 unsigned lk_cluster_slot(const char *key);
 
+/** The first slot that was node `share`'s at the start; LK_CLUSTER_MASTERS: LK_CLUSTER_SLOTS. */
+unsigned lk_cluster_first(const lk_cluster *cluster, int share);
+
 /** Who serves it, by his own word: of two that say so the later one. -1: nobody does. */
 int lk_cluster_owner(lk_cluster *cluster, unsigned slot);
 

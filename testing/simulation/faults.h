@@ -28,6 +28,8 @@ typedef struct {
     lk_sim_service *(*server)(unsigned place);
     /** Make the fault that this one is. False: it is so already, and nothing was made. */
     bool (*make)(const lk_sim_fault *fault);
+    /** No more faults come: what goes on by itself is to come to its end. NULL: there is nothing. */
+    void (*settle)(void);
     /** When nobody uses it any more: what was left behind at it; NULL: nothing. */
     const char *(*left)(void);
 } lk_sim_faulty;

@@ -49,10 +49,11 @@ static struct {
     lk_sim_grant latest[LK_SIM_KEYS_MAX];
     const lk_sim_service *moved_from; /* the name led there before; NULL: it did not */
     int64_t used_at[LK_SIM_KEYS_MAX]; /* when somebody last had the key, or asked for it and was not done */
-    int64_t idle_since[LK_SIM_KEYS_MAX]; /* since when nobody holds it and somebody waits; -1: not so */
-    unsigned lasting;                    /* faults that last */
-    int64_t ill_since, well_at;          /* when the latest trouble began, and is over, if none lasts */
-    int64_t calm_at;                     /* when all that was left behind is over, too */
+    int64_t idle_since[LK_SIM_KEYS_MAX];  /* since when nobody holds it and somebody waits; -1: not so */
+    int64_t deafened_at[LK_SIM_KEYS_MAX]; /* when its holders ceased to listen, lately; 0: never */
+    unsigned lasting;                     /* faults that last */
+    int64_t ill_since, well_at;           /* when the latest trouble began, and is over, if none lasts */
+    int64_t calm_at;                      /* when all that was left behind is over, too */
     int64_t forgot_ends_at;        /* when a failover did that lost none that was confirmed; -1: never */
     int64_t forgot_at;             /* when the service lost its data; -1: never */
     int64_t flushed_at;            /* likewise, and the same server went on */
@@ -168,6 +169,11 @@ void lk_sim_judge_stranger(unsigned key, int64_t span_ns)
 void lk_sim_judge_moves(const lk_sim_service *from)
 {
     judge.moved_from = from;
+}
+
+void lk_sim_judge_deafens(unsigned key)
+{
+    judge.deafened_at[key] = lk_sim_now();
 }
 
 void lk_sim_judge_handed(unsigned key, const lk_sim_process *process)
@@ -773,6 +779,9 @@ static bool may_not_listen(const lk_sim_hold *hold)
 static int64_t told_within(const lk_sim_hold *hold)
 {
     const bool has_term = judge.bounds.lease_ns > judge.bounds.broken_ns;
+    const int64_t deafened_at = judge.deafened_at[hold->key];
+    if (has_term && deafened_at > 0 && sent_at(hold) < deafened_at + listens_ns)
+        return judge.bounds.lease_ns;
     if (has_term && calm_since(hold->broken_at) > hold->broken_at)
         return judge.bounds.lease_ns;
     if (has_term && may_not_listen(hold))

@@ -97,6 +97,8 @@ void lk_sim_judge_was_deaf(int64_t since);
 void lk_sim_judge_stranger(unsigned key, int64_t span_ns);
 /** The service's name leads to another server now than this one. */
 void lk_sim_judge_moves(const lk_sim_service *from);
+/** Who holds the key may hear of no break until he has renewed it, because the key has moved to another server. */
+void lk_sim_judge_deafens(unsigned key);
 /** The service tells a process that it has handed the key on to it. */
 void lk_sim_judge_handed(unsigned key, const lk_sim_process *process);
 /** All that is left of a process that was killed. */

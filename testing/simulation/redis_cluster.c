@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "judge.h"
 #include "redis/cluster.h"
 #include "redis/replication.h"
 #include "redis/view.h"
@@ -206,6 +207,14 @@ static void drop_strays(lk_sim_redis *redis)
     }
 }
 
+/* Who holds a lock has subscribed at the server that had its slot, and does so at another one when he renews it. */
+static void deafen(unsigned number)
+{
+    for (unsigned key = 0; key < LK_SIM_REDIS_KEYS; key++)
+        if (lk_sr_slot_of(lk_sr_word(lk_sim_redis_key_names[key])) == number)
+            lk_sim_judge_deafens(key);
+}
+
 bool lk_sim_cluster_promote(unsigned place, bool is_planned)
 {
     lk_sim_redis *const old = lk_sim_cluster_master(place), *const heir = old->replica;
@@ -216,6 +225,9 @@ bool lk_sim_cluster_promote(unsigned place, bool is_planned)
     cluster.master[place] = number_of(heir);
     hears(&cluster.at[number_of(heir)]);
     drop_strays(heir);
+    for (unsigned i = 0; i < LK_SIM_CLUSTER_SLOTS; i++)
+        if (cluster.slots[i].place == place)
+            deafen(cluster.slots[i].number);
     all_hear();
     return lost;
 }
@@ -263,9 +275,9 @@ bool lk_sim_cluster_find(const char *name, lk_sim_redis **at, bool *is_asking)
     return lk_sim_cluster_is_well(source(s)) && lk_sim_cluster_is_well(*at);
 }
 
-bool lk_sim_cluster_moves(unsigned which)
+void lk_sim_cluster_hurry(unsigned which)
 {
-    return cluster.slots[which].is_moving;
+    cluster.slots[which].until = lk_sim_now();
 }
 
 /* To a node: CLUSTER SETSLOT. */
@@ -344,6 +356,7 @@ static void finish(void *context)
         return;
     }
     order(from, s->number, "NODE", to);
+    deafen(s->number);
     s->is_moving = s->is_given = false;
     all_hear();
 }

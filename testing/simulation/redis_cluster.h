@@ -46,8 +46,8 @@ enum { LK_SIM_CLUSTER_SLOTS = 2 }; /* those that the run's keys have */
  * moves already, or one of the two can't. */
 bool lk_sim_cluster_move(unsigned slot, unsigned steps, int64_t span_ns);
 
-/** Whether it moves. */
-bool lk_sim_cluster_moves(unsigned slot);
+/** If it moves, the rest of it does so now. */
+void lk_sim_cluster_hurry(unsigned slot);
 
 /** What is left when nobody uses it any more: a key that ought not to be there, or is there twice; NULL: nothing. */
 const char *lk_sim_cluster_left(bool has_strangers);

@@ -308,6 +308,8 @@ static bool is_done(void *context)
     if (!run.application.ends && lk_sim_judge_grants() >= GRANTS_LEAST &&
         run.made + run.without >= FAULTS_LEAST) {
         run.application.ends = true;
+        if (run.service->settle != NULL)
+            run.service->settle();
         lk_sim_application_check(&run.application, &run.is_done);
     }
     return run.is_done;

@@ -23,6 +23,7 @@ static struct {
     bool has_tokens;    /* fencing is on */
     bool has_strangers; /* there are clients that know nothing of ours */
     bool is_restless;   /* slots move all the time */
+    bool ends;          /* ... no more */
     bool is_waiting;    /* a fault, until a lock is handed over */
     lk_sim_fault waiting;
     struct {
@@ -66,6 +67,8 @@ static bool slot_moves(const lk_sim_fault *fault)
 static void is_restless(void *context)
 {
     (void)context;
+    if (run.ends)
+        return;
     (void)moves((unsigned)lk_sim_draw(LK_SIM_CLUSTER_SLOTS), lk_sim_draw(UINT64_MAX));
     lk_sim_at(lk_sim_now() + (int64_t)lk_sim_draw(1500 * MS), is_restless, NULL);
 }
@@ -409,7 +412,8 @@ static const char *begin(uint64_t *random, lk_sim_bounds *bounds)
     run.forgets = lk_sim_draw_from(random, 8) == 0;
     run.fails_over = lk_sim_draw_from(random, 2) == 0;
     run.has_strangers = lk_sim_draw_from(random, 4) == 0;
-    run.is_restless = lk_sim_draw_from(random, 2) == 0;
+    run.is_restless = lk_sim_draw_from(random, run.fails_over ? 4 : 2) ==
+                      0; /* a slot that moves keeps a replica from its turn */
     run.has_tokens = lk_sim_draw_from(random, 8) > 0;
     run.confirms = run.fails_over && lk_sim_draw_from(random, 2) == 0;
     lk_sim_cluster_begin(run.fails_over, random);
@@ -429,6 +433,14 @@ static const char *begin(uint64_t *random, lk_sim_bounds *bounds)
     return draw_uri(random, bounds);
 }
 
+/* In a slot that stays who uses it last finds places in its queue that nobody wants. */
+static void settle(void)
+{
+    run.ends = true;
+    for (unsigned slot = 0; slot < LK_SIM_CLUSTER_SLOTS; slot++)
+        lk_sim_cluster_hurry(slot);
+}
+
 static const char *left(void)
 {
     return lk_sim_cluster_left(run.has_strangers);
@@ -443,7 +455,11 @@ static lk_sim_service *server(unsigned place)
 
 void lk_sim_run_redis_cluster(const lk_sim_plan *plan, FILE *trace, lk_sim_result *result)
 {
-    static const lk_sim_faulty service = {
-        .begin = begin, .end = lk_sim_cluster_end, .server = server, .make = make, .left = left};
+    static const lk_sim_faulty service = {.begin = begin,
+                                          .end = lk_sim_cluster_end,
+                                          .server = server,
+                                          .make = make,
+                                          .settle = settle,
+                                          .left = left};
     lk_sim_run_with(&service, plan, trace, result);
 }

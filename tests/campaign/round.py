@@ -40,7 +40,9 @@ class Worker:
 
     def says(self, limit):
         """The next line; None: it didn't come in time, or at all."""
-        if not select.select([self.process.stdout], [], [], limit)[0]:
+        ready = select.poll()
+        ready.register(self.process.stdout, select.POLLIN)
+        if not ready.poll(1000 * limit):
             return None
         return self.process.stdout.readline().decode().strip() or None
 

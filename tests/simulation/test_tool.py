@@ -128,6 +128,10 @@ class Ledger(unittest.TestCase):
                                       ("testing/simulation/world/fibers.c", "redis", True),
                                       ("testing/simulation/zookeeper/tree.c", "redis", False),
                                       ("testing/simulation/redis_service.c", "redis", True),
+                                      ("testing/simulation/redis_service.c", "redis-cluster", True),
+                                      ("testing/simulation/redis_cluster.c", "redis", False),
+                                      ("testing/simulation/run_redis_cluster.c", "redis-cluster", True),
+                                      ("backends/redis/lock/pass.c", "redis-cluster", True),
                                       ("testing/simulation/planted/README.md", "redis", False),
                                       ("testing/simulation/simulate.c", "redis", False)):
             self.assertEqual(ledger.concerns(path, driver), decides, path)

@@ -117,7 +117,8 @@ static void it_may_speak_tls(void **state)
     (void)state;
     assert_true(lk_scratch_make("tls", place.directory, why, sizeof why));
     lk_test_certificates(&place);
-    need(&secret, lk_cluster_start(&secret, &(lk_cluster_setup){.certificates = place.directory}));
+    need(&secret,
+         lk_cluster_start(&secret, &(lk_cluster_setup){.timeout_ms = 2000, .certificates = place.directory}));
     char answer[256];
     assert_true(lk_server_ask(&secret.node[0], "CONFIG GET tls-cluster", answer, sizeof answer));
     assert_true(lk_server_ask(&secret.node[0], "CONFIG GET port", answer, sizeof answer));

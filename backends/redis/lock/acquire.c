@@ -88,7 +88,8 @@ static locker_status granted(struct attempt *a, uint64_t last, uint8_t numbers, 
  * given out by then is of an earlier grant, which we did not notice and which has ended. Where that can't be
  * compared (no counter then, one that may have begun anew, or that of another server), an attempt finds out
  * whose the lock is. So it does when one that came after that attempt was not answered: it may have been
- * granted since, with a greater number. Its model is models/lease.pml. */
+ * granted since, with a greater number. And in a cluster a slot may have moved since, and the lock have been broken at another
+ * server. Its model is models/lease.pml. */
 static bool take_given_locked(struct attempt *a) LK_REDIS_LOCKED
 {
     lk_redis_claim *data = a->data;
@@ -97,7 +98,7 @@ static bool take_given_locked(struct attempt *a) LK_REDIS_LOCKED
     data->broken = false;
     data->look_at = 0;
     if (given == 0 || data->busy_sent == 0 || data->busy_fence == 0 || given <= data->busy_fence ||
-        data->busy_era != a->call.era || a->r->set.wait_replicas > 0)
+        data->busy_era != a->call.era || a->r->set.wait_replicas > 0 || a->r->map != NULL)
         return false;
     const int64_t now = lk_redis_now(&a->r->shared);
     if (is_short(a, lk_redis_valid_until(data->busy_sent, a->claim->ttl_ns)))
@@ -317,6 +318,17 @@ static lk_redis_outcome call_plain(struct attempt *a)
     return lk_redis_ask(a->node->commands, &a->call, argv, a->data->numbers > 0 ? 2 : 1, a->err);
 }
 
+/* It has been granted, so it leaves the queue that it stood in before its slot went on its way, lest it be handed the lock when
+ * it is gone. */
+static void leave_queue(struct attempt *a)
+{
+    lk_redis_member_text(a->r->values.name, a->claim, a->value, a->member);
+    const lk_redis_command leave = LK_REDIS_COMMAND("ZREM", lk_redis_keys_queue(&a->keys), a->member);
+    lk_redis_lock(&a->r->shared);
+    lk_redis_torn_submit_locked(a->r, a->data->slot, &leave, NULL, NULL);
+    lk_redis_unlock(&a->r->shared);
+}
+
 /* In a slot that is on its way: the lock, and then the number. Nothing is enrolled, and no message grants it. */
 static lk_redis_outcome call_torn(struct attempt *a)
 {
@@ -329,6 +341,8 @@ static lk_redis_outcome call_torn(struct attempt *a)
     lk_redis_outcome outcome = lk_redis_torn_ask_at(a->r, slot, call, &take, &a->node, a->err);
     const int64_t sent = call->sent;
     const unsigned on = call->on; /* whose replicas are to have it */
+    if (outcome == LK_REDIS_CALL_ANSWERED && call->reply->type == REDIS_REPLY_INTEGER && a->data->enrolled)
+        leave_queue(a);
     if (outcome == LK_REDIS_CALL_ANSWERED && call->reply->type == REDIS_REPLY_INTEGER &&
         a->data->numbers > 0) {
         lk_redis_call_clear(call);

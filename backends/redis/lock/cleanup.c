@@ -19,6 +19,7 @@ typedef struct {
     int64_t retry_at;                 /* 0: at once */
     bool noted;                       /* there is an info */
     bool sent, whole;                 /* awaiting its answer; send the script's text */
+    unsigned hops;                    /* how often it was sent to another server, in a row */
     bool torn;                        /* its slot is on its way from one server to another */
 } lk_redis_cleanup;
 
@@ -59,14 +60,17 @@ static void torn_done_locked(void *context, redisReply *reply, lk_redis_pipeline
     done_locked(c, reply);
 }
 
-/* The lock, and the place in its queue, each by itself. */
+/* The lock, the place in its queue, and the info, each by itself. */
 static void submit_torn_locked(lk_redis_cleanup *c) LK_REDIS_LOCKED
 {
+    const lk_redis_command forget = LK_REDIS_COMMAND("DEL", lk_redis_keys_info(&c->keys));
     const lk_redis_command drop = LK_REDIS_COMMAND("EVAL", lk_redis_torn_drop, "1", c->keys.lock, c->value);
     const lk_redis_command leave = LK_REDIS_COMMAND("ZREM", lk_redis_keys_queue(&c->keys), c->member);
     c->sent = true;
     if (c->member[0] != '\0')
         lk_redis_torn_submit_locked(c->r, c->slot, &leave, NULL, NULL);
+    if (c->noted)
+        lk_redis_torn_submit_locked(c->r, c->slot, &forget, NULL, NULL);
     lk_redis_torn_submit_locked(c->r, c->slot, &drop, torn_done_locked, c);
 }
 
@@ -97,8 +101,11 @@ static void done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED
         break;
     case LK_REDIS_FAULT_MOVED:
         lk_redis_heed_locked(node_of(c), c->slot, reply);
-        if (c->r->map != NULL && !submit_locked(c)) /* else it goes with the next connection */
-            watch_locked(c);
+        if (c->r->map != NULL && c->hops++ < LK_REDIS_HOPS_MAX && submit_locked(c))
+            break; /* else it goes with the next connection, or after a pause */
+        c->hops = 0;
+        c->retry_at = lk_redis_now(&c->r->shared) + LK_REDIS_AGAIN_NS;
+        watch_locked(c);
         break;
     case LK_REDIS_FAULT_DENIED:
         LK_WRITE(c->r->trusted, false);

@@ -30,9 +30,25 @@ void lk_redis_on_up_locked(void *self, int64_t server_us, int64_t at)
     (void)lk_redis_cleanups_run_locked(r, lk_redis_now(&r->shared));
 }
 
+/* The word of a break may have been missed: renewals tell. */
+static void catch_up_locked(lk_redis_node *node, uint16_t slot) LK_REDIS_LOCKED
+{
+    lk_redis *const r = node->r;
+    if (!lk_redis_net_has_missed_locked(node->net, slot))
+        return;
+    for (lk_redis_claim *data = NULL; (data = lk_redis_claims_after_locked(&r->claims, data)) != NULL;)
+        if (data->slot == slot && data->noted && LK_READ(data->held) && data->core->renewed)
+            lk_redis_renew_now_locked(r, data->core);
+}
+
 void lk_redis_on_subscribed_locked(void *self, int slot)
 {
-    lk_redis *r = ((lk_redis_node *)self)->r;
+    lk_redis_node *const node = self;
+    lk_redis *const r = node->r;
+    if (slot >= 0 && lk_redis_net_is_subscribed(node->net, (uint16_t)slot))
+        catch_up_locked(node, (uint16_t)slot);
+    else if (slot >= 0)
+        lk_redis_net_want_map_locked(node->net); /* it has moved */
     /* Another attempt finds what was missed, and enrols too. */
     lk_redis_claims_wake_locked(&r->claims, slot, r->shared.svc);
 }
@@ -125,9 +141,8 @@ static bool read_message(const lk_redis *r, const redisReply *text, message *m)
 /* Who waits may have been given the lock, and not know yet, when it is broken. Number 0 of a lock that is handed over: none,
  * because fencing is off, or because the lock is left free for a moment; a client that polls may have it then and tells nobody
  * when it gives it back, so the waiter looks again soon. */
-static void tell_locked(const lk_redis_node *node, lk_redis_claim *data, const message *m) LK_REDIS_LOCKED
+static void tell_locked(lk_redis *r, lk_redis_claim *data, const message *m) LK_REDIS_LOCKED
 {
-    lk_redis *const r = node->r;
     const locker_services *const svc = r->shared.svc;
     const bool is_broken = m->what == BROKEN || m->what == TAKEN;
     if (atomic_load_explicit(&data->held, memory_order_acquire)) {
@@ -144,9 +159,7 @@ static void tell_locked(const lk_redis_node *node, lk_redis_claim *data, const m
     data->direct_us = is_broken ? 0 : m->direct_us + hop_us;
     data->polls = m->fence == 0 ? 1 : 0;
     data->given_numbers = (uint8_t)m->count;
-    /* a server of a cluster that has the slot no more, or never heard that it has not, can't hand its locks on */
-    const bool is_hers = node == lk_redis_node_of(r, data->slot);
-    LK_WRITE(data->given, is_broken || !is_hers ? 0 : (uint64_t)m->fence);
+    LK_WRITE(data->given, is_broken ? 0 : (uint64_t)m->fence);
     svc->wake(svc, data->core);
 }
 
@@ -174,7 +187,7 @@ void lk_redis_on_message_locked(void *self, const redisReply *text)
         return;
     lk_redis_claim *data = lk_redis_claims_find_locked(&r->claims, m.value);
     if (data != NULL && is_lock_of(r, data->core, m.lock, m.lock_len))
-        tell_locked(self, data, &m);
+        tell_locked(r, data, &m);
     else if (m.what == HANDED && keys_of(r, &m, &keys, &slot))
         lk_redis_cleanup_start_locked(r, &keys, slot, m.value, false, NULL);
 }

@@ -96,6 +96,8 @@ static void give_slot_locked(lk_redis *r, uint16_t slot, lk_redis_node *to) LK_R
     lk_redis_node *const from = LK_READ(r->map[slot]);
     if (from == to)
         return;
+    if (lk_redis_net_forget_slot_locked(from->net, slot)) /* who has it now is listened to */
+        lk_redis_net_subscribe_locked(to->net, slot, true);
     from->slots--;
     to->slots++;
     LK_WRITE(r->map[slot], to);

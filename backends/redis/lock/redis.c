@@ -15,10 +15,10 @@ static const int64_t turn_ns = 50 * LK_MS;
 /* Called when nothing else uses it any more. */
 static void free_instance(lk_redis *r)
 {
-    for (lk_redis_node *node = r->nodes, *next; node != NULL; node = next) {
-        next = node->next;
-        lk_redis_net_free(node->net); /* what was under way is settled, while all else is there */
-    }
+    for (const lk_redis_node *node = r->nodes; node != NULL; node = node->next)
+        lk_redis_net_settle(node->net); /* while all else is there, other nodes' too */
+    for (const lk_redis_node *node = r->nodes; node != NULL; node = node->next)
+        lk_redis_net_free(node->net);
     lk_redis_cleanups_free(r);
     for (lk_redis_node *node = r->nodes, *next; node != NULL; node = next) {
         next = node->next;
@@ -70,8 +70,10 @@ LK_UNCHECKED static bool make_parts(lk_redis *r, const locker_services *svc)
                 : r->recovery.mark != NULL ? r->recovery.text
                                            : lk_redis_script_text;
     const bool made = lk_redis_node_new(r, NULL) != NULL && lk_redis_nodes_init(r);
-    if (!made && r->nodes != NULL)
+    if (!made && r->nodes != NULL) {
+        lk_redis_net_settle(r->nodes->net);
         lk_redis_net_free(r->nodes->net);
+    }
     if (!made)
         lk_redis_shared_destroy(&r->shared);
     return made;

@@ -33,10 +33,13 @@ struct renewal {
     bool moved;            /* so it was just now */
     bool torn;             /* its slot is on its way from one server to another; it is one alone */
     bool whole;            /* the script's text was sent */
-    bool answered; /* by the script: the claims that it still refers to have their leases at the server */
-    bool again;    /* the server does not know the script */
-    bool waits;    /* an answer to WAIT is to come behind the script's */
-    bool proven;   /* enough replicas have what was written */
+    bool answered;  /* by the script: the claims that it still refers to have their leases at the server */
+    bool again;     /* the server does not know the script */
+    lk_list flight; /* of those that one WAIT is about */
+    bool waits;     /* an answer to WAIT is to come behind the script's */
+    bool scripted;  /* the script's has come, or none will */
+    bool inside;    /* ... just now */
+    bool proven;    /* enough replicas have what was written */
     size_t count;
     lk_redis_renewed ref[]; /* so many at first */
 };
@@ -105,15 +108,45 @@ static lk_redis_pipeline *carrier_locked(const lk_redis_node *node) LK_REDIS_LOC
 static void script_done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED;
 static void wait_done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED;
 
-/* The replicas are to have it too: WAIT stands right behind the script, and tells of what that has written. */
-static bool submit_wait_locked(struct renewal *n) LK_REDIS_LOCKED
+/* Renewals whose scripts stand one behind the other on a connection, and a WAIT behind them, which tells of all that they have
+ * written. */
+typedef struct {
+    lk_redis_node *node;
+    lk_list renewals;
+} flight;
+
+/* The replicas are to have them too. Without an answer to that nothing is extended. `sent` is empty afterwards. */
+static void wait_locked(lk_redis_node *node, lk_redis_pipeline *on, lk_list *sent) LK_REDIS_LOCKED
 {
     char count[LK_REDIS_NUMBER_MAX], bound[LK_REDIS_NUMBER_MAX];
-    const lk_redis_settings *const set = &n->node->r->set;
+    const lk_redis_settings *const set = &node->r->set;
+    flight *const f = lk_list_empty(sent) ? NULL : malloc(sizeof *f);
     (void)lk_redis_number_text(count, (uint64_t)set->wait_replicas);
     (void)lk_redis_number_text(bound, (uint64_t)(set->wait_timeout_ns / LK_MS));
     const lk_redis_command a = LK_REDIS_COMMAND("WAIT", count, bound);
-    return lk_redis_submit_command_locked(n->on, &a, wait_done_locked, n);
+    const bool waits = f != NULL && lk_redis_submit_command_locked(on, &a, wait_done_locked, f);
+    if (f != NULL) {
+        f->node = node;
+        lk_list_init(&f->renewals);
+    }
+    for (lk_list *link; (link = lk_list_take(sent)) != NULL;) {
+        LK_CONTAINER(link, struct renewal, flight)->waits = waits;
+        if (waits)
+            lk_list_append(&f->renewals, link);
+    }
+    if (!waits)
+        free(f);
+}
+
+/* The same for one. */
+static void wait_for_one_locked(struct renewal *n) LK_REDIS_LOCKED
+{
+    lk_list sent;
+    lk_list_init(&sent);
+    if (n->proven)
+        return;
+    lk_list_append(&sent, &n->flight);
+    wait_locked(n->node, n->on, &sent);
 }
 
 static bool submit_locked(struct renewal *n) LK_REDIS_LOCKED
@@ -130,12 +163,11 @@ static bool submit_locked(struct renewal *n) LK_REDIS_LOCKED
     n->on = carrier_locked(n->node);
     char *out = lk_redis_room_locked(n->on, room);
     n->sent = lk_redis_now(&r->shared);
-    n->answered = n->again = n->waits = false;
+    n->answered = n->again = n->waits = n->scripted = false;
     if (out == NULL ||
         !lk_redis_submit_locked(n->on, put_command_locked(r, n, script, whole, out), script_done_locked, n))
         return false;
     n->proven = r->set.wait_replicas == 0;
-    n->waits = !n->proven && submit_wait_locked(n); /* without: nothing is extended */
     return true;
 }
 
@@ -206,11 +238,14 @@ static void count_locked(struct renewal *n, size_t load) LK_REDIS_LOCKED
 /* Send what waits, as far as there is room. Without a connection it goes: no answer is no extension, and core asks again. */
 static void send_locked(lk_redis_node *node, int64_t now) LK_REDIS_LOCKED
 {
-    const bool up = carrier_locked(node)->state == LK_REDIS_UP;
+    lk_redis_pipeline *const on = carrier_locked(node);
+    const bool up = on->state == LK_REDIS_UP;
+    lk_list sent;
+    lk_list_init(&sent);
     while (!up || has_room_locked(node, now)) {
         lk_list *const link = lk_list_take(&node->renewals.waiting);
         if (link == NULL)
-            return;
+            break;
         struct renewal *const n = LK_CONTAINER(link, struct renewal, link);
         compact_locked(n);
         if (!up || n->count == 0 || !submit_locked(n)) {
@@ -219,7 +254,10 @@ static void send_locked(lk_redis_node *node, int64_t now) LK_REDIS_LOCKED
         }
         count_locked(n, n->count);
         node->renewals.next_at = now + apart_ns;
+        if (!n->proven)
+            lk_list_append(&sent, &n->flight);
     }
+    wait_locked(node, on, &sent);
 }
 
 int64_t lk_redis_renewals_run_locked(lk_redis_node *node, int64_t now)
@@ -248,6 +286,7 @@ static void end_locked(struct renewal *n) LK_REDIS_LOCKED
         n->whole = true;
         if (submit_locked(n)) {
             count_locked(n, n->count);
+            wait_for_one_locked(n);
             return;
         }
     }
@@ -276,7 +315,8 @@ static void torn_done_locked(void *context, redisReply *reply, lk_redis_pipeline
         n->answered = true;
         tell_lost_locked(n, reply->str);
         n->proven = n->node->r->set.wait_replicas == 0;
-        n->waits = !n->proven && submit_wait_locked(n);
+        n->scripted = true;
+        wait_for_one_locked(n);
     } else if (reply != NULL) {
         tell_fault_locked(n->node->r, reply, "renewing a lease in a slot that moves");
     }
@@ -308,9 +348,11 @@ static void tear_locked(struct renewal *n) LK_REDIS_LOCKED
     }
 }
 
+/* What is heeded may end the connection, and with it the WAIT behind this: it leaves this one alone meanwhile. */
 static void script_done_locked(void *context, redisReply *reply)
 {
     struct renewal *n = context;
+    n->scripted = n->inside = true;
     const lk_redis_fault fault = reply != NULL ? lk_redis_reply_fault(reply) : LK_REDIS_FAULT_NONE;
     if (reply == NULL) {
         /* no answer is no extension, and core asks again */
@@ -328,19 +370,21 @@ static void script_done_locked(void *context, redisReply *reply)
         lk_redis_heed_locked(n->node, n->slot, reply);
         tell_fault_locked(n->node->r, reply, "renewing leases");
     }
+    n->inside = false;
     if (!n->waits)
         end_locked(n);
 }
 
 static void wait_done_locked(void *context, redisReply *reply)
 {
-    struct renewal *n = context;
-    lk_redis *r = n->node->r;
+    flight *const f = context;
+    const lk_redis *const r = f->node->r;
+    bool proven = false;
     if (reply != NULL && reply->type == REDIS_REPLY_INTEGER) {
-        n->proven = reply->integer >= r->set.wait_replicas;
-        if (!n->proven)
-            lk_redis_net_doubt_locked(n->node->net);
-        if (!n->proven && n->answered)
+        proven = reply->integer >= r->set.wait_replicas;
+        if (!proven)
+            lk_redis_net_doubt_locked(f->node->net);
+        if (!proven)
             r->shared.svc->log(r->shared.svc, LOCKER_LOG_WARN,
                                "redis: %lld of %" PRId64 " replicas have the renewal of leases after %" PRId64
                                " ms; it does not count",
@@ -348,7 +392,14 @@ static void wait_done_locked(void *context, redisReply *reply)
     } else if (reply != NULL) {
         tell_fault_locked(r, reply, "waiting for replicas to have renewals");
     }
-    end_locked(n);
+    for (lk_list *link; (link = lk_list_take(&f->renewals)) != NULL;) {
+        struct renewal *const n = LK_CONTAINER(link, struct renewal, flight);
+        n->waits = false;
+        n->proven = proven;
+        if (n->scripted && !n->inside)
+            end_locked(n);
+    }
+    free(f);
 }
 
 /* False: no memory. */
@@ -362,6 +413,13 @@ static bool begin_locked(lk_redis_node *node, locker_claim *const *grants, size_
         refer_locked(&n->ref[i], grants[i]);
     lk_list_append(&node->renewals.waiting, &n->link);
     return true;
+}
+
+void lk_redis_renew_now_locked(lk_redis *r, locker_claim *grant)
+{
+    lk_redis_node *const node = lk_redis_node_of(r, lk_redis_claim_of(grant)->slot);
+    if (begin_locked(node, &grant, 1))
+        send_locked(node, lk_redis_now(&r->shared));
 }
 
 static int by_slot(const void *a, const void *b)

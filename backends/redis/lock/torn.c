@@ -60,9 +60,11 @@ static bool is_elsewhere_locked(lk_redis_node *at, const redisReply *reply,
         !lk_redis_redirection(reply->str, lk_redis_net_peer(at->net), peer))
         return false;
     lk_redis_node *const found = lk_redis_node_at_locked(at->r, peer);
-    if (found != NULL)
-        *to = found;
-    return found != NULL;
+    if (found == NULL)
+        return false;
+    *to = found;
+    lk_redis_net_wanted_locked(found->net); /* which it may not have been, without slots */
+    return true;
 }
 
 static bool is_elsewhere(lk_redis_node *at, const redisReply *reply, lk_redis_node **to)

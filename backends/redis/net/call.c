@@ -10,6 +10,8 @@ static lk_redis_outcome wait_up_unlocking(const lk_redis_pipeline *p, const lk_r
     int64_t since = LOCKER_NEVER;
     if (!call->patient && p->state != LK_REDIS_UP)
         since = lk_redis_reconnect_hurry_locked(rc);
+    else if (p->state != LK_REDIS_UP && rc->state != LK_REDIS_RUNS)
+        lk_redis_reconnect_want_locked(rc); /* a node of a cluster that nobody has asked for yet */
     while (p->state != LK_REDIS_UP) {
         if (call->caller != NULL && call->caller->interrupted)
             return LK_REDIS_CALL_INTERRUPTED;

@@ -263,6 +263,12 @@ static locker_status read_answer(const lk_redis_target *t, enum step step, const
                                 socket->peer);
     if (step == STEP_SLOTS)
         socket->map = lk_redis_map_read(reply, socket->peer);
+    if (step == STEP_SLOTS && (socket->map == NULL || socket->map->count == 0)) {
+        why->transient = true;
+        return lk_unavailable(
+            &why->error, "%s at %s knows of no slots: its cluster is not made yet, or it was taken out of it",
+            t->service->name, socket->peer);
+    }
     read_identity(step, reply, socket);
     if (step == STEP_INFO && master[0] == '\0') /* whose user may not ask ROLE */
         read_role_of_info(reply, master);

@@ -41,6 +41,7 @@ struct lk_redis_net {
     /* Of a cluster: its address, constant once it is connected; it has no slots; others are to be asked who has them, by then. */
     char home[LK_REDIS_PEER_MAX];
     bool idle LK_GUARDED_BY(mutex);
+    bool borrowed LK_GUARDED_BY(mutex); /* ... but is asked for keys that are on their way to it */
     bool wants_map LK_GUARDED_BY(mutex);
     int64_t map_at LK_GUARDED_BY(mutex);
     char redirect[LK_REDIS_PEER_MAX] LK_GUARDED_BY(mutex); /* where the master is said to be; "": not known */
@@ -127,8 +128,11 @@ static void install_unlocking(lk_redis_net *net, lk_redis_socket *socket) LK_RED
     meet_server_locked(net, socket);
     end_old_locked(net);
     net->events->on_up(net->owner, socket->server_us, at);
+    if (net->was_lost || net->target->cluster) { /* a renewal may have been sent there before */
+        shared->away -= net->was_lost;
+        shared->svc->suspect(shared->svc, shared->away > 0);
+    }
     if (net->was_lost) {
-        shared->svc->suspect(shared->svc, --shared->away > 0);
         shared->svc->log(shared->svc, LOCKER_LOG_INFO, "redis: connected to %s again", socket->peer);
     }
     net->was_lost = false;
@@ -222,6 +226,8 @@ static void take_map_locked(lk_redis_net *net, lk_redis_map *map) LK_REDIS_LOCKE
     net->map_at = lk_redis_now(net->shared) + map_again_ns;
     net->events->on_map(net->owner, map);
     free(map);
+    if (net->subscription.slots != NULL)
+        lk_redis_subscription_again_locked(&net->subscription);
 }
 
 /* Without the mutex. */
@@ -530,6 +536,13 @@ lk_redis_net *lk_redis_net_new(lk_redis_shared *shared, const lk_redis_target *t
     return net;
 }
 
+void lk_redis_net_settle(lk_redis_net *net)
+{
+    lk_redis_pipeline_settle(&net->pipeline);
+    if (net->has_apart)
+        lk_redis_pipeline_settle(&net->apart);
+}
+
 void lk_redis_net_free(lk_redis_net *net)
 {
     if (net == NULL)
@@ -619,6 +632,8 @@ void lk_redis_net_is_at(lk_redis_net *net, const char *peer, const lk_redis_scri
 {
     prepare(net, scripts);
     (void)snprintf(net->home, sizeof net->home, "%s", peer);
+    /* who gives up before the first attempt has ended is told so */
+    lk_unavailable(&net->reconnect.last.error, "there was no connection to Redis at %s in time", peer);
 }
 
 const char *lk_redis_net_peer(const lk_redis_net *net)
@@ -628,6 +643,7 @@ const char *lk_redis_net_peer(const lk_redis_net *net)
 
 void lk_redis_net_wanted_locked(lk_redis_net *net)
 {
+    net->borrowed = true;
     net->idle = false;
     lk_redis_reconnect_want_locked(&net->reconnect);
     lk_redis_reconnect_want_locked(&net->beside);
@@ -636,8 +652,9 @@ void lk_redis_net_wanted_locked(lk_redis_net *net)
 /* One that is not connected again is not missed either. */
 void lk_redis_net_set_idle_locked(lk_redis_net *net, bool idle)
 {
-    net->idle = idle;
-    if (!idle || !net->was_lost)
+    net->borrowed = net->borrowed && idle;
+    net->idle = idle && !net->borrowed;
+    if (!net->idle || !net->was_lost)
         return;
     net->was_lost = false;
     net->shared->svc->suspect(net->shared->svc, --net->shared->away > 0);
@@ -665,6 +682,16 @@ void lk_redis_net_unsubscribe_unlocking(lk_redis_net *net, int64_t until)
     if (net->pipeline.state == LK_REDIS_UP) /* else the server is hardly there to answer */
         lk_redis_unsubscribe_unlocking(&net->subscription, until);
     lk_redis_subscription_lose_locked(&net->subscription);
+}
+
+bool lk_redis_net_forget_slot_locked(lk_redis_net *net, uint16_t slot)
+{
+    return lk_redis_slot_channels_forget_locked(net->subscription.slots, slot);
+}
+
+bool lk_redis_net_has_missed_locked(lk_redis_net *net, uint16_t slot)
+{
+    return lk_redis_slot_channels_missed_locked(net->subscription.slots, slot);
 }
 
 bool lk_redis_net_is_subscribed(const lk_redis_net *net, uint16_t slot)

@@ -45,7 +45,9 @@ void lk_redis_net_wanted_locked(lk_redis_net *net) LK_REDIS_LOCKED;
 void lk_redis_net_set_idle_locked(lk_redis_net *net, bool idle) LK_REDIS_LOCKED;
 /* Have it asked who has which slots, by what on_map tells; not more often than twice a second. */
 void lk_redis_net_want_map_locked(lk_redis_net *net) LK_REDIS_LOCKED;
-/* Nothing else uses it any more. */
+/* Nobody else uses it any more: what is under way learns that no answer comes. */
+void lk_redis_net_settle(lk_redis_net *net) LK_UNCHECKED;
+/* Of one that was settled. */
 void lk_redis_net_free(lk_redis_net *net) LK_UNCHECKED;
 /* The first connection, blocking. A server that is loading its data is waited for. `scripts` gets their hashes. */
 locker_status lk_redis_net_connect(lk_redis_net *net, const lk_redis_scripts *scripts, locker_error *err);
@@ -75,6 +77,10 @@ void lk_redis_net_doubt_locked(lk_redis_net *net) LK_REDIS_LOCKED;
 void lk_redis_net_doubt(lk_redis_net *net);
 /* From the keeper's next turn on there is to be a subscription, in a cluster to the slot's channel; `now`: at once. */
 void lk_redis_net_subscribe_locked(lk_redis_net *net, uint16_t slot, bool now) LK_REDIS_LOCKED;
+/* Of a cluster: the slot's channel is another's. True: it was wanted. */
+bool lk_redis_net_forget_slot_locked(lk_redis_net *net, uint16_t slot) LK_REDIS_LOCKED;
+/* Whether messages of a slot that is listened to may have been missed since it was; told once. */
+bool lk_redis_net_has_missed_locked(lk_redis_net *net, uint16_t slot) LK_REDIS_LOCKED;
 /* There is to be none any more. What the server has sent before it knows that is told, if it comes in time. */
 void lk_redis_net_unsubscribe_unlocking(lk_redis_net *net, int64_t until) LK_REDIS_LOCKED;
 /* A hint that messages come. Without the mutex. */

@@ -103,11 +103,16 @@ static void settle_locked(lk_redis_pipeline *p) LK_REDIS_LOCKED
     }
 }
 
-void lk_redis_pipeline_destroy(lk_redis_pipeline *p)
+void lk_redis_pipeline_settle(lk_redis_pipeline *p)
 {
-    lk_redis_lock(p->shared); /* nobody else wants it any more: for `done` */
+    lk_redis_lock(p->shared); /* for `done` */
+    p->state = LK_REDIS_DOWN;
     settle_locked(p);
     lk_redis_unlock(p->shared);
+}
+
+void lk_redis_pipeline_destroy(lk_redis_pipeline *p)
+{
     lk_redis_socket_free(p->socket, false);
     lk_redis_ops_destroy(&p->ops);
     free(p->out.data);

@@ -44,6 +44,9 @@ typedef struct lk_redis_pipeline {
 
 /* False: errno says why; nothing is left to be destroyed. */
 bool lk_redis_pipeline_init(lk_redis_pipeline *p, lk_redis_shared *shared, lk_redis_reconnect *reconnect);
+/* Nobody else wants it any more: all that awaits an answer learns that none comes, and nothing is submitted from here on. */
+void lk_redis_pipeline_settle(lk_redis_pipeline *p);
+/* Of one that was settled. */
 void lk_redis_pipeline_destroy(lk_redis_pipeline *p);
 
 void lk_redis_pipeline_install_locked(lk_redis_pipeline *p, lk_redis_socket *socket) LK_REDIS_LOCKED;

@@ -41,8 +41,13 @@ void lk_redis_slot_channels_begin_locked(lk_redis_slot_channels *c, void *owner)
 {
     lk_redis_slot_channels_end_locked(c);
     c->none = false;
+    lk_redis_slot_channels_again_locked(c, owner);
+}
+
+void lk_redis_slot_channels_again_locked(lk_redis_slot_channels *c, void *owner)
+{
     for (uint16_t slot = 0; slot < LK_REDIS_SLOTS; slot++)
-        if ((c->wanted[slot / 32] >> slot % 32 & 1) != 0)
+        if (((c->wanted[slot / 32] & ~c->sent[slot / 32]) >> slot % 32 & 1) != 0)
             ask_locked(c, owner, slot);
 }
 
@@ -51,6 +56,7 @@ void lk_redis_slot_channels_end_locked(lk_redis_slot_channels *c)
     for (size_t i = 0; i < LK_REDIS_SLOTS / 32; i++) {
         LK_WRITE(c->heard[i], 0);
         c->sent[i] = 0;
+        c->missed[i] |= c->wanted[i];
     }
     lk_redis_buffer_empty(&c->out);
     c->gone = 0;
@@ -62,6 +68,26 @@ static void forget_locked(lk_redis_slot_channels *c) LK_REDIS_LOCKED
 {
     for (size_t i = 0; i < LK_REDIS_SLOTS / 32; i++)
         c->wanted[i] = c->sent[i] = LK_READ(c->heard[i]);
+}
+
+/* The bit of a slot, which is 0 afterwards. */
+static bool take_bit(uint32_t *bits, uint16_t slot)
+{
+    const uint32_t bit = UINT32_C(1) << slot % 32;
+    const bool is = (bits[slot / 32] & bit) != 0;
+    bits[slot / 32] &= ~bit;
+    return is;
+}
+
+bool lk_redis_slot_channels_forget_locked(lk_redis_slot_channels *c, uint16_t slot)
+{
+    (void)take_bit(c->missed, slot);
+    return take_bit(c->wanted, slot);
+}
+
+bool lk_redis_slot_channels_missed_locked(lk_redis_slot_channels *c, uint16_t slot)
+{
+    return take_bit(c->missed, slot);
 }
 
 bool lk_redis_slot_channels_hear_locked(lk_redis_slot_channels *c, void *owner, const redisReply *reply)
@@ -84,7 +110,10 @@ bool lk_redis_slot_channels_hear_locked(lk_redis_slot_channels *c, void *owner, 
     const uint32_t heard = LK_READ(c->heard[slot / 32]);
     LK_WRITE(c->heard[slot / 32], begins ? heard | bit : heard & ~bit);
     c->sent[slot / 32] = begins ? c->sent[slot / 32] | bit : c->sent[slot / 32] & ~bit;
-    c->wanted[slot / 32] = begins ? c->wanted[slot / 32] | bit : c->wanted[slot / 32] & ~bit;
+    if (begins)
+        c->wanted[slot / 32] |= bit;
+    else
+        c->missed[slot / 32] |= c->wanted[slot / 32] & bit;
     c->events.on_subscribed(owner, slot);
     return true;
 }

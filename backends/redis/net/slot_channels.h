@@ -20,8 +20,9 @@ typedef struct {
     lk_redis_slot_events events;
     atomic_uint_least32_t heard[LK_REDIS_SLOTS / 32]; /* acknowledged; read without the mutex: hints */
     uint32_t wanted[LK_REDIS_SLOTS / 32];
-    uint32_t sent[LK_REDIS_SLOTS / 32]; /* on this connection */
-    lk_redis_buffer out;                /* commands that are yet to be sent, from `gone` on */
+    uint32_t sent[LK_REDIS_SLOTS / 32];   /* on this connection */
+    uint32_t missed[LK_REDIS_SLOTS / 32]; /* messages, perhaps, since it was wanted */
+    lk_redis_buffer out;                  /* commands that are yet to be sent, from `gone` on */
     size_t gone;
     bool none; /* the server knows no such channels */
 } lk_redis_slot_channels;
@@ -41,6 +42,12 @@ void lk_redis_slot_channels_want_locked(lk_redis_slot_channels *c, void *owner,
 void lk_redis_slot_channels_begin_locked(lk_redis_slot_channels *c, void *owner) LK_REDIS_LOCKED;
 /* There is none any more. */
 void lk_redis_slot_channels_end_locked(lk_redis_slot_channels *c) LK_REDIS_LOCKED;
+/* It is another server's now. True: it was wanted. */
+bool lk_redis_slot_channels_forget_locked(lk_redis_slot_channels *c, uint16_t slot) LK_REDIS_LOCKED;
+/* As lk_redis_net_has_missed_locked(). */
+bool lk_redis_slot_channels_missed_locked(lk_redis_slot_channels *c, uint16_t slot) LK_REDIS_LOCKED;
+/* Put what is wanted and was not asked for on this connection. */
+void lk_redis_slot_channels_again_locked(lk_redis_slot_channels *c, void *owner) LK_REDIS_LOCKED;
 /* What came, and is no message. False: it is of no sense. */
 bool lk_redis_slot_channels_hear_locked(lk_redis_slot_channels *c, void *owner,
                                         const redisReply *reply) LK_REDIS_LOCKED;

@@ -88,6 +88,15 @@ void lk_redis_subscription_want_locked(lk_redis_subscription *sub, uint16_t slot
         send_locked(sub);
 }
 
+void lk_redis_subscription_again_locked(lk_redis_subscription *sub)
+{
+    if (sub->socket == NULL)
+        return;
+    lk_redis_slot_channels_again_locked(sub->slots, sub->owner);
+    if (sub->slots->out.len > 0)
+        send_locked(sub);
+}
+
 bool lk_redis_subscription_install_locked(lk_redis_subscription *sub, lk_redis_socket *socket)
 {
     struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP, .data = {.ptr = sub}};

@@ -31,6 +31,8 @@ bool lk_redis_subscription_install_locked(lk_redis_subscription *sub,
 void lk_redis_subscription_lose_locked(lk_redis_subscription *sub) LK_REDIS_LOCKED;
 /* In a cluster: to the slot's channel, too. */
 void lk_redis_subscription_want_locked(lk_redis_subscription *sub, uint16_t slot) LK_REDIS_LOCKED;
+/* Ask for all that are wanted and were not asked for yet. */
+void lk_redis_subscription_again_locked(lk_redis_subscription *sub) LK_REDIS_LOCKED;
 /* Read the messages that are there. By the keeper only. */
 void lk_redis_subscription_read_locked(lk_redis_subscription *sub) LK_REDIS_LOCKED;
 /* Ask for no more, and read what comes before the answer, with which it is lost. Instead of the keeper. */

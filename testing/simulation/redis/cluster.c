@@ -1,4 +1,6 @@
 /* cluster.c: see cluster.h; and the commands CLUSTER ... and ASKING. */
+#include "cluster.h"
+
 #include <stdio.h>
 #include <string.h>
 

@@ -8,8 +8,6 @@
 #include "server.h"
 #include "slot.h"
 
-enum { LK_SR_NODES_MAX = 8 };
-
 typedef struct {
     const char *id;   /**< 40 letters */
     const char *host; /**< where clients are told to reach it */

@@ -3,6 +3,8 @@
 
 #include "bytes.h"
 
+enum { LK_SR_NODES_MAX = 8 /* of a cluster */ };
+
 enum { LK_SR_SLOTS = 16384 };
 
 /** Of the part in the first braces, where there is one that is not empty. */

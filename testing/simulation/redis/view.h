@@ -1,7 +1,7 @@
 /* view.h: what a node knows of its cluster, for the files of this folder. */
 #pragma once
 
-#include "cluster.h"
+#include "slot.h"
 #include "state.h"
 
 /** A node as another one knows it. */

@@ -22,13 +22,15 @@ def git(*words):
 
 
 def concerns(path, driver):
-    """Whether the file decides what a seed of that driver does: no other driver's does, nor what is named after it."""
+    """Whether the file decides what a seed of that driver does: no other driver's does, nor what is named after it. A cluster is
+    made of what its service is."""
     parts = path.split("/")
+    service = driver.partition("-")[0]
     if parts[0] == "backends":
-        return len(parts) == 2 or parts[1] == driver
+        return len(parts) == 2 or parts[1] == service
     if path.startswith("testing/simulation/"):
         return not "/".join(parts[2:]).startswith(NOT_A_SEEDS) and \
-            not any(other in path for other in program.DRIVERS if other != driver)
+            not any(other in path.replace("_", "-") for other in program.DRIVERS if other not in (driver, service))
     return True
 
 

@@ -288,6 +288,43 @@ static void users_log_in_at_each_node(void **state)
     assert_null(strstr(err.text, "pepper"));
 }
 
+#ifdef LK_TEST_TLS
+/* What its nodes say of each other is checked as what the URI says: each has to be who it is. */
+static void all_of_it_speaks_tls(void **state)
+{
+    enum { TLS_TIMEOUT_MS = 2000 }; /* nodes whose handshake fails, as two at once may, try again then */
+    static lk_cluster secret;
+    lk_server place = {0};
+    char why[256], key[32];
+    locker_error err;
+    locker *l;
+    (void)state;
+    assert_true(lk_scratch_make("tls", place.directory, why, sizeof why));
+    lk_test_certificates(&place);
+    lk_cluster_need(&secret, lk_cluster_start(&secret, &(lk_cluster_setup){.timeout_ms = TLS_TIMEOUT_MS,
+                                                                           .certificates = place.directory}));
+    assert_ok(
+        lk_try_uri(&l, &err,
+                   "rediss+cluster://127.0.0.1:%d/?ttl=60s&poll=60s&tls_ca=%s/ca.crt&tls_cert=%s/client.crt&"
+                   "tls_key=%s/client.key",
+                   secret.node[0].port, place.directory, place.directory, place.directory),
+        err);
+    for (int share = 0; share < LK_CLUSTER_MASTERS; share++) {
+        lk_key_of_share(&secret, share, 0, key);
+        locker_handle *held = lk_take(l, key, NULL);
+        assert_int_equal(lk_node_number(&secret, lk_node_of(&secret, key), "EXISTS %s", key), 1);
+        lk_give(held);
+    }
+    lk_close_locker(l);
+    assert_status(LOCKER_PROTOCOL,
+                  lk_try_uri(&l, &err, "rediss+cluster://127.0.0.1:%d/?tls_ca=%s/other-ca.crt",
+                             secret.node[0].port, place.directory),
+                  err);
+    lk_cluster_remove(&secret);
+    lk_scratch_remove(place.directory);
+}
+#endif
+
 static const struct CMUnitTest tests[] = {
     cluster_test(locks_of_all_slots_are_had), /* while nothing else is there */
     cluster_test(names_with_braces_are_locked),
@@ -301,6 +338,9 @@ static const struct CMUnitTest tests[] = {
     cluster_test(what_is_no_cluster_is_told),
     cluster_test(a_cluster_has_one_database),
     cluster_test(users_log_in_at_each_node),
+#ifdef LK_TEST_TLS
+    cmocka_unit_test(all_of_it_speaks_tls),
+#endif
 };
 
 const lk_group lk_cluster_well = {"cluster", tests, sizeof tests / sizeof tests[0], begin, lk_cluster_end};

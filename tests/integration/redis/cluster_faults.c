@@ -119,7 +119,28 @@ static void a_planned_failover_loses_nothing(void **state)
     lk_close_locker(l);
 }
 
+/* Nothing was ever asked of it, and the first attempt to reach it goes on for longer than a call. */
+static void a_node_that_was_never_reached_has_said_nothing(void **state)
+{
+    lk_cluster *cluster = *state;
+    locker_info info = LOCKER_INFO_INIT;
+    locker_handle *held = NULL;
+    locker_error err;
+    char key[32];
+    const int master = lk_node_of(cluster, lk_key_of_share(cluster, 0, 6, key));
+    locker *l = lk_open_cluster(cluster, (master + 1) % LK_CLUSTER_MASTERS,
+                                "command_timeout=200ms&connect_timeout=9s");
+    lk_test_freeze(&cluster->node[master]);
+    assert_status(LOCKER_UNAVAILABLE, locker_show(l, key, &info, &err), err);
+    assert_status(LOCKER_UNAVAILABLE, locker_break(l, key, NULL, NULL, &err), err);
+    assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, key, NULL, &held, &err), err);
+    lk_server_thaw(&cluster->node[master]);
+    lk_give(lk_take(l, key, NULL));
+    lk_close_locker(l);
+}
+
 static const struct CMUnitTest tests[] = {
+    cluster_test(a_node_that_was_never_reached_has_said_nothing),
     cluster_test(a_planned_failover_loses_nothing),
     cluster_test(a_master_that_dies_harms_no_other),
     cluster_test(nobody_shares_a_lock_over_failovers),

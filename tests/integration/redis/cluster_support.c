@@ -15,33 +15,6 @@ void lk_cluster_need(lk_cluster *cluster, bool good)
         test_fails("%s", cluster->error);
 }
 
-/* The first lines that lockers logged, one loss alone. */
-static struct {
-    lk_mutex mutex;
-    char line[64][200] LK_GUARDED_BY(mutex);
-    unsigned count LK_GUARDED_BY(mutex), losses LK_GUARDED_BY(mutex);
-    int64_t began_ms;
-} told;
-
-static void keep_line(locker_log_level level, const char *text, void *user)
-{
-    (void)level, (void)user;
-    lk_mutex_lock(&told.mutex);
-    if (told.count < sizeof told.line / sizeof told.line[0] &&
-        (strncmp(text, "lost the lock", 13) != 0 || told.losses++ == 0))
-        snprintf(told.line[told.count++], sizeof told.line[0], "%6lld ms: %.180s",
-                 (long long)(lk_test_now_ms() - told.began_ms), text);
-    lk_mutex_unlock(&told.mutex);
-}
-
-void lk_cluster_tell(void)
-{
-    lk_mutex_lock(&told.mutex);
-    for (unsigned i = 0; i < told.count; i++)
-        print_message("%s\n", told.line[i]);
-    lk_mutex_unlock(&told.mutex);
-}
-
 /* A lock outlives the death of its server where that is started again; nobody waits for a disk. */
 int lk_cluster_begin_with(void **state, const lk_cluster_setup *setup)
 {
@@ -50,8 +23,6 @@ int lk_cluster_begin_with(void **state, const lk_cluster_setup *setup)
     lk_cluster_setup whole = *setup;
     whole.options = options;
     whole.few = FEW;
-    lk_mutex_init(&told.mutex);
-    told.began_ms = lk_test_now_ms();
     *state = &cluster;
     lk_cluster_need(&cluster, lk_cluster_start(&cluster, &whole));
     return 0;
@@ -74,14 +45,23 @@ int lk_cluster_whole(void **state)
     return 0;
 }
 
+/* With LK_TEST_LOG in the environment, what the library logs is printed. */
+static void print_line(locker_log_level level, const char *text, void *user)
+{
+    (void)user;
+    print_message("%lld ms, level %d: %s\n", (long long)lk_test_now_ms(), (int)level, text);
+}
+
 locker *lk_open_cluster(const lk_cluster *cluster, int first, const char *query)
 {
     char hosts[300], uri[500];
     locker_options options = LOCKER_OPTIONS_INIT;
     locker_error err;
     locker *l;
-    options.log = keep_line;
-    options.log_level = LOCKER_LOG_INFO;
+    if (getenv("LK_TEST_LOG") != NULL) {
+        options.log = print_line;
+        options.log_level = LOCKER_LOG_DEBUG;
+    }
     snprintf(uri, sizeof uri, "redis+cluster://%s/?%s", lk_cluster_hosts(cluster, first, hosts, sizeof hosts),
              query);
     assert_ok(locker_open(uri, &options, &l, &err), err);
@@ -90,8 +70,10 @@ locker *lk_open_cluster(const lk_cluster *cluster, int first, const char *query)
 
 int lk_share_of(const lk_cluster *cluster, unsigned slot)
 {
-    const unsigned third = LK_CLUSTER_SLOTS - cluster->few;
-    return slot >= third ? 2 : slot >= third / 2 ? 1 : 0;
+    int share = 0;
+    while (slot >= lk_cluster_first(cluster, share + 1))
+        share++;
+    return share;
 }
 
 const char *lk_key_of_share(const lk_cluster *cluster, int share, int n, char key[32])
@@ -140,6 +122,48 @@ long long lk_node_number(lk_cluster *cluster, int node, const char *format, ...)
     if (!answered || end == answer)
         test_fails("node %d answers %s by '%.100s'", node, question, answer);
     return number;
+}
+
+/* ------------------------------------------------------------------ a busy machine ---- */
+
+struct lk_canary {
+    const lk_cluster *cluster;
+    pthread_t thread;
+    atomic_bool stop;
+    int64_t late_ms;
+};
+
+static void *sing(void *canary_)
+{
+    enum { PAUSE_MS = 20 };
+    lk_canary *canary = canary_;
+    for (int i = 0; !canary->stop; i = (i + 1) % LK_CLUSTER_MASTERS) {
+        char answer[64];
+        const int64_t from = lk_test_now_ms();
+        lk_pause_ms(PAUSE_MS);
+        (void)lk_server_ask(&canary->cluster->node[i], "PING", answer, sizeof answer);
+        const int64_t late_ms = lk_test_now_ms() - from - PAUSE_MS;
+        canary->late_ms = late_ms > canary->late_ms ? late_ms : canary->late_ms;
+    }
+    return NULL;
+}
+
+lk_canary *lk_canary_begin(const lk_cluster *cluster)
+{
+    lk_canary *canary = calloc(1, sizeof *canary);
+    assert_non_null(canary);
+    canary->cluster = cluster;
+    assert_int_equal(pthread_create(&canary->thread, NULL, sing, canary), 0);
+    return canary;
+}
+
+int64_t lk_canary_end(lk_canary *canary)
+{
+    canary->stop = true;
+    lk_join(canary->thread, "the canary");
+    const int64_t late_ms = canary->late_ms;
+    free(canary);
+    return late_ms;
 }
 
 /* ------------------------------------------------------------------ load ---- */

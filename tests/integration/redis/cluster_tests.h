@@ -20,9 +20,6 @@ void lk_cluster_need(lk_cluster *cluster, bool good);
 /** Opens a locker that is told of all nodes, from that one on. */
 locker *lk_open_cluster(const lk_cluster *cluster, int first, const char *query);
 
-/** Prints the first warnings of lockers that were opened so. For a test that fails. */
-void lk_cluster_tell(void);
-
 /** The share in which a slot was at the beginning: the number of its first master. */
 int lk_share_of(const lk_cluster *cluster, unsigned slot);
 
@@ -38,6 +35,12 @@ void lk_keys_at(lk_cluster *cluster, int node, unsigned slot, char *text, size_t
 /** A number that a node answers. Fails the test when it doesn't. */
 long long lk_node_number(lk_cluster *cluster, int node, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/** How long a master left a PING without an answer, or this process was not let run, at the worst, in ms: what a busy machine
+ * does to leases. */
+typedef struct lk_canary lk_canary;
+lk_canary *lk_canary_begin(const lk_cluster *cluster);
+int64_t lk_canary_end(lk_canary *canary);
 
 /* ------------------------------------------------------------------ load ---- */
 
