@@ -20,6 +20,8 @@ static const struct {
      "there is one server, and nothing to fail over to"},
     {LK_CAN_LAG, "would kill the server: use --spawn",
      "no server can take over without the last grants: a majority has each of them"},
+    {LK_CAN_RECOVER, "would destroy the server's data: use --spawn",
+     "its clients can't bring back what it has lost"},
     {LK_CAN_BE_CUT, "would cut the server's network: use --spawn", "see the column of a server alone"},
 };
 

@@ -16,7 +16,7 @@ const lk_kind lk_kind_redis = {
     .about = "One server; every write is on its disk before it answers (appendonly, fsync always).",
     .choose_when = "many hosts lock, a Redis is there, and a lock that a lost disk forgets does no harm, "
                    "because what it guards checks fencing tokens",
-    .can = LK_CAN_RESTART | LK_CAN_FORGET | LK_CAN_BE_CUT,
+    .can = LK_CAN_RESTART | LK_CAN_FORGET | LK_CAN_BE_CUT | LK_CAN_RECOVER,
     .back_ms = 1000,
     .server = &lk_server_redis,
     .count = 1,
@@ -76,7 +76,7 @@ const lk_kind lk_kind_redis_replica = {
     .choose_when =
         "locks have to be had again soon after a server's death, and fencing tokens, or wait_replicas, "
         "guard against a replica that was not sent the last ones",
-    .can = LK_CAN_FAIL_OVER | LK_CAN_LAG,
+    .can = LK_CAN_FAIL_OVER | LK_CAN_LAG | LK_CAN_RECOVER,
     .back_ms = 1000,
     .server = &lk_server_redis,
     .count = 2,

@@ -112,8 +112,9 @@ const char *lk_sim_redis_left(lk_sim_redis *redis, bool has_strangers)
         (void)snprintf(text, sizeof text, "%.*s was left behind", LK_SR_SHOWN(lk_sr_view(&key->name)));
         const bool ends = key->expires_ms >= 0, is_over = ends && key->expires_ms < lk_sr_clock_ms(server);
         const bool is_counter = strncmp(text, "locker:fence:{", 14) == 0;
+        const bool is_mark = strncmp(text, "locker:recovery ", 16) == 0;
         const bool is_strangers = strstr(text, "locker:") == NULL && has_strangers;
-        if (!is_over && !is_counter && !is_strangers)
+        if (!is_over && !is_counter && !is_mark && !is_strangers)
             return text;
     }
     return NULL;

@@ -14,6 +14,7 @@ enum { SERVERS = 2, KEYS = LK_SIM_REDIS_KEYS };
 
 static const int64_t back_off_ns = 3000 * MS; /* the driver's greatest, and the time to connect */
 static const int64_t lease_ns = 3200 * MS;    /* the longest, and a little */
+static const int64_t recovery_ns = 3000 * MS; /* no lease is longer */
 
 static struct {
     lk_sim_redis at[SERVERS];
@@ -22,11 +23,20 @@ static struct {
     bool fails_over;    /* it has a replica */
     bool confirms;      /* ... which confirms grants */
     bool has_tokens;    /* fencing is on */
+    bool recovers;      /* holders keep their locks over a loss of data */
     bool has_strangers; /* there are clients that know nothing of ours */
     bool is_waiting;    /* a fault, until a lock is handed over */
     bool is_split;      /* the old master does not know that there is a new one */
     char uri[256];
 } run;
+
+/* A life of a server begins: nothing is granted for a while after somebody has come to it. */
+static void lives(void *context)
+{
+    (void)context;
+    if (run.recovers)
+        lk_sim_judge_trouble(back_off_ns + recovery_ns);
+}
 
 static lk_sim_redis *other(void)
 {
@@ -65,6 +75,7 @@ static bool starts_again(const lk_sim_fault *fault)
 {
     lk_sim_fault_strikes(fault, "the server starts again");
     lk_sim_redis_restart(run.master, true);
+    lives(NULL);
     return true;
 }
 
@@ -73,6 +84,7 @@ static void is_back(void *context)
     lk_sim_redis *const redis = context;
     redis->service.refuses = false;
     lk_sim_judge_trouble(back_off_ns);
+    lives(NULL);
 }
 
 static bool is_away(const lk_sim_fault *fault)
@@ -115,13 +127,18 @@ static bool forgets(const lk_sim_fault *fault)
         return false;
     lk_sim_fault_strikes(fault, "the server forgets");
     lk_sim_judge_leaves();
+    if (run.recovers) /* all but what no holder has to bring back */
+        lk_sim_judge_forgets_ends(false);
     if (fault->detail / 64 % 2 == 0) {
-        lk_sim_judge_forgets();
+        if (!run.recovers)
+            lk_sim_judge_forgets();
         lk_sim_redis_restart(run.master, false);
     } else {
-        lk_sim_judge_flushes();
+        if (!run.recovers)
+            lk_sim_judge_flushes();
         flush();
     }
+    lives(NULL);
     return true;
 }
 
@@ -167,11 +184,12 @@ static void promote(bool splits)
     lk_sim_network_reset(NULL, &replica->service); /* as Sentinel does when it makes it a replica */
     if (lk_sim_redis_promote(run.master) || splits) {
         lk_sim_judge_leaves();
-        if (run.confirms)
+        if (run.confirms || run.recovers)
             lk_sim_judge_forgets_ends(splits);
         else
             lk_sim_judge_forgets();
     }
+    lives(NULL);
     run.master->service.alias = NULL;
     replica->service.alias = "redis.example";
     lk_sim_judge_moves(&run.master->service);
@@ -364,10 +382,19 @@ static const char *draw_uri(uint64_t *random, lk_sim_bounds *bounds)
     bounds->idle_ns = (int64_t)poll * MS + 250 * MS;
     (void)snprintf(
         run.uri, sizeof run.uri,
-        "redis://redis.example/?command_timeout=%ums&connect_timeout=1s&poll=%ums&cleanup_timeout=%ums%s%s",
+        "redis://redis.example/?command_timeout=%ums&connect_timeout=1s&poll=%ums&cleanup_timeout=%ums%s%s%s",
         (unsigned)command, (unsigned)poll, (unsigned)cleanup, run.has_tokens ? "" : "&fencing=off",
-        run.confirms ? "&wait_replicas=1&wait_timeout=200ms" : "");
+        run.confirms ? "&wait_replicas=1&wait_timeout=200ms" : "", run.recovers ? "&ttl=3s&recovery=3s" : "");
     return run.uri;
+}
+
+/* From numbers of its own, so that other runs are what they were. A stranger takes what a server has lost before its holder brings
+ * it back. */
+static void draw_recovery(uint64_t random)
+{
+    run.recovers = lk_sim_draw_from(&random, 4) == 0 && run.has_tokens && !run.has_strangers;
+    if (run.recovers)
+        run.forgets = lk_sim_draw_from(&random, 2) == 0;
 }
 
 static const lk_sr_key *find(const char *name)
@@ -401,6 +428,9 @@ static const char *begin(uint64_t *random, lk_sim_bounds *bounds)
     run.master->service.alias = "redis.example";
     run.has_tokens = lk_sim_draw_from(random, 8) > 0;
     run.confirms = run.fails_over && lk_sim_draw_from(random, 2) == 0;
+    draw_recovery(~*random);
+    if (run.recovers)
+        lk_sim_at(0, lives, NULL);
     bounds->has_replica = run.fails_over;
     bounds->has_tokens = run.has_tokens;
     if (run.fails_over)

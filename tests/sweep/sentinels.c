@@ -2,9 +2,9 @@
  * sentinels.c: whether a lock on Redis is LOST, by its local deadline, before another client can have it, when Sentinels
  * make a replica the master at any moment of the cycle of renewals, and with wait_replicas for all replicas (sweep.h).
  *
- *   locker_sentinel_sweep [--one N] [--two N] [--only MODE] [--workers N] [--ledger FILE] [--commit NAME]
+ *   locker_sentinel_sweep [--one N] [--two N] [--recovery N] [--only MODE] [--workers N] [--ledger FILE] [--commit NAME]
  *
- * one, two: so many replicas. Ends with 0 when every trial was kept; the holder may go on, at the new master.
+ * one, two: so many replicas; recovery: one, and the parameter recovery for both clients. Ends with 0 when every trial was kept; the holder may go on, at the new master.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +28,15 @@ static const char *const mode_names[MODES] = {
     "planned", /* by SENTINEL FAILOVER: it goes on as a master for some ten seconds, and nobody is told */
 };
 
-static const char *const set_names[] = {"one", "two", NULL};
+static const char *const set_names[] = {"one", "two", "recovery", NULL};
+
+enum { ONE, TWO, RECOVERY };
+
+/* So many replicas there are. */
+static int replicas_of(int set)
+{
+    return set == TWO ? 2 : 1;
+}
 
 enum { SERVERS_MAX = 3, SENTINELS = 3, DOWN_MS = 700, PATIENCE_MS = 60000 };
 
@@ -181,14 +189,15 @@ static bool is_replaced(void *context)
 /* ------------------------------------------------------------------ one trial ---- */
 
 /* The rival takes what the new master gives, with replicas or without. */
-static void uri_of(char *uri, size_t size, int ttl_ms, int replicas)
+static void uri_of(char *uri, size_t size, int ttl_ms, int replicas, bool recovers)
 {
     snprintf(
         uri, size,
         "redis+sentinel://%s:%d,%s:%d,%s:%d/m?ttl=%dms&wait_replicas=%d&wait_timeout=200ms&command_timeout=1s&"
-        "connect_timeout=3s&poll=200ms",
+        "connect_timeout=3s&poll=200ms%s",
         house.sentinel[0].place.address, house.sentinel[0].port, house.sentinel[1].place.address,
-        house.sentinel[1].port, house.sentinel[2].place.address, house.sentinel[2].port, ttl_ms, replicas);
+        house.sentinel[1].port, house.sentinel[2].place.address, house.sentinel[2].port, ttl_ms, replicas,
+        recovers ? "&recovery=3s" : "");
 }
 
 static void strike(const struct trial *t, lk_server *master)
@@ -272,21 +281,35 @@ static lk_outcome contend(const struct trial *t, lk_server *master, lk_child *ho
     return o;
 }
 
+/* A server that has just got a replica, or that nobody has come to, grants nothing for a while. */
+static bool is_settled(const char *uri, locker_error *err)
+{
+    locker *l;
+    if (locker_open(uri, NULL, &l, err) != LOCKER_OK)
+        return false;
+    const bool settled = lk_is_settled(l, err);
+    (void)locker_close(l);
+    return settled;
+}
+
 static lk_outcome run(int set, int number)
 {
     const struct trial t = nth_trial(number);
     char uri[512], rival[512], key[32], line[LK_LINE_MAX] = "";
     lk_server *master = NULL;
     if (house.servers == 0)
-        begin(set + 1);
+        begin(replicas_of(set));
     if (!lk_until(is_whole, &master, PATIENCE_MS))
         return lk_broken_off("the servers did not come together again");
     struct confirmation confirmation = {.master = master};
     if (!lk_until(is_confirmed, &confirmation, PATIENCE_MS))
         return lk_broken_off("the replicas confirm nothing");
     snprintf(key, sizeof key, "k%d", number);
-    uri_of(uri, sizeof uri, t.ttl_ms, set + 1);
-    uri_of(rival, sizeof rival, t.ttl_ms, 0);
+    uri_of(uri, sizeof uri, t.ttl_ms, replicas_of(set), set == RECOVERY);
+    uri_of(rival, sizeof rival, t.ttl_ms, 0, set == RECOVERY);
+    locker_error err;
+    if (set == RECOVERY && !is_settled(rival, &err))
+        return lk_broken_off(err.text);
     lk_child *holder = lk_child_start("holder", (const char *[]){uri, key, NULL});
     lk_outcome o = lk_child_hear_within(holder, 60000, line) == NULL || strcmp(line, "open") != 0
                        ? lk_broken_off(line)
@@ -298,8 +321,8 @@ static lk_outcome run(int set, int number)
 static void describe(int set, int number, char *text, size_t size)
 {
     const struct trial t = nth_trial(number);
-    snprintf(text, size, "\"replicas\":%d,\"ttl_ms\":%d,\"before_ms\":%d,\"late\":%s", set + 1, t.ttl_ms,
-             t.before_ms, t.late ? "true" : "false");
+    snprintf(text, size, "\"replicas\":%d,\"ttl_ms\":%d,\"before_ms\":%d,\"late\":%s", replicas_of(set),
+             t.ttl_ms, t.before_ms, t.late ? "true" : "false");
 }
 
 const lk_sweep lk_swept = {set_names, mode_names, MODES, run, describe, end};

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "holding.h"
 #include "locking.h"
 
 enum { WORKERS_MAX = 16, SETS_MAX = 4, TRIALS_MAX = 100000, TRIES = 3 };
@@ -80,6 +81,15 @@ lk_outcome lk_broken_off(const char *text)
     lk_outcome o = {0};
     snprintf(o.text, sizeof o.text, "%.*s", (int)sizeof o.text - 1, text);
     return o;
+}
+
+bool lk_is_settled(locker *l, locker_error *err)
+{
+    const locker_lock_options options = lk_wait_options(30000);
+    locker_handle *held = NULL;
+    const locker_status status = locker_lock(l, "settled", &options, &held, err);
+    locker_handle_free(held);
+    return status == LOCKER_OK;
 }
 
 /* ------------------------------------------------------------------ the ledger ---- */

@@ -3,6 +3,8 @@
  * leaves nothing. Several workers run side by side, each in a process and a network of its own. */
 #pragma once
 
+#include <locker/locker.h>
+
 #include "child.h"
 
 /** What came of a trial. */
@@ -33,6 +35,8 @@ typedef struct {
 extern const lk_sweep lk_swept;
 
 lk_outcome lk_broken_off(const char *text);
+/** Takes a lock of its own, for which it has to wait while a server recovers. */
+bool lk_is_settled(locker *l, locker_error *err);
 /** A child's next line, but no longer than that; NULL: none came. */
 const char *lk_child_hear_within(lk_child *child, int64_t within_ms, char line[LK_LINE_MAX]);
 /** As evenly over 0 to 1 as can be, however many there are. */

@@ -17,6 +17,7 @@
 #include "grant_info.h"
 #include "net/reply.h"
 #include "node.h"
+#include "recovery.h"
 #include "script_call.h"
 #include "torn.h"
 #include "waiters.h"
@@ -246,10 +247,26 @@ static bool is_no_counter(const redisReply *reply)
            strstr(reply->str, "overflow") != NULL;
 }
 
+/* Not all of those who wait come at once. */
+static int64_t when_recovered(lk_redis *r, int64_t left_ms)
+{
+    lk_redis_lock(&r->shared);
+    const uint64_t jitter = lk_redis_random_locked(&r->shared, 20 * LK_MS);
+    lk_redis_unlock(&r->shared);
+    return lk_redis_now(&r->shared) + (left_ms + 1) * LK_MS + (int64_t)jitter;
+}
+
 /* The server answered with an error. */
 static locker_status refused(struct attempt *a, const redisReply *reply)
 {
     const lk_redis_fault fault = lk_redis_reply_fault(reply);
+    int64_t left_ms;
+    locker_status status;
+    if (lk_redis_recovery_refuses(a->r, reply, &left_ms, &status, a->err)) {
+        if (left_ms > 0)
+            a->claim->retry_at = when_recovered(a->r, left_ms);
+        return status;
+    }
     a->data->unsure = true; /* a script may have got half-way */
     lk_redis_heed(a->node, a->data->slot, reply);
     if (fault == LK_REDIS_FAULT_MOVED && a->hops++ < LK_REDIS_HOPS_MAX)
@@ -475,6 +492,8 @@ static bool plain_first(const struct attempt *a)
     const lk_redis_claim *data = a->data;
     if (data->unsure || data->enrolled || data->numbers > 1 || !LK_READ(a->r->trusted) || a->r->map != NULL)
         return false;
+    if (a->r->recovery.mark != NULL) /* they don't look whether the data are known */
+        return false;
     if (a->claim->will_wait && (data->busy_sent != 0 || LK_READ(a->r->busy_lately) > 0))
         return false;
     return data->numbers == 0 || lk_redis_fence_is_lifted(&a->node->fences, data->slot);
@@ -506,6 +525,9 @@ locker_status lk_redis_acquire(void *self, locker_claim *claim, locker_error *er
     a.data = lk_redis_claim_of(claim);
     a.err = err != NULL ? err : &spare;
     a.hops = 0;
+    const locker_status checked = lk_redis_recovery_check_ttl(r, claim->ttl_ns, err);
+    if (checked != LOCKER_OK)
+        return checked;
     a.torn = false;
     if (a.data->number == 0)
         start_claim(&a);

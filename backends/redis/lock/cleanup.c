@@ -123,7 +123,12 @@ static bool submit_locked(lk_redis_cleanup *c) LK_REDIS_LOCKED
                                                c->noted ? lk_redis_keys_info(&c->keys) : NULL);
     if (c->whole)
         lk_redis_script_spell_out(c->r, &a, LK_REDIS_SCRIPT_RELEASE);
-    LK_REDIS_ARGUMENTS(&a, c->value, c->member, "0", lk_redis_fence_least_text(&node_of(c)->fences, least));
+    LK_REDIS_ARGUMENTS(&a, c->value, c->member, "0");
+    if (c->r->recovery.mark != NULL)
+        lk_redis_command_text(&a, "0"); /* it gives back what is its own alone */
+    lk_redis_command_text(&a, lk_redis_fence_least_text(&node_of(c)->fences, least));
+    if (c->r->recovery.mark != NULL)
+        lk_redis_command_text(&a, c->r->recovery.life);
     c->sent = lk_redis_submit_command_locked(node_of(c)->commands, &a, done_locked, c);
     return c->sent;
 }

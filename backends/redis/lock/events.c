@@ -6,6 +6,7 @@
 #include <inttypes.h>
 
 #include "cleanup.h"
+#include "recovery.h"
 #include "waiters.h"
 
 static const int64_t hop_us = 200; /* what a hand-over takes, for the reckoning of how long they go on */
@@ -20,6 +21,7 @@ void lk_redis_on_up_locked(void *self, int64_t server_us, int64_t at)
         lk_redis_server_time_set_locked(&node->time, server_us, at);
     /* A slot may have been elsewhere meanwhile, and lost numbers there: each grant in a cluster lifts its counter. */
     lk_redis_fences_set_least(&node->fences, r->map != NULL ? 0 : server_us);
+    lk_redis_recovery_meet_locked(r);
     if (r->set.wait_replicas > 0 && node->commands->socket->replicas > r->set.wait_replicas)
         r->shared.svc->log(r->shared.svc, LOCKER_LOG_WARN,
                            "redis: wait_replicas is %" PRId64 " and the master has %" PRId64

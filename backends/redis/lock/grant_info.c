@@ -48,21 +48,29 @@ void lk_redis_note_forget_locked(lk_redis *r, lk_redis_claim *data)
         lk_list_remove(&data->note);
 }
 
+const char *lk_redis_info_text(lk_redis *r, const lk_redis_claim *data, char info[LK_REDIS_INFO_MAX])
+{
+    char value[LK_REDIS_VALUE_LEN + 1];
+    const uint64_t fence = LK_READ(data->fence);
+    lk_redis_value_text(&r->values, data->number, value);
+    (void)snprintf(info, LK_REDIS_INFO_MAX, "%s %" PRIu64 " %" PRIu64 " %s %.*s", value,
+                   lk_redis_server_us(&lk_redis_node_of(r, data->slot)->time, data->since) / 1000,
+                   fence > 0 ? fence + data->passes : 0, r->values.name, LOCKER_OWNER_MAX, data->core->owner);
+    return info;
+}
+
 static bool submit_locked(lk_redis *r, lk_redis_claim *data) LK_REDIS_LOCKED
 {
     locker_claim *claim = data->core;
     const lk_redis_node *const node = lk_redis_node_of(r, data->slot);
-    char value[LK_REDIS_VALUE_LEN + 1], info[2 * LK_REDIS_VALUE_LEN + LOCKER_OWNER_MAX + 64];
+    char value[LK_REDIS_VALUE_LEN + 1], info[LK_REDIS_INFO_MAX];
     lk_redis_keys keys;
     if (!lk_redis_keys_of_claim(r, &keys, claim))
         return false;
-    const uint64_t fence = LK_READ(data->fence);
     lk_redis_value_text(&r->values, data->number, value);
-    (void)snprintf(info, sizeof info, "%s %" PRIu64 " %" PRIu64 " %s %.*s", value,
-                   lk_redis_server_us(&node->time, data->since) / 1000, fence > 0 ? fence + data->passes : 0,
-                   r->values.name, LOCKER_OWNER_MAX, claim->owner);
     const lk_redis_command a =
-        LK_REDIS_COMMAND("EVAL", lk_redis_note_text, "2", keys.lock, lk_redis_keys_info(&keys), value, info);
+        LK_REDIS_COMMAND("EVAL", lk_redis_note_text, "2", keys.lock, lk_redis_keys_info(&keys), value,
+                         lk_redis_info_text(r, data, info));
     const bool submitted = lk_redis_submit_command_locked(node->commands, &a, NULL, NULL);
     lk_redis_keys_clear(&keys);
     if (submitted) {

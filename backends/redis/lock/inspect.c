@@ -4,6 +4,7 @@
 #include "grant_info.h"
 #include "net/reply.h"
 #include "node.h"
+#include "recovery.h"
 #include "script_call.h"
 #include "torn_inspect.h"
 
@@ -87,6 +88,10 @@ static locker_status read_look(struct look *x, const redisReply *reply)
     bool known = reply->type == REDIS_REPLY_ARRAY && reply->elements == sizeof kinds / sizeof kinds[0];
     for (size_t i = 0; known && i < reply->elements; i++)
         known = reply->element[i]->type == kinds[i];
+    locker_status refused;
+    int64_t left_ms;
+    if (!known && lk_redis_recovery_refuses(x->r, reply, &left_ms, &refused, x->err))
+        return refused;
     if (!known)
         return lk_redis_reply_error(reply, "looking at a lock", x->err);
     const redisReply *value = reply->element[1];

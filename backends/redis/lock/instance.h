@@ -12,7 +12,8 @@
 enum {
     LK_REDIS_HOPS_MAX = 5,      /* how often another master is looked for before giving up */
     LK_REDIS_PASS_RESERVE = 64, /* fencing numbers of a grant that may be handed over inside the process */
-    LK_REDIS_CONTENDED = 16     /* greatest value of the counters of recent contention */
+    LK_REDIS_CONTENDED = 16,    /* greatest value of the counters of recent contention */
+    LK_REDIS_LIFE_MAX = 2 * LK_REDIS_SERVER_ID_LEN + 32
 };
 
 #define LK_REDIS_AGAIN_NS (100 * LK_MS) /* a server that can't serve now is asked again then */
@@ -32,6 +33,15 @@ typedef struct {
     size_t under_way;
     int64_t next_at; /* one may be sent then that would make more under way than a server should have */
 } lk_redis_renewals;
+
+/* With the parameter `recovery` (recovery.h). */
+typedef struct {
+    char *mark;    /* the name of the key; NULL: without; constant, as the next */
+    char *scripts; /* the allocation of what `text` points to */
+    const char *text[LK_REDIS_SCRIPT_COUNT];
+    /* "recovery_ms run replication ", of the server as the command connection's handshake learned it. */
+    char life[LK_REDIS_LIFE_MAX] LK_GUARDED_BY(mutex);
+} lk_redis_recovery;
 
 /* A server that keeps locks, or one that is a master of a cluster, and what is known of it. It lasts as long as the instance. */
 typedef struct lk_redis_node {
@@ -69,6 +79,7 @@ typedef struct lk_redis {
     lk_list cleanups LK_GUARDED_BY(mutex); /* cleanup.c */
     lk_redis_notes notes;
     atomic_uint staying; /* once it is closed: what may use it still */
+    lk_redis_recovery recovery;
 } lk_redis;
 
 /* Who keeps the locks of a slot. */

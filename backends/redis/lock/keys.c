@@ -197,11 +197,14 @@ static bool contains(const char *key, size_t key_len, const char *part)
     return false;
 }
 
-/* What begins so, or holds it behind another namespace, is a counter or the companion of a name without a tag. */
+/* What begins so, or holds it behind another namespace, is a counter, the companion of a name without a tag, or the mark of
+ * `recovery`. */
 bool lk_redis_key_is_reserved(const char *key, size_t key_len)
 {
     return begins_with(key, key_len, "locker:") || contains(key, key_len, ":locker:fence:{") ||
-           contains(key, key_len, ":locker:{") || ends_with(key, key_len, suffixes[LK_REDIS_INFO].text) ||
+           contains(key, key_len, ":locker:{") || contains(key, key_len, ":locker:recovery:{") ||
+           ends_with(key, key_len, ":locker:recovery") ||
+           ends_with(key, key_len, suffixes[LK_REDIS_INFO].text) ||
            ends_with(key, key_len, suffixes[LK_REDIS_QUEUE].text) ||
            ends_with(key, key_len, suffixes[LK_REDIS_OLD_FENCE].text);
 }

@@ -53,7 +53,7 @@ bool lk_redis_key_is_reserved(const char *key, size_t key_len);
 static inline bool lk_redis_key_looks_reserved(const char *key, size_t key_len)
 {
     const char last = key[key_len - 1];
-    return key[0] == 'l' || last == 'o' || last == 'e' || memchr(key, '{', key_len) != NULL;
+    return key[0] == 'l' || last == 'o' || last == 'e' || last == 'y' || memchr(key, '{', key_len) != NULL;
 }
 /* Whether a namespace would make that of keys that don't look so. */
 bool lk_redis_namespace_is_reserved(const char *name_space);

@@ -7,6 +7,7 @@
 #include "cleanup.h"
 #include "grant_info.h"
 #include "node.h"
+#include "recovery.h"
 #include "waiters.h"
 
 static const int64_t turn_ns = 50 * LK_MS;
@@ -26,6 +27,7 @@ static void free_instance(lk_redis *r)
     }
     lk_table_destroy(&r->claims);
     lk_redis_shared_destroy(&r->shared);
+    lk_redis_recovery_clear(r);
     lk_redis_settings_clear(&r->set);
     free(r->map);
     free(r);
@@ -64,7 +66,9 @@ LK_UNCHECKED static bool make_parts(lk_redis *r, const locker_services *svc)
     lk_list_init(&r->cleanups);
     lk_list_init(&r->notes.grants);
     r->owner = &owner;
-    r->script = r->set.target.cluster ? lk_redis_cluster_script_text : lk_redis_script_text;
+    r->script = r->set.target.cluster      ? lk_redis_cluster_script_text
+                : r->recovery.mark != NULL ? r->recovery.text
+                                           : lk_redis_script_text;
     const bool made = lk_redis_node_new(r, NULL) != NULL && lk_redis_nodes_init(r);
     if (!made && r->nodes != NULL) {
         lk_redis_net_settle(r->nodes->net);
@@ -82,6 +86,8 @@ static locker_status redis_open(const locker_driver_config *config, const locker
     if (r == NULL)
         return lk_out_of_memory(err);
     locker_status status = lk_redis_settings_init(&r->set, config, err);
+    if (status == LOCKER_OK && !lk_redis_recovery_init(r))
+        status = lk_out_of_memory(err);
     if (status == LOCKER_OK && !make_parts(r, svc)) {
         const int why = errno;
         status = locker_error_set(
@@ -90,6 +96,7 @@ static locker_status redis_open(const locker_driver_config *config, const locker
             strerror(why));
     }
     if (status != LOCKER_OK) {
+        lk_redis_recovery_clear(r);
         lk_redis_settings_clear(&r->set);
         free(r);
         return status;
@@ -99,8 +106,11 @@ static locker_status redis_open(const locker_driver_config *config, const locker
         svc->log(svc, LOCKER_LOG_WARN,
                  "redis: tls_verify=none: whoever can redirect the connection can pose as the server");
     status = lk_redis_net_connect(r->nodes->net, &scripts, err);
+    if (status == LOCKER_OK)
+        status = lk_redis_recovery_check(r, err);
     if (status != LOCKER_OK) {
-        free_instance(r);
+        if (lk_redis_net_stop(r->nodes->net, lk_redis_now(&r->shared)))
+            free_instance(r);
         return status;
     }
     *self = r;
@@ -191,9 +201,9 @@ __attribute__((noinline)) static locker_status check_reserved(const char *key, s
     if (lk_redis_key_is_reserved(key, key_len))
         return lk_invalid(
             err,
-            "the key begins with 'locker:', ends in ':locker:info', ':locker:queue' or ':locker:fence', or "
-            "has ':locker:{' or ':locker:fence:{' in it, which the Redis driver keeps for itself; "
-            "choose another");
+            "the key begins with 'locker:', ends in ':locker:info', ':locker:queue', ':locker:fence' or "
+            "':locker:recovery', or has ':locker:{', ':locker:fence:{' or ':locker:recovery:{' in it, which the "
+            "Redis driver keeps for itself; choose another");
     return LOCKER_OK;
 }
 
@@ -220,11 +230,12 @@ static const locker_semantics semantics = {
                "little later, when the TTL ends.",
     .service_restarts =
         "Locks last if the server keeps its data (appendonly, fsync always); restarted empty it "
-        "has forgotten them, and holders are told LOST at their next renewal.",
+        "has forgotten them, and holders are told LOST at their next renewal; with recovery they keep "
+        "them, and nothing is granted for so long.",
     .failover =
         "Replication is asynchronous: a replica made master may lack the last grants, so two may hold a lock "
-        "until the first is told; not with wait_replicas, where all that may be made master are waited for; "
-        "fencing tokens make it harmless.",
+        "until the first is told; not with wait_replicas, where all that may be made master are waited for, nor "
+        "with recovery, unless the old one goes on beside it; fencing tokens make it harmless.",
     .token =
         "Grows from grant to grant of a key, over a failover and a loss of all data too, unless the server's "
         "clock was set back; docs/promises.md names what is rarer. 0 with fencing=off.",

@@ -16,6 +16,7 @@ struct release {
     lk_redis_keys keys;
     char value[LK_REDIS_VALUE_LEN + 1];
     char direct_us[LK_REDIS_NUMBER_MAX];
+    char token[LK_REDIS_NUMBER_MAX];
     int64_t until;
     bool noted;  /* the server was told whose grant it is */
     bool broken; /* ... where a mark of that was seen */
@@ -59,6 +60,9 @@ static locker_status read_answer(struct release *x, const lk_redis_call *call, b
     LK_WRITE(x->r->trusted, reply->type == REDIS_REPLY_INTEGER);
     if (x->broken || (reply->type == REDIS_REPLY_INTEGER && reply->integer < 0))
         return lk_lost(err, "the lock was not ours any more: somebody broke it");
+    if (reply->type == REDIS_REPLY_INTEGER && reply->integer == 2 &&
+        lk_redis_now(&x->r->shared) < x->data->valid_until)
+        return LOCKER_OK; /* the server has lost it, and grants nothing before our deadline (recovery.h) */
     if (reply->type == REDIS_REPLY_INTEGER)
         return reply->integer == 1 ? LOCKER_OK : not_ours(x, call->era, err);
     lk_redis_heed(x->node, x->data->slot, reply);
@@ -120,6 +124,8 @@ static locker_status ask(struct release *x, bool *again, locker_error *err)
     lk_redis_command a = lk_redis_script_begin(x->r, LK_REDIS_SCRIPT_RELEASE, &x->keys,
                                                x->noted ? lk_redis_keys_info(&x->keys) : NULL);
     LK_REDIS_ARGUMENTS(&a, x->value, "", x->direct_us);
+    if (x->r->recovery.mark != NULL)
+        lk_redis_command_text(&a, x->token);
     switch (x->torn ? ask_torn(x, &call, err)
                     : lk_redis_ask_script(x->node, &call, LK_REDIS_SCRIPT_RELEASE, &a, err)) {
     case LK_REDIS_CALL_ANSWERED:
@@ -176,6 +182,7 @@ locker_status lk_redis_release(void *self, locker_claim *grant, int64_t until, l
     x.noted = data->noted;
     const int64_t direct_us = lk_redis_claim_direct_us(data, lk_redis_now(&r->shared));
     lk_redis_unlock(&r->shared);
+    (void)lk_redis_number_text(x.token, LK_READ(data->fence) + data->passes);
     (void)lk_redis_number_text(x.direct_us, (uint64_t)direct_us);
     bool again = lk_redis_keys_of_claim(r, &x.keys, grant);
     if (!again)

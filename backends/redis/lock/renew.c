@@ -11,6 +11,7 @@
 #include "batch.h"
 #include "net/reply.h"
 #include "node.h"
+#include "recovery.h"
 #include "torn.h"
 
 enum {
@@ -80,9 +81,12 @@ static bool of_one_length(const struct renewal *n)
 }
 
 /* The command, as scripts.c describes its arguments; answers its end. Every slot holds a claim. */
-static char *put_command(lk_redis *r, const struct renewal *n, const char *script, bool whole, char *out)
+static char *put_command_locked(lk_redis *r, const struct renewal *n, const char *script, bool whole,
+                                char *out) LK_REDIS_LOCKED
 {
     const size_t lengths = of_one_length(n) ? 1 : n->count;
+    if (r->recovery.mark != NULL)
+        return lk_redis_recovery_put_locked(r, n->ref, n->count, script, whole, out);
     out = lk_redis_batch_begin(out, script, whole, 2 * n->count, 1 + lengths);
     for (size_t i = 0; i < n->count; i++)
         out = lk_redis_batch_keys(r, n->ref[i].claim, LK_REDIS_INFO, out);
@@ -152,16 +156,25 @@ static bool submit_locked(struct renewal *n) LK_REDIS_LOCKED
     const char *script = whole ? r->script[LK_REDIS_SCRIPT_RENEW] : r->sha[LK_REDIS_SCRIPT_RENEW];
     size_t room = LK_REDIS_BATCH_BYTES + strlen(script);
     for (size_t i = 0; i < n->count; i++)
-        room += lk_redis_batch_room(r, n->ref[i].claim);
+        room += r->recovery.mark != NULL ? lk_redis_recovery_room(r, n->ref[i].claim)
+                                         : lk_redis_batch_room(r, n->ref[i].claim);
+    if (r->recovery.mark != NULL)
+        room += strlen(r->recovery.mark) + LK_REDIS_LIFE_MAX;
     n->on = carrier_locked(n->node);
     char *out = lk_redis_room_locked(n->on, room);
     n->sent = lk_redis_now(&r->shared);
     n->answered = n->again = n->waits = n->scripted = false;
     if (out == NULL ||
-        !lk_redis_submit_locked(n->on, put_command(r, n, script, whole, out), script_done_locked, n))
+        !lk_redis_submit_locked(n->on, put_command_locked(r, n, script, whole, out), script_done_locked, n))
         return false;
     n->proven = r->set.wait_replicas == 0;
     return true;
+}
+
+/* One that is over brings no lock back. */
+static bool may_renew_locked(const lk_redis *r, const locker_claim *claim) LK_REDIS_LOCKED
+{
+    return r->recovery.mark == NULL || lk_redis_now(&r->shared) < lk_redis_claim_of(claim)->valid_until;
 }
 
 /* Leave out the claims that are gone; the slots close up. */
@@ -170,7 +183,7 @@ static void compact_locked(struct renewal *n) LK_REDIS_LOCKED
     size_t kept = 0;
     for (size_t i = 0; i < n->count; i++) {
         locker_claim *claim = take_locked(&n->ref[i]);
-        if (claim != NULL)
+        if (claim != NULL && may_renew_locked(n->node->r, claim))
             refer_locked(&n->ref[kept++], claim);
     }
     n->count = kept;
@@ -182,7 +195,7 @@ static void tell_lost_locked(struct renewal *n, const char *answers) LK_REDIS_LO
     lk_redis *r = n->node->r;
     for (size_t i = 0; i < n->count; i++) {
         locker_claim *claim = answers[i] != '1' ? take_locked(&n->ref[i]) : NULL;
-        if (claim == NULL)
+        if (claim == NULL || answers[i] == '-') /* nothing is known of that one */
             continue;
         lk_redis_claim_renewals_to_locked(lk_redis_claim_of(claim), NULL); /* it is lost but once */
         r->shared.svc->lease_lost(r->shared.svc, claim,
@@ -436,6 +449,9 @@ void lk_redis_renew(void *self, locker_claim *const *grants, size_t count)
         grants = sorted;
     }
     lk_redis_lock(&r->shared);
+    if (r->recovery.mark !=
+        NULL) /* what the server has lost is brought back before the lease ends, or not at all */
+        lk_redis_net_hurry_locked(r->nodes->net);
     for (size_t from = 0, size; from < count; from += size) {
         lk_redis_node *const node = lk_redis_node_of(r, lk_redis_claim_of(grants[from])->slot);
         size = batch(r, grants + from, count - from);

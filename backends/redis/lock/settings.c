@@ -12,6 +12,7 @@ enum {
     DB,
     WAIT_REPLICAS,
     WAIT_TIMEOUT,
+    RECOVERY,
     SENTINEL_USER,
     SENTINEL_PASSWORD,
     SENTINEL_TLS,
@@ -31,6 +32,9 @@ const locker_parameter lk_redis_params[] = {
     {"wait_replicas", LOCKER_PARAM_NUMBER, "0", 0, 1000,
      "a lock counts as taken once so many replicas have it (WAIT); narrows what a failover can lose"},
     {"wait_timeout", LOCKER_PARAM_DURATION, "500ms", 1, 60000, "how long to wait for wait_replicas"},
+    {"recovery", LOCKER_PARAM_DURATION, "0s", 0, INT64_C(7) * 24 * 3600 * 1000,
+     "holders keep their locks when the server loses its data: so long it grants nothing then; the longest lease, and the "
+     "same for all clients of a server; 0s: they don't"},
     {"sentinel_user", LOCKER_PARAM_TEXT, NULL, 0, 0,
      "+sentinel: the user at the Sentinels, if they have users"},
     {"sentinel_password_file", LOCKER_PARAM_SECRET_FILE, NULL, 0, 0,
@@ -236,6 +240,7 @@ locker_status lk_redis_settings_init(lk_redis_settings *s, const locker_driver_c
     t->connect_timeout_ns = config->connect_timeout_ns;
     t->command_timeout_ns = config->command_timeout_ns;
     s->cleanup_ns = config->cleanup_ns;
+    s->recovery_ns = v[RECOVERY].number;
     if (!copy_texts(s, config))
         return lk_out_of_memory(err);
     if (t->unix_path != NULL &&
@@ -253,6 +258,19 @@ locker_status lk_redis_settings_init(lk_redis_settings *s, const locker_driver_c
             "the URI names a user and no password; write %s://:PASSWORD@host where the server "
             "has no users, or give password_file or LOCKER_PASSWORD",
             t->service->scheme);
+    if (s->recovery_ns > 0 && t->cluster)
+        return lk_misconfigured(
+            err, "recovery is for one server, or Sentinels, and not for a cluster yet; leave it out");
+    if (s->recovery_ns > 0 && !s->fencing)
+        return lk_misconfigured(err,
+                                "recovery tells a later holder from an earlier by fencing tokens; leave out "
+                                "fencing=off, or recovery");
+    if (s->recovery_ns > 0 && config->ttl_ns > s->recovery_ns)
+        return lk_misconfigured(
+            err,
+            "ttl is %lld ms and recovery %lld ms: no lease may be longer than that; make ttl "
+            "shorter, or recovery longer for all clients of this server",
+            (long long)(config->ttl_ns / LK_MS), (long long)(s->recovery_ns / LK_MS));
     if (lk_redis_namespace_is_reserved(config->name_space))
         return lk_misconfigured(
             err,

@@ -13,6 +13,7 @@ typedef struct {
     int64_t wait_replicas;
     int64_t wait_timeout_ns;
     int64_t cleanup_ns;
+    int64_t recovery_ns; /* 0: none (recovery.h) */
 } lk_redis_settings;
 
 extern const locker_parameter lk_redis_params[];

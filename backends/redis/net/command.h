@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum {
-    LK_REDIS_COMMAND_MAX = 16, /* arguments */
+    LK_REDIS_COMMAND_MAX = 18, /* arguments */
     LK_REDIS_NUMBER_MAX = 21,  /* bytes of a number as text: 20 digits and a NUL */
     LK_REDIS_FLIGHT_MAX = 2    /* commands in one flight */
 };

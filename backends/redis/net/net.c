@@ -168,14 +168,16 @@ static void lost_apart_locked(void *self, const char *why) LK_REDIS_LOCKED
                           "redis: lost the connection for renewals to %s: %s", net->apart.socket->peer, why);
 }
 
-/* "MOVED 3999 127.0.0.1:6381" names the master; READONLY does not, so ROLE is asked. */
+/* "MOVED 3999 127.0.0.1:6381" names the master; READONLY does not, so ROLE is asked. FORGOTTEN: the handshake tells anew. */
 void lk_redis_net_moved_locked(lk_redis_net *net, const redisReply *reply)
 {
     const char *colon = strrchr(reply->str, ':');
     const char *host = strrchr(reply->str, ' ');
     if (strncmp(reply->str, "READONLY", 8) != 0 && colon != NULL && host != NULL && colon > host + 1)
         (void)snprintf(net->redirect, sizeof net->redirect, "%s", host + 1);
-    lk_redis_pipeline_fail_locked(&net->pipeline, "it is not the master");
+    lk_redis_pipeline_fail_locked(&net->pipeline, strncmp(reply->str, "FORGOTTEN", 9) == 0
+                                                      ? "its data are of another life of it, or gone"
+                                                      : "it is not the master");
 }
 
 void lk_redis_net_moved(lk_redis_net *net, const redisReply *reply)
@@ -618,6 +620,12 @@ int64_t lk_redis_net_end_turn_unlocking(lk_redis_net *net, int64_t now)
     if (net->wants_map && net->map_at > now)
         next = lk_time_earlier(next, net->map_at);
     return next;
+}
+
+void lk_redis_net_hurry_locked(lk_redis_net *net)
+{
+    if (net->pipeline.state != LK_REDIS_UP)
+        (void)lk_redis_reconnect_hurry_locked(&net->reconnect);
 }
 
 void lk_redis_net_is_at(lk_redis_net *net, const char *peer, const lk_redis_scripts *scripts)

@@ -70,6 +70,8 @@ int64_t lk_redis_net_end_turn_unlocking(lk_redis_net *net, int64_t now) LK_REDIS
 /* A reply said that another server is the master: go and look for it. */
 void lk_redis_net_moved_locked(lk_redis_net *net, const redisReply *reply) LK_REDIS_LOCKED;
 void lk_redis_net_moved(lk_redis_net *net, const redisReply *reply);
+/* Without a connection: have it tried again, unless that was done a moment ago. */
+void lk_redis_net_hurry_locked(lk_redis_net *net) LK_REDIS_LOCKED;
 /* It may not be the master any more: Sentinels are asked, soon and not too often, and another one is gone to. */
 void lk_redis_net_doubt_locked(lk_redis_net *net) LK_REDIS_LOCKED;
 void lk_redis_net_doubt(lk_redis_net *net);

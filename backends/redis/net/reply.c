@@ -19,6 +19,7 @@ static const struct {
     {"WRONGPASS", LK_REDIS_FAULT_DENIED},   {"NOPERM", LK_REDIS_FAULT_DENIED},
     {"OOM", LK_REDIS_FAULT_REFUSED},        {"MISCONF", LK_REDIS_FAULT_REFUSED},
     {"NOREPLICAS", LK_REDIS_FAULT_REFUSED}, {"UNBLOCKED", LK_REDIS_FAULT_TRANSIENT},
+    {"FORGOTTEN", LK_REDIS_FAULT_MOVED},    {"RECOVERING", LK_REDIS_FAULT_REFUSED}, /* of scripts of ours */
 };
 
 static bool starts_with_code(const char *text, const char *code)

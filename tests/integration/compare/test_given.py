@@ -18,7 +18,7 @@ class Given(CompareCase):
 
     def test_a_server_is_not_harmed(self):
         kept = ("counter", "crash", "unlock-after-loss")
-        harmful = ("restart", "restart-empty", "failover", "failover-wait", "partition")
+        harmful = ("restart", "restart-empty", "recovery", "failover", "failover-wait", "failover-recovery", "partition")
         found = self.compare("--backend", self.redis.uri, "--backend", self.uri,
                              *["--scenario=" + name for name in kept + harmful])
         for scenario in kept:

@@ -39,6 +39,12 @@ class Redis(Spawned, CompareCase):
         self.assert_kept("failover-wait", "redis-replica")
         self.assertEqual(self.sample("failover-wait", "redis-replica", "refused", "min"), 1)
 
+    def test_with_recovery_a_lock_stays(self):
+        for scenario, backend in (("recovery", "redis"), ("failover-recovery", "redis-replica")):
+            self.assert_kept(scenario, backend)
+            self.assertEqual(self.sample(scenario, backend, "kept", "min"), 1)
+            self.assertGreater(self.sample(scenario, backend, "price"), 1000)
+
 
 if __name__ == "__main__":
     unittest.main()

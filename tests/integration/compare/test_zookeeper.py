@@ -23,6 +23,7 @@ class ZooKeeper(Spawned, CompareCase):
         self.assert_kept("failover", "zookeeper-ensemble")
         self.assert_verdict("not run", "failover", "zookeeper")
         self.assert_verdict("not run", "failover-wait", *self.BACKENDS)
+        self.assert_verdict("not run", "recovery", *self.BACKENDS)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,146 @@
+/* recovery_scripts.c: the Lua with which an instance with `recovery` runs: that of scripts.c behind a look at the mark
+ * (recovery.h), and renewing, which may bring a lock back. Models/recovery.pml is its model.
+ *
+ * The mark's name is the last of KEYS, and the life of the server that the caller speaks with the last of ARGV; what stands
+ * behind does not see them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "recovery_scripts.h"
+
+/* KEYS: the mark; ARGV: the life, `recovery` in ms. Whoever meets data of which this life is not known begins the time in which
+ * nothing is granted. Answers how many ms are left of it; 0 or less: none. */
+static const char meet_lua[] =
+    "local life, mark = ARGV[1], redis.call('GET', KEYS[1])\n"
+    "local t = redis.call('TIME')\n"
+    "local now = t[1] * 1000 + math.floor(t[2] / 1000)\n"
+    "local other = mark and string.match(mark, '^(%d+) ')\n"
+    "if other and other ~= ARGV[2] then return redis.error_reply('" LK_REDIS_RECOVERS "' .. other) end\n"
+    "if mark and string.sub(mark, 1, #life) == life then\n"
+    "  return (tonumber(string.sub(mark, #life + 1)) or 0) - now\n"
+    "end\n"
+    "redis.call('SET', KEYS[1], life .. string.format('%.0f', now + ARGV[2]))\n"
+    "return tonumber(ARGV[2])\n";
+const char *const lk_redis_recovery_meet_text = meet_lua;
+
+/* left: of that time, in ms; master(): an error where a server that has become a replica would say what is not there. */
+#define KNOWN_LUA                                                                                            \
+    "local life, name = table.remove(ARGV), table.remove(KEYS)\n"                                            \
+    "local mark = redis.call('GET', name)\n"                                                                 \
+    "if not mark or string.sub(mark, 1, #life) ~= life then\n"                                               \
+    "  local other = mark and string.match(mark, '^%d+ ')\n"                                                 \
+    "  if other and other ~= string.match(life, '^%d+ ') then\n"                                             \
+    "    return redis.error_reply('" LK_REDIS_RECOVERS "' .. other)\n"                                       \
+    "  end\n"                                                                                                \
+    "  return redis.error_reply('FORGOTTEN the data are not of this life of the server')\n"                  \
+    "end\n"                                                                                                  \
+    "local clock = redis.call('TIME')\n"                                                                     \
+    "local now = clock[1] * 1000 + math.floor(clock[2] / 1000)\n"                                            \
+    "local left = (tonumber(string.sub(mark, #life + 1)) or 0) - now\n"                                      \
+    "local function master() redis.call('DEL', name .. ':') end\n"
+
+/* Grants, and answers about who holds a lock, have to wait. */
+#define SETTLED_LUA                                                                                          \
+    KNOWN_LUA                                                                                                \
+    "if left > 0 then\n"                                                                                     \
+    "  return redis.error_reply('" LK_REDIS_RECOVERING "' .. string.format('%.0f', left))\n"                 \
+    "end\n"
+
+/* Whether a holder whose deadline has not passed may take what stands in his place: nothing; or a lock of ours that is not known to
+ * have a greater token: an earlier holder's that the server did not see given back. What a foreign client has, stays. `info`: the
+ * name of it. */
+#define YIELDS_LUA                                                                                           \
+    "local function yields(v, info, token)\n"                                                                \
+    "  if not v then return true end\n"                                                                      \
+    "  if #v ~= 32 or string.find(v, '[^0-9a-f]') then return false end\n"                                   \
+    "  local text = redis.pcall('GET', info)\n"                                                              \
+    "  local n = type(text) == 'string' and string.sub(text, 1, 33) == v .. ' ' and\n"                       \
+    "    string.match(text, '^%d+ (%d+) ', 34)\n"                                                            \
+    "  return not n or tonumber(n) < tonumber(token)\n"                                                      \
+    "end\n"
+
+/* Meanwhile a lock is given back and not handed on: who waits may stand behind a holder of whom the server does not know. Behind
+ * the arguments of scripts.c: the token. Answers 2 as well: the lock was not there, and nobody else has got it since it was lost. */
+static const char release_lua[] =
+    KNOWN_LUA "master()\n"
+              "if left > 0 then\n" YIELDS_LUA
+              "  local v, beside = redis.pcall('GET', KEYS[1]), string.sub(KEYS[2], 1, -6)\n"
+              "  if type(v) == 'table' then\n"
+              "    if not string.find(v.err, 'WRONGTYPE', 1, true) then return v end\n"
+              "    v = '?'\n"
+              "  end\n"
+              "  if ARGV[2] ~= '' then redis.pcall('ZREM', KEYS[2], ARGV[2]) end\n"
+              "  if v == ARGV[1] then\n"
+              "    redis.call('DEL', KEYS[1])\n"
+              "    if KEYS[4] then redis.pcall('DEL', KEYS[4]) end\n"
+              "    return 1\n"
+              "  end\n"
+              "  if redis.pcall('GET', beside .. 'broken:' .. ARGV[1]) then return -1 end\n"
+              "  return yields(v, beside .. 'info', ARGV[4]) and 2 or 0\n"
+              "end\n";
+
+/* KEYS: locks, and behind each its info and its counter; ARGV: for each its value, ttl_ms, token, the last number of its grant,
+ * and its info. Answers a string with 1 or 0 for each; -: the server had no memory to write. Meanwhile a lock that is not there is set again, unless it was broken; the
+ * counter is lifted, so that later grants have greater numbers: above the time, as one that is not there would be, since other locks
+ * of the slot may have had greater numbers; and each has its info, by which a later one is told from an earlier. */
+static const char renew_lua[] = KNOWN_LUA YIELDS_LUA
+    "local time = clock[1] * 1000000 + clock[2]\n"
+    "local function put(...)\n"
+    "  local set = redis.pcall('SET', ...)\n"
+    "  return not set.err\n"
+    "end\n"
+    "local out = {}\n"
+    "for i = 1, #KEYS / 3 do\n"
+    "  local lock, info, counter = KEYS[3 * i - 2], KEYS[3 * i - 1], KEYS[3 * i]\n"
+    "  local value, ttl, token, last, text = unpack(ARGV, 5 * i - 4, 5 * i)\n"
+    "  local v = redis.pcall('GET', lock)\n"
+    "  if type(v) == 'table' then\n"
+    "    if not string.find(v.err, 'WRONGTYPE', 1, true) then return v end\n"
+    "    v = '?'\n"
+    "  end\n"
+    "  if left > 0 and v ~= value and yields(v, info, token) and\n"
+    "    not redis.pcall('GET', string.sub(info, 1, -5) .. 'broken:' .. value) then\n"
+    "    v = put(lock, value, 'PX', ttl) and value or '-'\n"
+    "  elseif v == value then\n"
+    "    redis.call('PEXPIRE', lock, ttl)\n"
+    "  end\n"
+    "  if v == value and left > 0 then\n"
+    "    local n = redis.pcall('GET', counter)\n"
+    "    local low = not n or (type(n) == 'string' and (tonumber(n) or 0) < tonumber(last))\n"
+    "    if low and not put(counter, string.format('%.0f', math.max(time, last))) then v = '-' end\n"
+    "    if not put(info, text, 'PX', ttl) then v = '-' end\n"
+    "  elseif v == value then\n"
+    "    redis.pcall('PEXPIRE', info, ttl)\n"
+    "  end\n"
+    "  if v ~= value and v ~= '-' then master() end\n"
+    "  out[i] = v == value and '1' or v == '-' and '-' or '0'\n"
+    "end\n"
+    "return table.concat(out)\n";
+
+static const char settled_lua[] = SETTLED_LUA;
+
+/* What stands before that of scripts.c; of renewals, instead of it; NULL: nothing. */
+static const char *const before[LK_REDIS_SCRIPT_COUNT] = {
+    [LK_REDIS_SCRIPT_ACQUIRE] = settled_lua, [LK_REDIS_SCRIPT_RELEASE] = release_lua,
+    [LK_REDIS_SCRIPT_RENEW] = renew_lua,     [LK_REDIS_SCRIPT_SHOW] = settled_lua,
+    [LK_REDIS_SCRIPT_BREAK] = settled_lua,
+};
+
+static const char *behind(size_t which)
+{
+    return which == LK_REDIS_SCRIPT_RENEW ? "" : lk_redis_script_text[which];
+}
+
+char *lk_redis_recovery_scripts_make(const char *text[LK_REDIS_SCRIPT_COUNT])
+{
+    size_t room = 0;
+    for (size_t i = 0; i < LK_REDIS_SCRIPT_COUNT; i++)
+        room += (before[i] != NULL ? strlen(before[i]) : 0) + strlen(behind(i)) + 1;
+    char *const all = malloc(room);
+    char *out = all;
+    for (size_t i = 0; all != NULL && i < LK_REDIS_SCRIPT_COUNT; i++) {
+        text[i] = out;
+        out = stpcpy(stpcpy(out, before[i] != NULL ? before[i] : ""), behind(i)) + 1;
+    }
+    return all;
+}

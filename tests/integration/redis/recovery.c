@@ -1,0 +1,596 @@
+/* recovery.c: the parameter `recovery`: holders keep their locks when the server has lost them, and nobody gets them meanwhile. */
+#include "redis_tests.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "alone.h"
+
+enum { RECOVERY_MS = 3000 };
+#define QUERY "ttl=3s&recovery=3s&poll=100ms&connect_timeout=10s"
+static const int64_t second_ns = INT64_C(1000000000);
+
+/* What INFO says of the server's life. */
+static void read_id(lk_server *server, const char *section, const char *name, char id[41])
+{
+    char text[16384];
+    assert_true(lk_server_text(server, text, sizeof text, "INFO %s", section));
+    const char *const at = strstr(text, name);
+    assert_non_null(at);
+    assert_int_equal(sscanf(at + strlen(name), "%40[0-9a-f]", id), 1);
+}
+
+/* Its data are known to be whole since long ago: nobody has to wait at first. */
+static void know(lk_server *server, int64_t ms)
+{
+    char run[41], replication[41];
+    read_id(server, "server", "run_id:", run);
+    read_id(server, "replication", "master_replid:", replication);
+    char mark[128];
+    snprintf(mark, sizeof mark, "%lld %s %s 0", (long long)ms, run, replication);
+    lk_server_do(server, "SET locker:recovery %s", mark);
+}
+
+static locker *open_known(lk_server *server)
+{
+    know(server, RECOVERY_MS);
+    return lk_open_at(server, QUERY);
+}
+
+struct tried {
+    locker *l;
+    const char *key;
+};
+
+static bool is_told_to_wait(void *context)
+{
+    const struct tried *tried = context;
+    locker_handle *held = NULL;
+    locker_error err;
+    assert_status(LOCKER_UNAVAILABLE, locker_try_lock(tried->l, tried->key, NULL, &held, &err), err);
+    return strstr(err.text, "recovering") != NULL;
+}
+
+/* Nothing is granted; as soon as the server is there, because it recovers. */
+static void expect_recovering(locker *l, const char *key)
+{
+    struct tried tried = {l, key};
+    lk_require(is_told_to_wait, &tried, "the server should recover");
+}
+
+static bool has_key(void *context)
+{
+    const char *const *what = context;
+    return lk_server_integer((lk_server *)(uintptr_t)what[0], "EXISTS %s", what[1]) == 1;
+}
+
+static void require_key(lk_server *server, const char *key)
+{
+    const char *const what[] = {(const char *)server, key};
+    lk_require(has_key, (void *)(uintptr_t)what, "the holder should set its lock again");
+}
+
+/* Nothing is granted until it is; answers the token of a lock that is taken then. */
+static uint64_t wait_until_recovered(locker *l, const char *key)
+{
+    locker_handle *held = lk_take(l, key, NULL);
+    const uint64_t token = locker_handle_token(held);
+    lk_give(held);
+    return token;
+}
+
+static void restart_empty(lk_env *env)
+{
+    lk_server_kill(env->server);
+    lk_test_launch(env->server, false);
+}
+
+static void flush(lk_env *env)
+{
+    lk_server_do(env->server, "FLUSHALL");
+}
+
+/* A holder keeps its lock over losses, another gets nothing until it is known to have that, and a greater token afterwards. */
+static void keep_over(lk_env *env, void (*lose)(lk_env *env), int times)
+{
+    locker *l = open_known(env->server), *rival = lk_open_at(env->server, QUERY);
+    locker_handle *held = lk_take(l, "kept", NULL);
+    char value[64];
+    assert_true(lk_server_text(env->server, value, sizeof value, "GET kept"));
+    for (int i = 0; i < times; i++) {
+        lose(env);
+        expect_recovering(rival, "kept");
+        require_key(env->server, "kept");
+        expect_recovering(rival, "kept");
+    }
+    const uint64_t token = locker_handle_token(held);
+    assert_true(wait_until_recovered(rival, "another") > 0);
+    lk_expect_busy(rival, "kept");
+    lk_expect_value(env->server, "kept", value);
+    assert_true(locker_handle_state(held) <= LOCKER_STATE_SUSPECT);
+    assert_int_equal(lk_stats(l).lost, 0);
+    lk_give(held);
+    assert_true(wait_until_recovered(rival, "kept") > token);
+    lk_close_locker(rival);
+    lk_close_locker(l);
+}
+
+static void an_empty_restart_loses_nothing(void **state)
+{
+    keep_over(*state, restart_empty, 1);
+}
+
+static void nor_does_a_second_one(void **state)
+{
+    keep_over(*state, restart_empty, 2);
+}
+
+static void nor_does_flushall(void **state)
+{
+    keep_over(*state, flush, 1);
+}
+
+/* Without `recovery` no key is written and no more is sent; the mark is the one key that is left with it. */
+static void the_mark_is_all_that_it_leaves(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_at(env->server, "");
+    lk_give(lk_take(l, "plain", NULL));
+    assert_int_equal(lk_server_integer(env->server, "EXISTS locker:recovery"), 0);
+    lk_close_locker(l);
+    l = open_known(env->server);
+    lk_server_do(env->server, "CONFIG RESETSTAT");
+    for (int i = 0; i < 2; i++)
+        lk_give(lk_take(l, "plain", NULL));
+    assert_int_equal(lk_calls_of(env->server, "evalsha"), 4);      /* each looks at the mark */
+    assert_int_equal(lk_server_integer(env->server, "DBSIZE"), 2); /* and the counter */
+    assert_int_equal(lk_server_integer(env->server, "PTTL locker:recovery"), -1);
+    lk_close_locker(l);
+}
+
+/* What nobody holds any more is free when the time is over, and no sooner: that is the price. */
+static void what_its_holder_left_is_free_afterwards(void **state)
+{
+    lk_env *env = *state;
+    locker *l = open_known(env->server);
+    locker_handle *held = lk_take(l, "left", NULL);
+    char value[64];
+    assert_true(lk_server_text(env->server, value, sizeof value, "GET left"));
+    lk_give(held);
+    lk_server_do(env->server, "SET left %s PX 2000", value); /* of one that was killed */
+    lk_server_kill(env->server);
+    lk_test_launch(env->server, true);
+    expect_recovering(l, "left");
+    const int64_t began = lk_test_now_ms();
+    lk_give(lk_take(l, "left", NULL));
+    const int64_t waited = lk_test_now_ms() - began;
+    assert_true(waited > RECOVERY_MS / 2);
+    assert_true(waited < RECOVERY_MS + LK_TEST_SLACK_MS);
+    lk_close_locker(l);
+}
+
+/* ------------------------------------------------------------------ failovers ---- */
+
+/* A replica that has what the server has now, and no more. (With its first replica a server gets another replication id.) */
+static void begin_replica(lk_env *env)
+{
+    env->second = lk_test_redis(NULL);
+    lk_follow(env->second, env->server);
+}
+
+static void leave_it_behind(lk_env *env)
+{
+    lk_server_do(env->server, "WAIT 1 20000");
+    lk_server_do(env->second, "REPLICAOF 127.0.0.1 %d", lk_free_port());
+}
+
+static locker *open_both(lk_env *env)
+{
+    locker_error err;
+    locker *l;
+    assert_ok(lk_try_uri(&l, &err, "redis://127.0.0.1:%d,127.0.0.1:%d/0?" QUERY, env->server->port,
+                         env->second->port),
+              err);
+    return l;
+}
+
+static void fail_over(lk_env *env)
+{
+    lk_server_kill(env->server);
+    lk_server_do(env->second, "REPLICAOF NO ONE");
+}
+
+/* The replica has what its holder gave back, and lacks what the next one took. */
+static void a_failover_that_lost_the_lock_loses_nothing(void **state)
+{
+    lk_env *env = *state;
+    begin_replica(env);
+    locker *before = lk_open_at(env->server, QUERY), *l, *rival;
+    locker_handle *held = lk_take(before, "moved", NULL); /* with a mark that lockers have written */
+    char value[64];
+    leave_it_behind(env);
+    lk_give(held);
+    l = open_both(env);
+    rival = open_both(env);
+    held = lk_take(l, "moved", NULL);
+    assert_true(lk_server_text(env->server, value, sizeof value, "GET moved"));
+    fail_over(env);
+    expect_recovering(rival, "moved");
+    assert_true(wait_until_recovered(rival, "another") > 0);
+    lk_expect_value(env->second, "moved", value);
+    lk_expect_busy(rival, "moved");
+    assert_int_equal(lk_stats(l).lost, 0);
+    const uint64_t token = locker_handle_token(held);
+    lk_give(held);
+    assert_true(wait_until_recovered(rival, "moved") > token);
+    lk_close_locker(rival);
+    lk_close_locker(l);
+    lk_close_locker(before);
+}
+
+/* A server that was the master is one that isn't known: it has not heard of what was granted meanwhile. */
+static void a_master_of_before_is_not_known(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_at(env->server, QUERY);
+    lk_give(lk_take(l, "again", NULL)); /* with a mark that lockers have written */
+    lk_server_do(env->server, "REPLICAOF 127.0.0.1 %d", lk_free_port());
+    lk_server_do(env->server, "REPLICAOF NO ONE");
+    lk_server_do(env->server, "CLIENT KILL TYPE normal USER default"); /* as Sentinel does */
+    expect_recovering(l, "again");
+    lk_close_locker(l);
+}
+
+/* ------------------------------------------------------------------ what is asked for meanwhile ---- */
+
+/* A lease that is not renewed is not set again, and is held all the same: nobody else can have got it. */
+static void a_release_meanwhile_is_proven(void **state)
+{
+    lk_env *env = *state;
+    locker *l = open_known(env->server), *rival = lk_open_at(env->server, QUERY);
+    locker_lock_options options = lk_wait_options(LK_TEST_PATIENCE_MS);
+    lk_locking waiter;
+    options.ttl_ms = RECOVERY_MS;
+    options.no_renew = true;
+    locker_handle *held = lk_take(l, "given", &options);
+    lk_locking_start(&waiter, rival, "given", NULL);
+    lk_require_waiting(rival, 1);
+    restart_empty(env);
+    expect_recovering(l, "another"); /* it is there again */
+    const int64_t began = lk_test_now_ms();
+    lk_give(held);
+    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
+    assert_true(waiter.ended_ms - began > RECOVERY_MS / 2); /* it is handed to nobody before */
+    lk_give(waiter.held);
+    lk_close_locker(rival);
+    lk_close_locker(l);
+}
+
+/* A lock that is there is given back, and not handed on, whoever stands in the queue. */
+static void a_release_meanwhile_hands_nothing_on(void **state)
+{
+    lk_env *env = *state;
+    locker *l = open_known(env->server), *rival = lk_open_at(env->server, QUERY);
+    locker_handle *held = lk_take(l, "queued", NULL);
+    lk_locking waiter;
+    lk_locking_start(&waiter, rival, "queued", NULL);
+    lk_require_queue(env->server, "queued", 1);
+    lk_server_do(env->server, "SET locker:recovery old");
+    expect_recovering(l, "another");
+    const int64_t began = lk_test_now_ms();
+    lk_give(held);
+    lk_expect_value(env->server, "queued", NULL);
+    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
+    assert_true(waiter.ended_ms - began > RECOVERY_MS / 2);
+    lk_give(waiter.held);
+    lk_close_locker(rival);
+    lk_close_locker(l);
+}
+
+/* Who holds what is not known yet. */
+static void nobody_is_shown_nor_broken_meanwhile(void **state)
+{
+    lk_env *env = *state;
+    locker *l = open_known(env->server);
+    locker_info info = LOCKER_INFO_INIT;
+    locker_error err;
+    lk_server_do(env->server, "DEL locker:recovery");
+    expect_recovering(l, "shown");
+    assert_status(LOCKER_UNAVAILABLE, locker_show(l, "shown", &info, &err), err);
+    assert_non_null(strstr(err.text, "recovering"));
+    assert_status(LOCKER_UNAVAILABLE, locker_break(l, "shown", NULL, NULL, &err), err);
+    locker_info_clear(&info);
+    lk_close_locker(l);
+}
+
+/* ------------------------------------------------------------------ what is set again ---- */
+
+/* The driver alone renews when it is told to, with leases of 90 s; the server forgets, and knows that it has. */
+static void begin_alone(lk_env *env, lk_asker *asker)
+{
+    know(env->server, 90000);
+    lk_alone_begin(env->server->port, "&ttl=90s&recovery=90s");
+    assert_int_equal(lk_asker_come(asker, "mine"), LOCKER_OK);
+    lk_server_do(env->server, "FLUSHALL");
+    lk_asker another;
+    lk_asker_make(&another, "another");
+    lk_asker_claim(&another)->will_wait = false;
+    assert_int_equal(lk_asker_ask(&another), LOCKER_UNAVAILABLE);
+    lk_redis_driver.withdraw(lk_alone.self, lk_asker_claim(&another));
+}
+
+static void end_alone(lk_asker *asker)
+{
+    lk_redis_driver.withdraw(lk_alone.self, lk_asker_claim(asker));
+    lk_alone_ping();
+    lk_alone_end();
+}
+
+static void stand_there(lk_server *server, const char *value, uint64_t token)
+{
+    char info[128];
+    lk_server_do(server, "SET mine %s PX 60000", value);
+    if (token == 0)
+        return;
+    snprintf(info, sizeof info, "%s 1 %llu %s somebody", value, (unsigned long long)token, value);
+    lk_server_do(server, "SET {mine}:locker:info %s PX 60000", info);
+}
+
+static void renew_beside(lk_env *env, const char *value, int64_t more, bool keeps)
+{
+    lk_asker asker;
+    begin_alone(env, &asker);
+    if (value != NULL)
+        stand_there(env->server, value, more != 0 ? lk_asker_claim(&asker)->token + (uint64_t)more : 0);
+    lk_asker_renew(&asker);
+    lk_alone_ping();
+    assert_int_equal(asker.extended, keeps);
+    assert_int_equal(asker.lost, !keeps);
+    if (!keeps)
+        lk_expect_value(env->server, "mine", value);
+    end_alone(&asker);
+}
+
+#define OURS "0123456789abcdef0123456789abcdef"
+
+static void a_lock_is_set_again_in_place_of_an_earlier_one(void **state)
+{
+    renew_beside(*state, OURS, -1, true);
+}
+
+static void a_lock_is_set_again_in_place_of_one_of_whom_nothing_is_told(void **state)
+{
+    renew_beside(*state, OURS, 0, true);
+}
+
+static void a_later_holder_is_left_alone(void **state)
+{
+    renew_beside(*state, OURS, 1, false);
+}
+
+static void a_foreign_client_is_left_alone(void **state)
+{
+    renew_beside(*state, "somebody", 0, false);
+}
+
+/* What is set again has its info, with the token by which a later holder is told from an earlier, and lifts the counter. */
+static void what_is_set_again_is_told_and_counted(void **state)
+{
+    lk_env *env = *state;
+    lk_asker asker;
+    char value[64], info[256], counter[32];
+    begin_alone(env, &asker);
+    const uint64_t token = lk_asker_claim(&asker)->token;
+    const int64_t time = lk_server_integer(env->server, "EVAL %s 0",
+                                           "local t = redis.call('TIME') return t[1] * 1000000 + t[2]");
+    lk_asker_renew(&asker);
+    lk_alone_ping();
+    assert_int_equal(asker.extended, 1);
+    assert_true(lk_server_text(env->server, value, sizeof value, "GET mine"));
+    assert_true(lk_server_text(env->server, info, sizeof info, "GET {mine}:locker:info"));
+    unsigned long long told = 0;
+    assert_int_equal(strncmp(info, value, 32), 0);
+    assert_int_equal(sscanf(info + 32, "%*d %llu", &told), 1);
+    assert_int_equal(told, token);
+    assert_true(lk_server_text(env->server, counter, sizeof counter, "GET %s", lk_fence_key("mine")));
+    assert_true(strtoull(counter, NULL, 10) >= token);
+    assert_true(strtoll(counter, NULL, 10) > time); /* other locks of the slot may have had greater numbers */
+    end_alone(&asker);
+}
+
+static void what_was_broken_is_not_set_again(void **state)
+{
+    lk_env *env = *state;
+    lk_asker asker;
+    char value[64];
+    know(env->server, 90000);
+    lk_alone_begin(env->server->port, "&ttl=90s&recovery=90s");
+    assert_int_equal(lk_asker_come(&asker, "mine"), LOCKER_OK);
+    assert_true(lk_server_text(env->server, value, sizeof value, "GET mine"));
+    lk_server_do(env->server, "DEL mine");
+    lk_server_do(env->server, "SET {mine}:locker:broken:%s 1", value);
+    lk_server_do(env->server, "SET locker:recovery old");
+    lk_asker_renew(&asker); /* finds out that the data are not known */
+    lk_require_told(&lk_alone.found, "it should connect again");
+    lk_asker_renew(&asker);
+    lk_alone_ping();
+    assert_int_equal(asker.lost, 1);
+    lk_expect_value(env->server, "mine", NULL);
+    end_alone(&asker);
+}
+
+/* The master of a lock becomes a replica of one that lacks it, and whose data are known as long as nobody has come to it. */
+static void replace_the_master(lk_env *env, lk_asker *asker)
+{
+    char hosts[64];
+    begin_replica(env);
+    know(env->server, 90000);
+    leave_it_behind(env);
+    snprintf(hosts, sizeof hosts, "127.0.0.1:%d,127.0.0.1:%d", env->server->port, env->second->port);
+    lk_alone_begin_at(hosts, "&ttl=90s&recovery=90s");
+    assert_int_equal(lk_asker_come(asker, "mine"), LOCKER_OK);
+    lk_server_do(env->second, "REPLICAOF NO ONE");
+    lk_follow(env->server, env->second);
+}
+
+static void a_replica_tells_a_renewal_of_no_loss(void **state)
+{
+    lk_env *env = *state;
+    lk_asker asker;
+    replace_the_master(env, &asker);
+    lk_asker_renew(&asker);
+    lk_require_told(&lk_alone.found, "it should go to the new master");
+    lk_asker_renew(&asker);
+    lk_alone_ping();
+    assert_int_equal(asker.lost, 0);
+    assert_int_equal(asker.extended, 1);
+    end_alone(&asker);
+}
+
+static void a_replica_tells_a_release_of_no_loss(void **state)
+{
+    lk_env *env = *state;
+    lk_asker asker;
+    replace_the_master(env, &asker);
+    lk_asker_give(&asker);
+    lk_alone_end();
+}
+
+/* One whose deadline has passed brings nothing back. */
+static void a_renewal_that_is_late_sets_nothing_again(void **state)
+{
+    lk_env *env = *state;
+    lk_asker asker;
+    begin_alone(env, &asker);
+    lk_alone.ahead = 90 * second_ns;
+    lk_asker_renew(&asker);
+    lk_alone.ahead = 0;
+    lk_alone_ping();
+    assert_int_equal(asker.extended, 0);
+    lk_expect_value(env->server, "mine", NULL);
+    end_alone(&asker);
+}
+
+/* Without memory nothing is written, and nobody has lost anything. */
+static void what_cannot_be_set_now_is_not_lost(void **state)
+{
+    lk_env *env = *state;
+    lk_asker asker;
+    begin_alone(env, &asker);
+    lk_server_do(env->server, "CONFIG SET maxmemory 1");
+    lk_asker_renew(&asker);
+    lk_alone_ping();
+    assert_int_equal(asker.extended + asker.lost, 0);
+    lk_server_do(env->server, "CONFIG SET maxmemory 0");
+    lk_asker_renew(&asker);
+    lk_alone_ping();
+    assert_int_equal(asker.extended, 1);
+    end_alone(&asker);
+}
+
+/* The server is away until the driver waits for half a second before it looks again, and then it is back. A lease that is to be
+ * renewed has it look at once. (A machine that is busy may take that long by itself.) */
+static void who_has_a_lease_to_save_comes_back_soon(void **state)
+{
+    lk_env *env = *state;
+    lk_asker asker, patient;
+    bool sooner = false;
+    know(env->server, 90000);
+    lk_alone_begin(lk_proxy_port(env->proxy), "&ttl=90s&recovery=90s");
+    assert_int_equal(lk_asker_come(&asker, "mine"), LOCKER_OK);
+    lk_asker_make(&patient, "away");
+    lk_asker_claim(&patient)->has_waited = true;
+    for (int round = 0; round < 5 && !sooner; round++) {
+        lk_proxy_refuse(env->proxy, true);
+        lk_proxy_cut_all(env->proxy);
+        do
+            assert_int_not_equal(lk_asker_ask_for(&patient, second_ns / 10), LOCKER_OK);
+        while (lk_alone.until - lk_alone_now() < second_ns / 2);
+        lk_alone.found = 0;
+        lk_proxy_refuse(env->proxy, false);
+        const int64_t looks_at = lk_alone.until;
+        lk_asker_renew(&asker);
+        lk_require_told(&lk_alone.found, "it should be there again");
+        sooner = lk_alone_now() < looks_at;
+    }
+    assert_true(sooner);
+    lk_redis_driver.withdraw(lk_alone.self, lk_asker_claim(&patient));
+    end_alone(&asker);
+}
+
+/* ------------------------------------------------------------------ what is not to be ---- */
+
+static void expect_misconfigured(lk_env *env, const char *query, const char *words)
+{
+    locker_error err;
+    locker *l = NULL;
+    assert_status(LOCKER_CONFIG, lk_try_uri(&l, &err, "redis://127.0.0.1:%d?%s", env->server->port, query),
+                  err);
+    assert_non_null(strstr(err.text, words));
+}
+
+static void one_value_for_all_and_no_lease_beyond_it(void **state)
+{
+    lk_env *env = *state;
+    locker *l = open_known(env->server), *l2 = NULL;
+    locker_lock_options options = lk_wait_options(0);
+    locker_handle *held = NULL;
+    locker_error err;
+    expect_misconfigured(env, "ttl=3s&recovery=4s", "3000 ms for others");
+    expect_misconfigured(env, "ttl=4s&recovery=3s", "no lease may be longer");
+    expect_misconfigured(env, "ttl=3s&recovery=3s&fencing=off", "fencing");
+    assert_status(LOCKER_CONFIG, locker_open("redis+cluster://127.0.0.1?ttl=3s&recovery=3s", NULL, &l2, &err),
+                  err);
+    assert_non_null(strstr(err.text, "not for a cluster"));
+    options.ttl_ms = RECOVERY_MS + 1;
+    assert_status(LOCKER_CONFIG, locker_lock(l, "long", &options, &held, &err), err);
+    assert_non_null(strstr(err.text, "longer than recovery"));
+    options.ttl_ms = RECOVERY_MS;
+    lk_give(lk_take(l, "long", &options));
+    /* one that changes meanwhile is told, too */
+    know(env->server, 4000);
+    assert_status(LOCKER_CONFIG, locker_try_lock(l, "long", NULL, &held, &err), err);
+    assert_status(LOCKER_INVALID, locker_try_lock(l, "a:locker:recovery", NULL, &held, &err), err);
+    lk_close_locker(l);
+}
+
+static void who_may_not_know_the_server_is_refused(void **state)
+{
+    lk_env *env = *state;
+    locker_error err;
+    locker *l = NULL;
+    lk_server_do(env->server, "ACL SETUSER default -info");
+    assert_status(LOCKER_DENIED,
+                  lk_try_uri(&l, &err, "redis://127.0.0.1:%d?ttl=3s&recovery=3s", env->server->port), err);
+    assert_non_null(strstr(err.text, "INFO"));
+}
+
+static const struct CMUnitTest tests[] = {
+    server_test(an_empty_restart_loses_nothing),
+    server_test(nor_does_a_second_one),
+    server_test(nor_does_flushall),
+    server_test(the_mark_is_all_that_it_leaves),
+    durable_test(what_its_holder_left_is_free_afterwards),
+    server_test(a_failover_that_lost_the_lock_loses_nothing),
+    server_test(a_master_of_before_is_not_known),
+    server_test(a_release_meanwhile_is_proven),
+    server_test(a_release_meanwhile_hands_nothing_on),
+    server_test(nobody_is_shown_nor_broken_meanwhile),
+    server_test(a_lock_is_set_again_in_place_of_an_earlier_one),
+    server_test(a_lock_is_set_again_in_place_of_one_of_whom_nothing_is_told),
+    server_test(a_later_holder_is_left_alone),
+    server_test(a_foreign_client_is_left_alone),
+    server_test(what_is_set_again_is_told_and_counted),
+    server_test(what_was_broken_is_not_set_again),
+    server_test(a_replica_tells_a_renewal_of_no_loss),
+    server_test(a_replica_tells_a_release_of_no_loss),
+    server_test(a_renewal_that_is_late_sets_nothing_again),
+    server_test(what_cannot_be_set_now_is_not_lost),
+    proxied_test(who_has_a_lease_to_save_comes_back_soon),
+    server_test(one_value_for_all_and_no_lease_beyond_it),
+    server_test(who_may_not_know_the_server_is_refused),
+};
+
+const lk_group lk_recovery = {"recovery", tests, sizeof tests / sizeof tests[0], NULL, NULL};
