@@ -74,8 +74,8 @@ static void an_array_is_small(void **state)
     assert_false(announces('*', LK_REDIS_GUARD_ELEMENTS + 1));
     assert_true(allows_many("", "*2\r\n", LK_REDIS_GUARD_DEPTH));
     assert_false(allows_many("", "*2\r\n", LK_REDIS_GUARD_DEPTH + 1));
-    assert_true(allows_many("*2\r\n", "*2000\r\n", 1));
-    assert_false(allows_many("*2\r\n", "*4000\r\n", 2)); /* both count */
+    assert_true(allows_many("*2\r\n", "*30000\r\n", 1));
+    assert_false(allows_many("*2\r\n", "*40000\r\n", 2)); /* both count */
 }
 
 static void a_reply_is_short(void **state)

@@ -55,10 +55,3 @@ lk_redis_claim *lk_redis_claims_after_locked(const lk_table *claims, const lk_re
     const lk_table_link *link = lk_table_after(claims, data != NULL ? &data->table : NULL);
     return link != NULL ? data_of(link) : NULL;
 }
-
-void lk_redis_claims_wake_locked(const lk_table *claims, int slot, const locker_services *svc)
-{
-    for (lk_redis_claim *data = NULL; (data = lk_redis_claims_after_locked(claims, data)) != NULL;)
-        if (!LK_READ(data->held) && (slot < 0 || data->slot == slot))
-            svc->wake(svc, data->core);
-}

@@ -88,6 +88,3 @@ lk_redis_claim *lk_redis_claims_find_locked(const lk_table *claims, uint64_t num
 /* The next one, in any order; NULL: the first, and that there is none. */
 lk_redis_claim *lk_redis_claims_after_locked(const lk_table *claims,
                                              const lk_redis_claim *data) LK_REDIS_LOCKED;
-/* Wake all that wait, or those of one slot (-1: of any): each tries again. */
-void lk_redis_claims_wake_locked(const lk_table *claims, int slot,
-                                 const locker_services *svc) LK_REDIS_LOCKED;

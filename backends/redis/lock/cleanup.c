@@ -101,11 +101,11 @@ static void done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED
         break;
     case LK_REDIS_FAULT_MOVED:
         lk_redis_heed_locked(node_of(c), c->slot, reply);
-        if (c->r->map != NULL && c->hops++ < LK_REDIS_HOPS_MAX && submit_locked(c))
-            break; /* else it goes with the next connection, or after a pause */
-        c->hops = 0;
-        c->retry_at = lk_redis_now(&c->r->shared) + LK_REDIS_AGAIN_NS;
-        watch_locked(c);
+        if (c->r->map == NULL || c->hops++ == LK_REDIS_HOPS_MAX || !submit_locked(c)) {
+            c->hops = 0; /* it goes with the next connection, or after a pause */
+            c->retry_at = lk_redis_now(&c->r->shared) + LK_REDIS_AGAIN_NS;
+        }
+        watch_locked(c); /* another server's connection is pumped now */
         break;
     case LK_REDIS_FAULT_DENIED:
         LK_WRITE(c->r->trusted, false);

@@ -30,28 +30,35 @@ void lk_redis_on_up_locked(void *self, int64_t server_us, int64_t at)
     (void)lk_redis_cleanups_run_locked(r, lk_redis_now(&r->shared));
 }
 
-/* The word of a break may have been missed: renewals tell. */
-static void catch_up_locked(lk_redis_node *node, uint16_t slot) LK_REDIS_LOCKED
+static bool is_in(const uint32_t *slots, uint16_t slot)
 {
-    lk_redis *const r = node->r;
-    if (!lk_redis_net_has_missed_locked(node->net, slot))
-        return;
-    for (lk_redis_claim *data = NULL; (data = lk_redis_claims_after_locked(&r->claims, data)) != NULL;)
-        if (data->slot == slot && data->noted && !data->silenced && LK_READ(data->held) &&
-            data->core->renewed)
-            lk_redis_renew_now_locked(r, data->core);
+    return slots == NULL || (slots[slot / 32] >> slot % 32 & 1) != 0;
 }
 
-void lk_redis_on_subscribed_locked(void *self, int slot)
+/* The word of a break may have been missed: a renewal tells. */
+static bool may_have_missed_locked(const lk_redis_node *node, const lk_redis_claim *data) LK_REDIS_LOCKED
+{
+    return data->noted && !data->silenced && data->core->renewed &&
+           lk_redis_net_is_subscribed(node->net, data->slot) &&
+           lk_redis_net_has_missed_locked(node->net, data->slot);
+}
+
+void lk_redis_on_subscribed_locked(void *self, const uint32_t *slots)
 {
     lk_redis_node *const node = self;
     lk_redis *const r = node->r;
-    if (slot >= 0 && lk_redis_net_is_subscribed(node->net, (uint16_t)slot))
-        catch_up_locked(node, (uint16_t)slot);
-    else if (slot >= 0)
-        lk_redis_net_want_map_locked(node->net); /* it has moved */
-    /* Another attempt finds what was missed, and enrols too. */
-    lk_redis_claims_wake_locked(&r->claims, slot, r->shared.svc);
+    bool moved = false;
+    for (lk_redis_claim *data = NULL; (data = lk_redis_claims_after_locked(&r->claims, data)) != NULL;) {
+        if (!is_in(slots, data->slot))
+            continue;
+        moved = moved || (slots != NULL && !lk_redis_net_is_subscribed(node->net, data->slot));
+        if (!LK_READ(data->held)) /* another attempt finds what was missed, and enrols too */
+            r->shared.svc->wake(r->shared.svc, data->core);
+        else if (slots != NULL && may_have_missed_locked(node, data))
+            lk_redis_renew_now_locked(r, data->core);
+    }
+    if (moved)
+        lk_redis_net_want_map_locked(node->net);
 }
 
 /* Whether the claim is of that lock. */

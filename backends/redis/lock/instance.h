@@ -147,5 +147,5 @@ locker_status lk_redis_ping(void *self, int64_t until, locker_error *err);
 
 /* What is told to an owner (net.h) that is an lk_redis_node. */
 void lk_redis_on_up_locked(void *self, int64_t server_us, int64_t at) LK_REDIS_LOCKED;
-void lk_redis_on_subscribed_locked(void *self, int slot) LK_REDIS_LOCKED;
+void lk_redis_on_subscribed_locked(void *self, const uint32_t *slots) LK_REDIS_LOCKED;
 void lk_redis_on_message_locked(void *self, const redisReply *text) LK_REDIS_LOCKED;

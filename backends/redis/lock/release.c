@@ -79,16 +79,19 @@ static locker_status read_answer(struct release *x, const lk_redis_call *call, b
     return unknown(err);
 }
 
-/* Nobody waits for that: what is not done ends with the lease. */
-static void forget_info(struct release *x)
+/* Nobody waits for that: the info ends with the lease, and who waits looks by itself. */
+static void follow_up(struct release *x)
 {
     const lk_redis_command forget = LK_REDIS_COMMAND("DEL", lk_redis_keys_info(&x->keys));
     lk_redis_lock(&x->r->shared);
-    lk_redis_torn_submit_locked(x->r, x->data->slot, &forget, NULL, NULL);
+    if (x->noted)
+        lk_redis_torn_submit_locked(x->r, x->data->slot, &forget, NULL, NULL);
+    lk_redis_torn_call_first_locked(x->r, x->data->slot, &x->keys);
+    lk_redis_pump_unlocking(x->node->commands);
     lk_redis_unlock(&x->r->shared);
 }
 
-/* In a slot that is on its way, answered as the script does. Nobody is handed the lock, and who waits polls. */
+/* In a slot that is on its way, answered as the script does. Nobody is handed the lock. */
 static lk_redis_outcome ask_torn(struct release *x, lk_redis_call *call, locker_error *err)
 {
     lk_redis *const r = x->r;
@@ -97,8 +100,8 @@ static lk_redis_outcome ask_torn(struct release *x, lk_redis_call *call, locker_
     const lk_redis_outcome outcome = lk_redis_torn_ask(r, x->data->slot, call, &drop, err);
     if (outcome != LK_REDIS_CALL_ANSWERED || call->reply->type != REDIS_REPLY_INTEGER)
         return outcome;
-    if (call->reply->integer == 1 && x->noted)
-        forget_info(x);
+    if (call->reply->integer == 1)
+        follow_up(x);
     char *const mark = call->reply->integer == 0 ? lk_redis_keys_mark(&x->keys, x->value) : NULL;
     if (mark == NULL)
         return outcome;

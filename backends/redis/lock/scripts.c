@@ -180,7 +180,7 @@ static const char show_lua[] = LOOK_LUA "return look()\n";
 #define WAIT_BEGIN_LUA                                                                                       \
     "local tag = ARGV[#ARGV]\n"                                                                              \
     "local function ears(inst)\n"                                                                            \
-    "  return redis.pcall('PUBSUB', 'SHARDNUMSUB', 'locker:wake:' .. inst .. tag)[2] or 0\n"                 \
+    "  return redis.pcall('PUBSUB', 'SHARDNUMSUB', 'locker:wake:' .. inst .. tag)[2]\n"                      \
     "end\n" SLOT_LUA
 #include "scripts_told.h"
 

@@ -1,4 +1,5 @@
 /* torn.c: see torn.h. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "net/reply.h"
@@ -6,7 +7,9 @@
 #include "torn.h"
 
 /* A lock of another type is somebody else's. */
-#define OURS_LUA "local v = redis.pcall('GET', KEYS[1])\n"
+#define OURS_LUA                                                                                             \
+    "local v = redis.pcall('GET', KEYS[1])\n"                                                                \
+    "if type(v) == 'table' and not string.find(v.err, 'WRONGTYPE', 1, true) then return v end\n"
 
 const char *const lk_redis_torn_take =
     "local set = redis.pcall('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])\n"
@@ -38,10 +41,7 @@ const char *const lk_redis_torn_extend = OURS_LUA "if v ~= ARGV[1] then return '
                                                   "return '1'\n";
 
 const char *const lk_redis_torn_seen =
-    OURS_LUA "if type(v) == 'table' then\n"
-             "  if not string.find(v.err, 'WRONGTYPE', 1, true) then return v end\n"
-             "  v = '?'\n"
-             "end\n"
+    OURS_LUA "if type(v) == 'table' then v = '?' end\n"
              "if v and #v > 4096 then v = redis.sha1hex(v) end\n"
              "return {v and 1 or 0, v or '', redis.call('PTTL', KEYS[1])}\n";
 
@@ -189,4 +189,46 @@ void lk_redis_torn_submit_locked(lk_redis *r, uint16_t slot, const lk_redis_comm
     *e = (errand){.r = r, .slot = slot, .done = done, .context = context};
     e->len = (size_t)(lk_redis_command_put(a, e->bytes) - e->bytes);
     go_locked(e, at, false);
+}
+
+/* Whose lock it is that a waiter is told of. */
+typedef struct {
+    lk_redis *r;
+    uint16_t slot;
+    char lock[];
+} summons;
+
+/* "instance value ttl numbers owner": who is asked to come, by a message that hands nothing over. */
+static void first_known_locked(void *context, redisReply *reply, lk_redis_pipeline *on) LK_REDIS_LOCKED
+{
+    summons *const s = context;
+    const redisReply *const first =
+        reply != NULL && reply->type == REDIS_REPLY_ARRAY && reply->elements == 1 ? reply->element[0] : NULL;
+    char inst[LK_REDIS_VALUE_LEN + 1], value[LK_REDIS_VALUE_LEN + 1], tag[sizeof(uint64_t) + 1] = "";
+    (void)on;
+    if (first != NULL && first->type == REDIS_REPLY_STRING &&
+        sscanf(first->str, "%32[0-9a-f] %32[0-9a-f] ", inst, value) == 2 &&
+        strlen(value) == LK_REDIS_VALUE_LEN) {
+        char channel[LK_REDIS_CHANNEL_MAX], *const text = malloc(strlen(s->lock) + LK_REDIS_VALUE_LEN + 16);
+        *lk_redis_tag_put(tag, lk_redis_slot_tag(&s->r->slots, s->slot)) = '\0';
+        (void)snprintf(channel, sizeof channel, "locker:wake:%s%s", inst, tag);
+        if (text != NULL)
+            (void)sprintf(text, "%s 0/0 0 %s", value, s->lock);
+        const lk_redis_command a = LK_REDIS_COMMAND("SPUBLISH", channel, text != NULL ? text : "");
+        if (text != NULL)
+            lk_redis_torn_submit_locked(s->r, s->slot, &a, NULL, NULL);
+        free(text);
+    }
+    free(s);
+}
+
+void lk_redis_torn_call_first_locked(lk_redis *r, uint16_t slot, lk_redis_keys *keys)
+{
+    summons *const s = malloc(sizeof *s + keys->len + 1);
+    if (s == NULL)
+        return;
+    *s = (summons){.r = r, .slot = slot};
+    memcpy(s->lock, keys->lock, keys->len + 1);
+    const lk_redis_command a = LK_REDIS_COMMAND("ZRANGE", lk_redis_keys_queue(keys), "0", "0");
+    lk_redis_torn_submit_locked(r, slot, &a, first_known_locked, s);
 }

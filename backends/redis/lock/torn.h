@@ -33,3 +33,5 @@ lk_redis_outcome lk_redis_torn_ask(lk_redis *r, uint16_t slot, lk_redis_call *ca
 typedef void (*lk_redis_torn_done)(void *context, redisReply *reply, lk_redis_pipeline *on);
 void lk_redis_torn_submit_locked(lk_redis *r, uint16_t slot, const lk_redis_command *a,
                                  lk_redis_torn_done done, void *context) LK_REDIS_LOCKED;
+/* The lock was given back: the first of its queue is asked to come for it. If that one has gone, who comes next looks. */
+void lk_redis_torn_call_first_locked(lk_redis *r, uint16_t slot, lk_redis_keys *keys) LK_REDIS_LOCKED;

@@ -24,6 +24,8 @@ static lk_redis_outcome wait_up_unlocking(const lk_redis_pipeline *p, const lk_r
         if (over || refused) {
             if (err != NULL)
                 *err = rc->last.error;
+            if (!refused && rc->failed_at == 0 && LK_READ(p->connection) == 0)
+                return LK_REDIS_CALL_LATE; /* nothing says that it is away: it was not asked for before */
             return refused ? LK_REDIS_CALL_REFUSED : LK_REDIS_CALL_AWAY;
         }
         lk_redis_wait_unlocking(p->shared, call->until);

@@ -128,13 +128,10 @@ static void install_unlocking(lk_redis_net *net, lk_redis_socket *socket) LK_RED
     meet_server_locked(net, socket);
     end_old_locked(net);
     net->events->on_up(net->owner, socket->server_us, at);
-    if (net->was_lost || net->target->cluster) { /* a renewal may have been sent there before */
-        shared->away -= net->was_lost;
-        shared->svc->suspect(shared->svc, shared->away > 0);
-    }
-    if (net->was_lost) {
+    if (net->was_lost || net->target->cluster) /* a renewal may have been sent there before */
+        shared->svc->suspect(shared->svc, false);
+    if (net->was_lost)
         shared->svc->log(shared->svc, LOCKER_LOG_INFO, "redis: connected to %s again", socket->peer);
-    }
     net->was_lost = false;
     atomic_fetch_add_explicit(&net->pipeline.connection, 1, memory_order_release);
     pthread_cond_broadcast(&shared->changed);
@@ -152,10 +149,9 @@ static void lost_locked(void *self, const char *why) LK_REDIS_LOCKED
     lk_unavailable(&net->reconnect.last.error, "the connection to %s at %s was lost: %s",
                    net->target->service->name, socket->peer, why);
     net->reconnect.last.permanent = false;
-    if (!net->was_lost && !net->idle)
-        net->shared->away++;
-    net->was_lost = net->was_lost || !net->idle;
-    net->shared->svc->suspect(net->shared->svc, net->shared->away > 0);
+    net->was_lost = true;
+    if (!net->target->cluster) /* which has other servers, whose leases are well */
+        net->shared->svc->suspect(net->shared->svc, true);
 }
 
 /* It is the busier one, so what it finds out is asked of the other one, too: a server that is silent is given up there. */
@@ -359,8 +355,7 @@ static void connect_apart_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
     net->apart_was_told = false;
     lk_redis_pipeline_install_locked(&net->apart, socket);
     if (net->pipeline.state == LK_REDIS_UP)
-        net->shared->svc->suspect(net->shared->svc,
-                                  net->shared->away > 0); /* what is overdue is renewed at once */
+        net->shared->svc->suspect(net->shared->svc, false); /* what is overdue is renewed at once */
 }
 
 static void connect_subscription_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
@@ -378,13 +373,13 @@ static void connect_subscription_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
         if (lk_redis_subscription_install_locked(sub, socket)) {
             net->beside.failures = 0;
             net->reconnect.failures = 0; /* it serves, though nothing else may be asked of it for long */
-            net->events->on_subscribed(net->owner, -1);
+            net->events->on_subscribed(net->owner, NULL);
         }
         return;
     }
     if (why.permanent) {
         sub->refused = why.error;
-        net->events->on_subscribed(net->owner, -1);
+        net->events->on_subscribed(net->owner, NULL);
     }
     lk_redis_reconnect_back_off_locked(&net->beside);
 }
@@ -649,15 +644,10 @@ void lk_redis_net_wanted_locked(lk_redis_net *net)
     lk_redis_reconnect_want_locked(&net->beside);
 }
 
-/* One that is not connected again is not missed either. */
 void lk_redis_net_set_idle_locked(lk_redis_net *net, bool idle)
 {
     net->borrowed = net->borrowed && idle;
     net->idle = idle && !net->borrowed;
-    if (!net->idle || !net->was_lost)
-        return;
-    net->was_lost = false;
-    net->shared->svc->suspect(net->shared->svc, --net->shared->away > 0);
 }
 
 void lk_redis_net_want_map_locked(lk_redis_net *net)
@@ -689,7 +679,7 @@ bool lk_redis_net_forget_slot_locked(lk_redis_net *net, uint16_t slot)
     return lk_redis_slot_channels_forget_locked(net->subscription.slots, slot);
 }
 
-bool lk_redis_net_has_missed_locked(lk_redis_net *net, uint16_t slot)
+bool lk_redis_net_has_missed_locked(const lk_redis_net *net, uint16_t slot)
 {
     return lk_redis_slot_channels_missed_locked(net->subscription.slots, slot);
 }

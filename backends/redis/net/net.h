@@ -15,9 +15,9 @@ typedef struct {
     /* A command connection has come up; commands that are submitted meanwhile come before all others. `server_us`: the
      * server's time, in us; 0: it does not tell. `at`: when it was that, on the instance's clock. */
     void (*on_up)(void *owner, int64_t server_us, int64_t at);
-    /* There is a subscription, or it is refused for good: messages were missed. `slot`: of a cluster, for that of one slot,
-     * which is there, or gone with its slot; -1: for all. */
-    void (*on_subscribed)(void *owner, int slot);
+    /* There is a subscription, or it is refused for good: messages were missed. `slots`: of a cluster, a bit for each slot whose
+     * channel is there, or gone with its slot; NULL: all. */
+    void (*on_subscribed)(void *owner, const uint32_t *slots);
     void (*on_message)(void *owner, const redisReply *text);
     /* Of a cluster alone: what has become known of its slots; addresses of up to `max` other servers, answering how many; the
      * name of the channel of a slot; and a channel's slot. */
@@ -79,8 +79,9 @@ void lk_redis_net_doubt(lk_redis_net *net);
 void lk_redis_net_subscribe_locked(lk_redis_net *net, uint16_t slot, bool now) LK_REDIS_LOCKED;
 /* Of a cluster: the slot's channel is another's. True: it was wanted. */
 bool lk_redis_net_forget_slot_locked(lk_redis_net *net, uint16_t slot) LK_REDIS_LOCKED;
-/* Whether messages of a slot that is listened to may have been missed since it was; told once. */
-bool lk_redis_net_has_missed_locked(lk_redis_net *net, uint16_t slot) LK_REDIS_LOCKED;
+/* Whether messages of a slot may have been missed since it was to be listened to; what on_subscribed tells of is not any more
+ * afterwards, as far as it is listened to. */
+bool lk_redis_net_has_missed_locked(const lk_redis_net *net, uint16_t slot) LK_REDIS_LOCKED;
 /* There is to be none any more. What the server has sent before it knows that is told, if it comes in time. */
 void lk_redis_net_unsubscribe_unlocking(lk_redis_net *net, int64_t until) LK_REDIS_LOCKED;
 /* A hint that messages come. Without the mutex. */

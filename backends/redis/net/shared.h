@@ -28,7 +28,6 @@ typedef struct {
     unsigned eras LK_GUARDED_BY(mutex);    /* how many servers there were: none has the number of another */
     /* Of a cluster: counts what has become known of its slots, from 1. Release/acquire hands over where they are. */
     atomic_uint maps;
-    unsigned away LK_GUARDED_BY(mutex); /* servers to which a connection was lost, and is not there again */
 } lk_redis_shared;
 
 /* `seed`: random bits. False: errno says why; nothing is left to be destroyed. Nobody else sees it yet. */

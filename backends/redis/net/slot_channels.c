@@ -85,9 +85,21 @@ bool lk_redis_slot_channels_forget_locked(lk_redis_slot_channels *c, uint16_t sl
     return take_bit(c->wanted, slot);
 }
 
-bool lk_redis_slot_channels_missed_locked(lk_redis_slot_channels *c, uint16_t slot)
+bool lk_redis_slot_channels_missed_locked(const lk_redis_slot_channels *c, uint16_t slot)
 {
-    return take_bit(c->missed, slot);
+    return (c->missed[slot / 32] >> slot % 32 & 1) != 0;
+}
+
+void lk_redis_slot_channels_tell_locked(lk_redis_slot_channels *c, void *owner)
+{
+    if (!c->has_news)
+        return;
+    c->has_news = false;
+    c->events.on_subscribed(owner, c->news);
+    for (size_t i = 0; i < LK_REDIS_SLOTS / 32; i++) {
+        c->missed[i] &= ~(c->news[i] & LK_READ(c->heard[i]));
+        c->news[i] = 0;
+    }
 }
 
 bool lk_redis_slot_channels_hear_locked(lk_redis_slot_channels *c, void *owner, const redisReply *reply)
@@ -114,6 +126,7 @@ bool lk_redis_slot_channels_hear_locked(lk_redis_slot_channels *c, void *owner, 
         c->wanted[slot / 32] |= bit;
     else
         c->missed[slot / 32] |= c->wanted[slot / 32] & bit;
-    c->events.on_subscribed(owner, slot);
+    c->news[slot / 32] |= bit;
+    c->has_news = true;
     return true;
 }

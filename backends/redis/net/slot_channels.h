@@ -10,7 +10,7 @@
 
 /* As in net.h. */
 typedef struct {
-    void (*on_subscribed)(void *owner, int slot);
+    void (*on_subscribed)(void *owner, const uint32_t *slots);
     const char *(*channel_of)(void *owner, uint16_t slot, char *name);
     uint16_t (*slot_of)(void *owner, const char *channel, size_t len);
 } lk_redis_slot_events;
@@ -22,7 +22,9 @@ typedef struct {
     uint32_t wanted[LK_REDIS_SLOTS / 32];
     uint32_t sent[LK_REDIS_SLOTS / 32];   /* on this connection */
     uint32_t missed[LK_REDIS_SLOTS / 32]; /* messages, perhaps, since it was wanted */
-    lk_redis_buffer out;                  /* commands that are yet to be sent, from `gone` on */
+    uint32_t news[LK_REDIS_SLOTS / 32];   /* there, or gone, and not told yet */
+    bool has_news;
+    lk_redis_buffer out; /* commands that are yet to be sent, from `gone` on */
     size_t gone;
     bool none; /* the server knows no such channels */
 } lk_redis_slot_channels;
@@ -45,7 +47,9 @@ void lk_redis_slot_channels_end_locked(lk_redis_slot_channels *c) LK_REDIS_LOCKE
 /* It is another server's now. True: it was wanted. */
 bool lk_redis_slot_channels_forget_locked(lk_redis_slot_channels *c, uint16_t slot) LK_REDIS_LOCKED;
 /* As lk_redis_net_has_missed_locked(). */
-bool lk_redis_slot_channels_missed_locked(lk_redis_slot_channels *c, uint16_t slot) LK_REDIS_LOCKED;
+bool lk_redis_slot_channels_missed_locked(const lk_redis_slot_channels *c, uint16_t slot) LK_REDIS_LOCKED;
+/* Tell of what was heard, all at once. */
+void lk_redis_slot_channels_tell_locked(lk_redis_slot_channels *c, void *owner) LK_REDIS_LOCKED;
 /* Put what is wanted and was not asked for on this connection. */
 void lk_redis_slot_channels_again_locked(lk_redis_slot_channels *c, void *owner) LK_REDIS_LOCKED;
 /* What came, and is no message. False: it is of no sense. */

@@ -136,7 +136,7 @@ static void refuse_locked(lk_redis_subscription *sub, const redisReply *reply) L
 {
     lk_denied(&sub->refused, "can't subscribe at %s: %s; give the user +ssubscribe and &locker:*",
               sub->socket->peer, reply->str);
-    sub->slots->events.on_subscribed(sub->owner, -1);
+    sub->slots->events.on_subscribed(sub->owner, NULL);
 }
 
 /* False: it is nothing that keeps the subscription up. */
@@ -157,7 +157,7 @@ static bool hear_locked(lk_redis_subscription *sub, const redisReply *reply) LK_
     return lk_redis_slot_channels_hear_locked(sub->slots, sub->owner, reply) && !(sub->ending && is_last);
 }
 
-void lk_redis_subscription_read_locked(lk_redis_subscription *sub)
+static void read_locked(lk_redis_subscription *sub) LK_REDIS_LOCKED
 {
     char data[4096];
     redisReply *reply;
@@ -190,6 +190,13 @@ void lk_redis_subscription_read_locked(lk_redis_subscription *sub)
         if (n <= 0 || lk_redis_socket_feed(sub->socket, data, (size_t)n) != 0)
             lk_redis_subscription_lose_locked(sub);
     }
+}
+
+void lk_redis_subscription_read_locked(lk_redis_subscription *sub)
+{
+    read_locked(sub);
+    if (sub->slots != NULL)
+        lk_redis_slot_channels_tell_locked(sub->slots, sub->owner);
 }
 
 void lk_redis_unsubscribe_unlocking(lk_redis_subscription *sub, int64_t until)
