@@ -330,7 +330,7 @@ static void leave_queue(struct attempt *a)
 }
 
 /* In a slot that is on its way: the lock, and then the number. Nothing is enrolled, and no message grants it. */
-static lk_redis_outcome call_torn(struct attempt *a)
+__attribute__((noinline)) static lk_redis_outcome call_torn(struct attempt *a)
 {
     lk_redis_call *const call = &a->call;
     const uint16_t slot = a->data->slot;
@@ -525,7 +525,8 @@ locker_status lk_redis_acquire(void *self, locker_claim *claim, locker_error *er
     a.data = lk_redis_claim_of(claim);
     a.err = err != NULL ? err : &spare;
     a.hops = 0;
-    const locker_status checked = lk_redis_recovery_check_ttl(r, claim->ttl_ns, err);
+    const locker_status checked =
+        r->recovery.mark != NULL ? lk_redis_recovery_check_ttl(r, claim->ttl_ns, err) : LOCKER_OK;
     if (checked != LOCKER_OK)
         return checked;
     a.torn = false;

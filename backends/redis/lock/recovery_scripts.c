@@ -17,7 +17,8 @@ static const char meet_lua[] =
     "local other = mark and string.match(mark, '^(%d+) ')\n"
     "if other and other ~= ARGV[2] then return redis.error_reply('" LK_REDIS_RECOVERS "' .. other) end\n"
     "if mark and string.sub(mark, 1, #life) == life then\n"
-    "  return (tonumber(string.sub(mark, #life + 1)) or 0) - now\n"
+    "  local left = (tonumber(string.sub(mark, #life + 1)) or 0) - now\n"
+    "  if left <= tonumber(ARGV[2]) then return left end\n"
     "end\n"
     "redis.call('SET', KEYS[1], life .. string.format('%.0f', now + ARGV[2]))\n"
     "return tonumber(ARGV[2])\n";
@@ -37,7 +38,10 @@ const char *const lk_redis_recovery_meet_text = meet_lua;
     "local clock = redis.call('TIME')\n"                                                                     \
     "local now = clock[1] * 1000 + math.floor(clock[2] / 1000)\n"                                            \
     "local left = (tonumber(string.sub(mark, #life + 1)) or 0) - now\n"                                      \
-    "local function master() redis.call('DEL', name .. ':') end\n"
+    "if left > tonumber(string.match(life, '^%d+')) then\n"                                                  \
+    "  return redis.error_reply('FORGOTTEN the clock was set back')\n"                                       \
+    "end\n"                                                                                                  \
+    "local function master() redis.call('DEL', name .. ':{') end\n"
 
 /* Grants, and answers about who holds a lock, have to wait. */
 #define SETTLED_LUA                                                                                          \
@@ -47,12 +51,12 @@ const char *const lk_redis_recovery_meet_text = meet_lua;
     "end\n"
 
 /* Whether a holder whose deadline has not passed may take what stands in his place: nothing; or a lock of ours that is not known to
- * have a greater token: an earlier holder's that the server did not see given back. What a foreign client has, stays. `info`: the
- * name of it. */
+ * have a greater token: an earlier holder's that the server did not see given back. What a foreign client has, stays: the second half
+ * of our values begins with one of 0 to 7 (value.c), which no UUID's does. `info`: the name of it. */
 #define YIELDS_LUA                                                                                           \
     "local function yields(v, info, token)\n"                                                                \
     "  if not v then return true end\n"                                                                      \
-    "  if #v ~= 32 or string.find(v, '[^0-9a-f]') then return false end\n"                                   \
+    "  if #v ~= 32 or string.find(v, '[^0-9a-f]') or string.find(v, '^[89a-f]', 17) then return false end\n" \
     "  local text = redis.pcall('GET', info)\n"                                                              \
     "  local n = type(text) == 'string' and string.sub(text, 1, 33) == v .. ' ' and\n"                       \
     "    string.match(text, '^%d+ (%d+) ', 34)\n"                                                            \
@@ -70,6 +74,7 @@ static const char release_lua[] =
               "    v = '?'\n"
               "  end\n"
               "  if ARGV[2] ~= '' then redis.pcall('ZREM', KEYS[2], ARGV[2]) end\n"
+              "  redis.pcall('SET', beside .. 'given:' .. ARGV[1], '1', 'PX', left)\n"
               "  if v == ARGV[1] then\n"
               "    redis.call('DEL', KEYS[1])\n"
               "    if KEYS[4] then redis.pcall('DEL', KEYS[4]) end\n"
@@ -99,7 +104,8 @@ static const char renew_lua[] = KNOWN_LUA YIELDS_LUA
     "    v = '?'\n"
     "  end\n"
     "  if left > 0 and v ~= value and yields(v, info, token) and\n"
-    "    not redis.pcall('GET', string.sub(info, 1, -5) .. 'broken:' .. value) then\n"
+    "    not redis.pcall('GET', string.sub(info, 1, -5) .. 'broken:' .. value) and\n"
+    "    not redis.pcall('GET', string.sub(info, 1, -5) .. 'given:' .. value) then\n"
     "    v = put(lock, value, 'PX', ttl) and value or '-'\n"
     "  elseif v == value then\n"
     "    redis.call('PEXPIRE', lock, ttl)\n"

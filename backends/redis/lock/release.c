@@ -92,7 +92,8 @@ static void follow_up(struct release *x)
 }
 
 /* In a slot that is on its way, answered as the script does. Nobody is handed the lock. */
-static lk_redis_outcome ask_torn(struct release *x, lk_redis_call *call, locker_error *err)
+__attribute__((noinline)) static lk_redis_outcome ask_torn(struct release *x, lk_redis_call *call,
+                                                           locker_error *err)
 {
     lk_redis *const r = x->r;
     const lk_redis_command drop = LK_REDIS_COMMAND("EVAL", lk_redis_torn_drop, "1", x->keys.lock, x->value);
@@ -185,7 +186,8 @@ locker_status lk_redis_release(void *self, locker_claim *grant, int64_t until, l
     x.noted = data->noted;
     const int64_t direct_us = lk_redis_claim_direct_us(data, lk_redis_now(&r->shared));
     lk_redis_unlock(&r->shared);
-    (void)lk_redis_number_text(x.token, LK_READ(data->fence) + data->passes);
+    if (r->recovery.mark != NULL)
+        (void)lk_redis_number_text(x.token, LK_READ(data->fence) + data->passes);
     (void)lk_redis_number_text(x.direct_us, (uint64_t)direct_us);
     bool again = lk_redis_keys_of_claim(r, &x.keys, grant);
     if (!again)

@@ -120,7 +120,9 @@ static void wait_locked(lk_redis_node *node, lk_redis_pipeline *on, lk_list *sen
 {
     char count[LK_REDIS_NUMBER_MAX], bound[LK_REDIS_NUMBER_MAX];
     const lk_redis_settings *const set = &node->r->set;
-    flight *const f = lk_list_empty(sent) ? NULL : malloc(sizeof *f);
+    if (lk_list_empty(sent))
+        return;
+    flight *const f = malloc(sizeof *f);
     (void)lk_redis_number_text(count, (uint64_t)set->wait_replicas);
     (void)lk_redis_number_text(bound, (uint64_t)(set->wait_timeout_ns / LK_MS));
     const lk_redis_command a = LK_REDIS_COMMAND("WAIT", count, bound);
@@ -238,6 +240,8 @@ static void count_locked(struct renewal *n, size_t load) LK_REDIS_LOCKED
 /* Send what waits, as far as there is room. Without a connection it goes: no answer is no extension, and core asks again. */
 static void send_locked(lk_redis_node *node, int64_t now) LK_REDIS_LOCKED
 {
+    if (lk_list_empty(&node->renewals.waiting))
+        return;
     lk_redis_pipeline *const on = carrier_locked(node);
     const bool up = on->state == LK_REDIS_UP;
     lk_list sent;

@@ -198,6 +198,16 @@ typedef struct {
     char lock[];
 } summons;
 
+/* The text begins with 32 hex digits and a space: those of an instance's name, or of a value. */
+static bool read_name(const char *text, char name[LK_REDIS_VALUE_LEN + 1])
+{
+    if (strspn(text, "0123456789abcdef") != LK_REDIS_VALUE_LEN || text[LK_REDIS_VALUE_LEN] != ' ')
+        return false;
+    memcpy(name, text, LK_REDIS_VALUE_LEN);
+    name[LK_REDIS_VALUE_LEN] = '\0';
+    return true;
+}
+
 /* "instance value ttl numbers owner": who is asked to come, by a message that hands nothing over. */
 static void first_known_locked(void *context, redisReply *reply, lk_redis_pipeline *on) LK_REDIS_LOCKED
 {
@@ -206,14 +216,14 @@ static void first_known_locked(void *context, redisReply *reply, lk_redis_pipeli
         reply != NULL && reply->type == REDIS_REPLY_ARRAY && reply->elements == 1 ? reply->element[0] : NULL;
     char inst[LK_REDIS_VALUE_LEN + 1], value[LK_REDIS_VALUE_LEN + 1], tag[sizeof(uint64_t) + 1] = "";
     (void)on;
-    if (first != NULL && first->type == REDIS_REPLY_STRING &&
-        sscanf(first->str, "%32[0-9a-f] %32[0-9a-f] ", inst, value) == 2 &&
-        strlen(value) == LK_REDIS_VALUE_LEN) {
-        char channel[LK_REDIS_CHANNEL_MAX], *const text = malloc(strlen(s->lock) + LK_REDIS_VALUE_LEN + 16);
+    if (first != NULL && first->type == REDIS_REPLY_STRING && read_name(first->str, inst) &&
+        read_name(first->str + LK_REDIS_VALUE_LEN + 1, value)) {
+        const size_t room = strlen(s->lock) + LK_REDIS_VALUE_LEN + 16;
+        char channel[LK_REDIS_CHANNEL_MAX], *const text = malloc(room);
         *lk_redis_tag_put(tag, lk_redis_slot_tag(&s->r->slots, s->slot)) = '\0';
         (void)snprintf(channel, sizeof channel, "locker:wake:%s%s", inst, tag);
         if (text != NULL)
-            (void)sprintf(text, "%s 0/0 0 %s", value, s->lock);
+            (void)snprintf(text, room, "%s 0/0 0 %s", value, s->lock);
         const lk_redis_command a = LK_REDIS_COMMAND("SPUBLISH", channel, text != NULL ? text : "");
         if (text != NULL)
             lk_redis_torn_submit_locked(s->r, s->slot, &a, NULL, NULL);

@@ -87,12 +87,16 @@ static lk_redis_outcome look(inquiry *q, lk_redis_keys *keys, redisReply **seen)
 /* The instance that the holder's info names, or, where it has none yet, the one that follows from the value. */
 static bool holder_of(const redisReply *seen, const char *value, char inst[LK_REDIS_VALUE_LEN + 1])
 {
-    const char *const info = seen->element[LOOK]->str;
+    const char *const info = seen->element[LOOK]->str, *at = info + LK_REDIS_VALUE_LEN + 1;
     const size_t half = LK_REDIS_VALUE_LEN / 2;
-    if (strncmp(info, value, LK_REDIS_VALUE_LEN) == 0 &&
-        sscanf(info + LK_REDIS_VALUE_LEN, " %*[0-9] %*[0-9] %32[0-9a-f] ", inst) == 1 &&
-        strlen(inst) == LK_REDIS_VALUE_LEN)
+    int64_t since, token;
+    if (strncmp(info, value, LK_REDIS_VALUE_LEN) == 0 && info[LK_REDIS_VALUE_LEN] == ' ' &&
+        lk_redis_read_number(&at, ' ', &since) && lk_redis_read_number(&at, ' ', &token) &&
+        strspn(at, "0123456789abcdef") == LK_REDIS_VALUE_LEN) {
+        memcpy(inst, at, LK_REDIS_VALUE_LEN);
+        inst[LK_REDIS_VALUE_LEN] = '\0';
         return true;
+    }
     memcpy(inst, value, half);
     memcpy(inst + half, value, half + 1);
     inst[LK_REDIS_VALUE_LEN] = '\0';
