@@ -14,6 +14,7 @@
  * name `}`; a dotted one, that is, `{`, anything, `}` and one dot or more, from which one dot is to be taken; one that begins
  * with `locker:` behind the namespace; and a name that is none of these, as it is. And no lock is another's companion,
  * because no name looks like one (lk_redis_key_is_reserved). The marks of break end in a value, which is random. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "keys.h"
@@ -165,15 +166,12 @@ const char *lk_redis_keys_old_fence(lk_redis_keys *keys)
 
 char *lk_redis_keys_mark(lk_redis_keys *keys, const char *value)
 {
-    static const char word[] = "broken:";
     const char *const queue = lk_redis_keys_queue(keys);
-    const size_t len = strlen(queue) - strlen("queue"), value_len = strlen(value);
-    char *const mark = malloc(len + sizeof word + value_len);
-    if (mark == NULL)
-        return NULL;
-    memcpy(mark, queue, len);
-    memcpy(mark + len, word, sizeof word);
-    memcpy(mark + len + sizeof word - 1, value, value_len + 1);
+    const int len = (int)(strlen(queue) - strlen("queue"));
+    const size_t room = (size_t)len + sizeof "broken:" + strlen(value);
+    char *const mark = malloc(room);
+    if (mark != NULL)
+        (void)snprintf(mark, room, "%.*sbroken:%s", len, queue, value);
     return mark;
 }
 

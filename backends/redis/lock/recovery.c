@@ -161,7 +161,7 @@ static const char counter_name[] = "locker:fence:";
 size_t lk_redis_recovery_room(const lk_redis *r, const locker_claim *claim)
 {
     return lk_redis_batch_room(r, claim) + r->set.prefix.len + sizeof counter_name + 32 +
-           4 * (LK_REDIS_NUMBER_MAX + 8) + LK_REDIS_INFO_MAX;
+           (size_t)4 * (LK_REDIS_NUMBER_MAX + 8) + LK_REDIS_INFO_MAX;
 }
 
 static char *put_counter(lk_redis *r, const lk_redis_claim *data, char *out)

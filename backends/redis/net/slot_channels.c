@@ -46,9 +46,9 @@ void lk_redis_slot_channels_begin_locked(lk_redis_slot_channels *c, void *owner)
 
 void lk_redis_slot_channels_again_locked(lk_redis_slot_channels *c, void *owner)
 {
-    for (uint16_t slot = 0; slot < LK_REDIS_SLOTS; slot++)
+    for (unsigned slot = 0; slot < LK_REDIS_SLOTS; slot++)
         if (((c->wanted[slot / 32] & ~c->sent[slot / 32]) >> slot % 32 & 1) != 0)
-            ask_locked(c, owner, slot);
+            ask_locked(c, owner, (uint16_t)slot);
 }
 
 void lk_redis_slot_channels_end_locked(lk_redis_slot_channels *c)
