@@ -103,9 +103,15 @@ __attribute__((noinline)) static lk_redis_outcome ask_torn(struct release *x, lk
         return outcome;
     if (call->reply->integer == 1)
         follow_up(x);
-    char *const mark = call->reply->integer == 0 ? lk_redis_keys_mark(&x->keys, x->value) : NULL;
-    if (mark == NULL)
+    if (call->reply->integer != 0)
         return outcome;
+    char *const mark = lk_redis_keys_mark(&x->keys, x->value);
+    if (mark == NULL) { /* whether it was broken is not known */
+        freeReplyObject(call->reply);
+        call->reply = NULL;
+        lk_out_of_memory(err);
+        return LK_REDIS_CALL_NOMEM;
+    }
     const lk_redis_command a = LK_REDIS_COMMAND("GET", mark);
     const lk_redis_outcome told = lk_redis_torn_ask(r, x->data->slot, &other, &a, err);
     free(mark);
