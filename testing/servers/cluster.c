@@ -243,7 +243,6 @@ static bool start_node(lk_cluster *cluster, int i, const lk_cluster_setup *setup
                                      .certificates = setup->certificates};
     if (!lk_server_reserve(node, &lk_server_cluster, &of_node))
         return false;
-    node->id = i + 1;            /* others know its port */
     if (node->place.netns > 0) { /* where others may be, too */
         node->port += i;
         node->quorum_port = node->port + LK_CLUSTER_NODES;
@@ -256,9 +255,12 @@ static bool start_nodes(lk_cluster *cluster, const lk_cluster_setup *setup)
     bool good = true;
     for (int i = 0; i < LK_CLUSTER_NODES; i++)
         good = start_node(cluster, i, setup) && good;
-    for (int i = 0; i < LK_CLUSTER_NODES; i++)
-        if (!good || !lk_server_await(&cluster->node[i]))
+    for (int i = 0; i < LK_CLUSTER_NODES; i++) {
+        if (!good ||
+            !lk_server_await(&cluster->node[i])) /* with another port, where another program has taken its */
             return fails(cluster, "%.255s", cluster->node[i].error);
+        cluster->node[i].id = i + 1; /* others will know its port */
+    }
     return good;
 }
 
