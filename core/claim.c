@@ -90,6 +90,7 @@ void lk_key_use_locked(locker *l, lk_claim *claim)
     if (key == NULL) {
         key = &claim->own_key;
         lk_list_init(&key->fifo);
+        lk_list_init(&key->sharers);
         lk_table_add(&l->keys, &key->entry, claim->pub.key_hash);
     }
     key->users++;
@@ -111,7 +112,8 @@ static void drop_key_locked(locker *l, lk_claim *claim) LK_REQUIRES(l->mutex)
 void lk_promote_locked(locker *l, lk_key *key)
 {
     lk_claim *const claim = lk_fifo_first_locked(l, key);
-    if (claim == NULL || claim->busy_with != LK_IDLE || key->holder != NULL || key->contender != NULL)
+    const bool held = key->holder != NULL && (l->driver->caps & LOCKER_CAP_QUEUE) == 0;
+    if (claim == NULL || claim->busy_with != LK_IDLE || held || key->contender != NULL)
         return;
     lk_list_remove(&claim->link);
     LK_WRITE(claim->phase, LK_CONTENDING);
@@ -119,11 +121,13 @@ void lk_promote_locked(locker *l, lk_key *key)
     lk_wake_call_locked(l, claim->wait);
 }
 
-void lk_key_free_locked(locker *l, const lk_claim *claim)
+void lk_key_free_locked(locker *l, lk_claim *claim)
 {
     lk_key *const key = claim->key;
     if (key->holder == claim)
         key->holder = NULL;
+    else if (lk_list_linked(&claim->among))
+        lk_list_remove(&claim->among);
     lk_promote_locked(l, key);
 }
 

@@ -21,10 +21,10 @@ static inline lk_claim *lk_fifo_first_locked(const locker *l, const lk_key *key)
     (void)l;
     return first == NULL ? NULL : LK_CONTAINER(first, lk_claim, link);
 }
-/** If nobody contends or holds, let the first of the FIFO try. */
+/** If nobody contends, and nobody holds it alone, let the first of the FIFO try. */
 void lk_promote_locked(locker *l, lk_key *key) LK_REQUIRES(l->mutex);
 /** The claim doesn't hold its key any more: the next one may try. */
-void lk_key_free_locked(locker *l, const lk_claim *claim) LK_REQUIRES(l->mutex);
+void lk_key_free_locked(locker *l, lk_claim *claim) LK_REQUIRES(l->mutex);
 
 void lk_claim_unref_locked(locker *l, lk_claim *claim) LK_REQUIRES(l->mutex);
 /** The driver has let go of a claim that was held: drop its reference, and see whether a single handle is left. */

@@ -15,12 +15,13 @@
 static const char *const scopes[] = {
     [LOCKER_SCOPE_PROCESS] = "process", [LOCKER_SCOPE_HOST] = "host", [LOCKER_SCOPE_NETWORK] = "network"};
 static const char *const fairnesses[] = {[LOCKER_FAIR_LOCAL] = "local", [LOCKER_FAIR_GLOBAL] = "global"};
+static const char *const orders[] = {[LOCKER_ORDER_ARRIVAL] = "arrival", [LOCKER_ORDER_LOCAL] = "local"};
 static const char *const kinds[] = {
     [LOCKER_PARAM_DURATION] = "duration", [LOCKER_PARAM_NUMBER] = "number",
     [LOCKER_PARAM_BOOL] = "bool",         [LOCKER_PARAM_TEXT] = "text",
     [LOCKER_PARAM_PATH] = "path",         [LOCKER_PARAM_SECRET_FILE] = "path"};
 
-typedef enum { WORDS, FLAG, LIMIT, SCOPE, FAIRNESS, KIND } lk_form;
+typedef enum { WORDS, FLAG, LIMIT, SCOPE, FAIRNESS, ORDER, KIND } lk_form;
 
 /* The words of those that are one of some. */
 static const struct {
@@ -28,6 +29,7 @@ static const struct {
     size_t count;
 } words_of[] = {[SCOPE] = {scopes, COUNT(scopes)},
                 [FAIRNESS] = {fairnesses, COUNT(fairnesses)},
+                [ORDER] = {orders, COUNT(orders)},
                 [KIND] = {kinds, COUNT(kinds)}};
 
 /* A line of the text: this key, one space, the value. */
@@ -54,6 +56,8 @@ static const struct field {
     {"failover", WORDS, offsetof(lk_description, semantics.failover)},
     {"token", WORDS, offsetof(lk_description, semantics.token)},
     {"cost", WORDS, offsetof(lk_description, semantics.cost)},
+    {"shared", ORDER, offsetof(lk_description, semantics.shared)},
+    {"permits_most", LIMIT, offsetof(lk_description, semantics.permits_most)},
 };
 
 /* Behind a line "parameter NAME" stand its other lines. */

@@ -7,6 +7,7 @@
 #include "grant.h"
 #include "lease.h"
 #include "lk_error.h"
+#include "share.h"
 
 void lk_withdraw_unlocking(locker *l, lk_claim *claim)
 {
@@ -17,6 +18,36 @@ void lk_withdraw_unlocking(locker *l, lk_claim *claim)
     lk_busy_end_unlocking(l, claim);
     memset(claim->pub.data, 0, l->driver->claim_size);
     claim->pub.granted_at = 0;
+}
+
+/* The service has granted the claim, and before another beside whom it can't hold the key: one of the two has ended there. */
+static void end_one_locked(locker *l, lk_claim *last, lk_claim *claim) LK_REQUIRES(l->mutex)
+{
+    const uint64_t before = last->pub.token, token = claim->pub.token;
+    const bool was_told = before == token && (claim->events & LK_LOST_IT) != 0; /* there are none */
+    lk_claim *const over = before > token || was_told ? claim : last;
+    if (over == claim && locker_claim_is_plain(&last->pub))
+        last->key->holder = last;
+    over->lost_why = "the service has granted it to another since";
+    lk_lose_locked(l, over);
+}
+
+/* Among those who hold the key. `last` held it alone. */
+static void hold_locked(locker *l, lk_claim *claim, lk_claim *last) LK_REQUIRES(l->mutex)
+{
+    lk_key *const key = claim->key;
+    if (locker_claim_is_plain(&claim->pub))
+        key->holder = claim;
+    else
+        lk_list_append(&key->sharers, &claim->among);
+    if (last != NULL && last->phase == LK_GRANTED)
+        end_one_locked(l, last, claim);
+    LK_EACH_SAFE(lk_claim, other, among, &key->sharers) {
+        if (other != claim && other->phase == LK_GRANTED && !lk_beside(other, claim))
+            end_one_locked(l, other, claim);
+        if (claim->phase != LK_GRANTED)
+            break;
+    }
 }
 
 bool lk_grant_unlocking(locker *l, lk_claim *claim, int64_t now)
@@ -38,19 +69,16 @@ bool lk_grant_unlocking(locker *l, lk_claim *claim, int64_t now)
     claim->open_handles = 1; /* its call's, which may have to wake up first: its owner can enter before */
     if (key->contender == claim)
         key->contender = NULL;
-    key->holder = claim;
     lk_lease_start_locked(l, claim, now);
     l->stats.acquired++;
-    if (last != NULL && last->phase == LK_GRANTED) {
-        const uint64_t before = last->pub.token, token = claim->pub.token;
-        const bool was_told = before == token && (claim->events & LK_LOST_IT) != 0; /* there are none */
-        lk_claim *const over = before > token || was_told ? claim : last;           /* it has ended there */
-        key->holder = over == last ? claim : last;
-        over->lost_why = "the service has granted it to another since";
-        lk_lose_locked(l, over);
-    }
+    hold_locked(l, claim, last);
     if ((claim->events & LK_LOST_IT) != 0)
         lk_lose_locked(l, claim); /* the call has its handle before anybody else gets the mutex */
+    if (!locker_claim_is_plain(&claim->pub)) {
+        if (claim->phase == LK_GRANTED)
+            lk_take_along_locked(l, claim);
+        lk_promote_locked(l, key);
+    }
     return true;
 }
 
@@ -65,7 +93,8 @@ static bool may_pass_locked(locker *l, const lk_claim *from, const lk_claim *to,
     return l->driver->pass != NULL && to != NULL && to->busy_with == LK_IDLE &&
            (to->events & LK_CANCELED) == 0 && !l->closing && key->passed < PASSES_AT_MOST &&
            now - key->passing_since < passing_at_most && from->pub.ttl_ns == to->pub.ttl_ns &&
-           from->pub.renewed && to->pub.renewed;
+           from->pub.renewed && to->pub.renewed && locker_claim_is_plain(&from->pub) &&
+           locker_claim_is_plain(&to->pub);
 }
 
 /* Hand the grant to the first of the FIFO. True: `from` is gone. */

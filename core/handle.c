@@ -7,6 +7,7 @@
 #include "lease.h"
 #include "lifetime.h"
 #include "lk_wakeup.h"
+#include "several.h"
 
 static locker_status unlock_unlocking(locker *l, locker_handle *held, locker_error *err) LK_REQUIRES(l->mutex)
 {
@@ -38,20 +39,25 @@ static locker_status unlock_unlocking(locker *l, locker_handle *held, locker_err
     return status;
 }
 
+locker_status lk_part_unlock(locker_handle *part, locker_error *err)
+{
+    locker *const l = part->l;
+    (void)lk_ok(err);
+    lk_mutex_lock(&l->mutex);
+    const locker_status status = unlock_unlocking(l, part, err);
+    lk_mutex_unlock(&l->mutex);
+    return status;
+}
+
 locker_status locker_unlock(locker_handle *held, locker_error *err)
 {
     LK_NO_CANCEL;
     if (held == NULL)
         return lk_invalid(err, "locker_unlock needs a handle");
-    locker *l = held->l;
-    if (lk_forked(l))
+    if (lk_forked(held->l))
         return locker_error_set(err, LOCKER_FORKED, 0,
                                 "the lock belongs to the parent process; nothing was unlocked");
-    (void)lk_ok(err);
-    lk_mutex_lock(&l->mutex);
-    const locker_status status = unlock_unlocking(l, held, err);
-    lk_mutex_unlock(&l->mutex);
-    return status;
+    return held->several != NULL ? lk_several_unlock(held->several, err) : lk_part_unlock(held, err);
 }
 
 /* A handle is freed in a callback, where nothing may wait: released in the background, without answer. */
@@ -62,6 +68,15 @@ static void let_go_unlocking(locker *l, locker_handle *held) LK_REQUIRES(l->mute
     claim->open_handles--;
     if (!lk_lease_over_locked(l, claim, lk_now(l)) && claim->open_handles == 0)
         lk_let_go_unlocking(l, claim);
+}
+
+void lk_part_let_go(locker_handle *part)
+{
+    locker *const l = part->l;
+    lk_mutex_lock(&l->mutex);
+    if (!part->unlocked && !l->closing)
+        let_go_unlocking(l, part);
+    lk_mutex_unlock(&l->mutex);
 }
 
 /* It is free already. */
@@ -127,7 +142,9 @@ void locker_handle_free(locker_handle *held)
 {
     if (held == NULL || lk_forked(held->l))
         return; /* in a fork's child the memory belongs to structures that another thread may have been changing */
-    if (atomic_load_explicit(&held->claim->alone, memory_order_acquire))
+    if (held->several != NULL)
+        lk_several_free(held->several);
+    else if (atomic_load_explicit(&held->claim->alone, memory_order_acquire))
         destroy_alone(held->l, held);
     else
         free_known(held->l, held);
@@ -191,6 +208,8 @@ locker_state locker_handle_state(const locker_handle *held)
         return LOCKER_STATE_UNLOCKED;
     if (lk_forked(held->l))
         return LOCKER_STATE_LOST;
+    if (held->several != NULL)
+        return lk_several_state(held->several);
     const locker_state state = lk_claim_state(held->l, held->claim);
     if (state != LOCKER_STATE_LOST && LK_READ(held->unlocked))
         return LOCKER_STATE_UNLOCKED;
@@ -202,6 +221,8 @@ int64_t locker_handle_remaining_ms(const locker_handle *held)
     const locker_state state = locker_handle_state(held);
     if (state == LOCKER_STATE_LOST || state == LOCKER_STATE_UNLOCKED)
         return 0;
+    if (held->several != NULL)
+        return lk_several_remaining_ms(held->several);
     const int64_t until = LK_READ(held->claim->valid_until);
     return until == LOCKER_NEVER ? -1 : lk_time_left(lk_now(held->l), until) / LK_MS;
 }
@@ -221,6 +242,37 @@ const char *locker_handle_key(const locker_handle *held)
     return held == NULL ? "" : held->claim->pub.key;
 }
 
+int32_t locker_handle_slot(const locker_handle *held)
+{
+    return held == NULL || held->claim->pub.permits == 0 ? -1 : held->claim->pub.slot;
+}
+
+/* The part that has the index-th key. */
+static const locker_handle *part_at(const locker_handle *held, size_t index)
+{
+    if (held != NULL && held->several != NULL)
+        return lk_several_part(held->several, index);
+    return index == 0 ? held : NULL;
+}
+
+size_t locker_handle_count(const locker_handle *held)
+{
+    if (held == NULL)
+        return 0;
+    return held->several != NULL ? lk_several_count(held->several) : 1;
+}
+
+const char *locker_handle_key_at(const locker_handle *held, size_t index)
+{
+    const locker_handle *const part = part_at(held, index);
+    return part != NULL ? part->claim->pub.key : NULL;
+}
+
+uint64_t locker_handle_token_at(const locker_handle *held, size_t index)
+{
+    return locker_handle_token(part_at(held, index));
+}
+
 const char *locker_handle_owner(const locker_handle *held)
 {
     return held == NULL ? "" : held->claim->pub.owner;
@@ -233,6 +285,8 @@ int locker_handle_fd(locker_handle *held)
         errno = EINVAL;
         return -1;
     }
+    if (held->several != NULL)
+        return lk_several_fd(held->several);
     locker *l = held->l;
     lk_mutex_lock(&l->mutex);
     int fd = LK_READ(held->lost_fd);

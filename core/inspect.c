@@ -1,6 +1,4 @@
 /* inspect.c: show, break, ping and what a service promises. */
-#include <inttypes.h>
-
 #include "claim.h"
 #include "frame.h"
 #include "lk_sized.h"
@@ -32,8 +30,22 @@ void locker_info_clear(locker_info *info)
         return;
     const locker_info cleared = LOCKER_INFO_INIT;
     free(info->queue);
+    free(info->holders);
     if (lk_sized_is(info->size, offsetof(locker_info, queue_stride)))
         lk_sized_give(info, info->size, &cleared, sizeof cleared);
+}
+
+/* Our grant with that token; NULL: it is none of ours. */
+static const lk_claim *own_grant_locked(const locker *l, const lk_key *key, uint64_t token)
+    LK_REQUIRES(l->mutex)
+{
+    (void)l;
+    if (key->holder != NULL)
+        return key->holder->pub.token == token ? key->holder : NULL;
+    LK_EACH(lk_claim, sharer, among, &key->sharers)
+        if (sharer->pub.token == token)
+            return sharer;
+    return NULL;
 }
 
 /* A lock of ours that is meant to end, where services don't know when: the one shown, if the token is. */
@@ -44,9 +56,9 @@ static void tell_own_end(locker *l, const char *key, size_t length, locker_info 
         return;
     lk_mutex_lock(&l->mutex);
     const lk_key *found = lk_key_find_locked(l, &spelled);
-    if (found != NULL && found->holder != NULL && !found->holder->pub.renewed &&
-        found->holder->pub.token == info->token) {
-        const int64_t until = LK_READ(found->holder->valid_until);
+    const lk_claim *const grant = found != NULL ? own_grant_locked(l, found, info->token) : NULL;
+    if (grant != NULL && !grant->pub.renewed) {
+        const int64_t until = LK_READ(grant->valid_until);
         info->remaining_ms = until == LOCKER_NEVER ? -1 : lk_time_left(lk_now(l), until) / LK_MS;
     }
     lk_mutex_unlock(&l->mutex);
@@ -99,16 +111,6 @@ locker_status locker_break(locker *l, const char *key, const locker_break_option
     if (options != NULL)
         status = LK_SIZED_TAKE(locker_break_options, &own, options, owner, err);
     return status == LOCKER_OK ? inspect(l, key, &own, broken, "locker_break", err) : status;
-}
-
-locker_status locker_break_check(const locker_break_options *only, const locker_info *holder,
-                                 locker_error *err)
-{
-    if ((only->token == 0 || only->token == holder->token) &&
-        (only->owner == NULL || strcmp(only->owner, holder->owner) == 0))
-        return LOCKER_OK;
-    return locker_error_set(err, LOCKER_BUSY, 0, "another holds it: %s, token %" PRIu64,
-                            holder->owner[0] != '\0' ? holder->owner : "not known who", holder->token);
 }
 
 locker_status locker_ping(locker *l, int64_t *round_trip_us, locker_error *err)

@@ -11,6 +11,8 @@
 #include "grant.h"
 #include "lease.h"
 #include "lk_sized.h"
+#include "several.h"
+#include "share.h"
 #include "text.h"
 
 /* A call, with its options resolved. */
@@ -37,7 +39,8 @@ static const int64_t retry_after_outage = LK_S;
 static locker_status unless_unknown_locked(const request *r, locker_status status) LK_REQUIRES(r->l->mutex)
 {
     const lk_key *key = r->claim->key;
-    const bool unknown = key->holder == NULL && (key->away || LK_READ(r->l->out_of_reach));
+    const bool held = key->holder != NULL || !lk_list_empty(&key->sharers);
+    const bool unknown = !held && (key->away || LK_READ(r->l->out_of_reach));
     return unknown ? LOCKER_UNAVAILABLE : status;
 }
 
@@ -67,18 +70,39 @@ static void sleep_unlocking(request *r, int64_t until) LK_REQUIRES(r->l->mutex)
     clock->wait(clock->context, &r->wait.cond, &r->l->mutex.plain, until);
 }
 
-/* Stand in the key's FIFO. OK: promoted (it contends now), or granted by a hand-over. Else why not. */
+/* Whether what the contender is being told will do for the try, too: until then nobody knows that there is no room. */
+static bool answer_comes_locked(const request *r) LK_REQUIRES(r->l->mutex)
+{
+    const lk_key *const key = r->claim->key;
+    const lk_claim *const first = lk_fifo_first_locked(r->l, key);
+    const lk_claim *const contender = key->contender;
+    return !locker_claim_is_plain(&r->claim->pub) && contender != NULL && !contender->tried &&
+           contender->pub.mode == r->claim->pub.mode && (first == NULL || !first->pub.will_wait);
+}
+
+/* The attempt for the contender came to nothing. */
+static void answer_tries_locked(const request *r) LK_REQUIRES(r->l->mutex)
+{
+    r->claim->tried = true;
+    LK_EACH(lk_claim, next, link, &r->claim->key->fifo)
+        if (!next->pub.will_wait)
+            lk_wake_call_locked(r->l, next->wait);
+}
+
+/* Stand in the key's FIFO. OK: promoted (it contends now), granted by a hand-over, or it rides. Else why not. */
 static locker_status fifo_wait_unlocking(request *r) LK_REQUIRES(r->l->mutex)
 {
     lk_claim *claim = r->claim;
-    if (r->try)
+    if (r->try && !answer_comes_locked(r))
         return unless_unknown_locked(r, LOCKER_BUSY);
     r->start_is_past = true;
     LK_WRITE(claim->phase, LK_QUEUED);
     lk_list_append(&claim->key->fifo, &claim->link);
     while (claim->phase == LK_QUEUED) {
         const bool receives = claim->busy_with != LK_IDLE; /* a grant is being handed over to it */
-        const locker_status stop = receives ? LOCKER_OK : why_stop_locked(r);
+        locker_status stop = receives ? LOCKER_OK : why_stop_locked(r);
+        if (stop == LOCKER_OK && r->try && !answer_comes_locked(r))
+            stop = unless_unknown_locked(r, LOCKER_BUSY);
         if (stop != LOCKER_OK) {
             lk_list_remove(&claim->link);
             return stop;
@@ -100,6 +124,7 @@ static locker_status attempt_unlocking(request *r) LK_REQUIRES(r->l->mutex)
     r->start_is_past = true;
     lk_busy_begin_unlocking(r->l, claim, LK_IN_ACQUIRE);
     claim->pub.retry_at = LOCKER_NEVER;
+    claim->pub.alone = false;
     claim->pub.asked_at = sent;
     claim->pub.attempt_until =
         lk_time_earlier(lk_time_after(r->try ? r->start : sent, r->l->command_timeout_ns), r->deadline);
@@ -115,6 +140,8 @@ static locker_status attempt_unlocking(request *r) LK_REQUIRES(r->l->mutex)
     lk_busy_end_unlocking(r->l, claim);
     if (status == LOCKER_OK || status == LOCKER_BUSY || status == LOCKER_UNAVAILABLE)
         claim->key->away = status == LOCKER_UNAVAILABLE;
+    if (status != LOCKER_OK && !locker_claim_is_plain(&claim->pub))
+        answer_tries_locked(r);
     return status;
 }
 
@@ -234,13 +261,23 @@ static void attach_locked(request *r, lk_claim *claim, locker_handle *handle) LK
     *r->out = handle;
 }
 
-/* Whether the same owner holds the key through this locker, so that the call enters again. */
-static bool may_reenter_locked(const request *r, const lk_key *key) LK_REQUIRES(r->l->mutex)
+static bool is_owners_locked(const request *r, lk_claim *holder) LK_REQUIRES(r->l->mutex)
 {
-    lk_claim *holder = key->holder;
-    return holder != NULL && !r->l->closing && r->claim->owner != NULL && holder->owner != NULL &&
-           strcmp(holder->owner, r->claim->owner) == 0 && holder->phase == LK_GRANTED &&
-           !lk_lease_over_locked(r->l, holder, lk_now(r->l));
+    return holder->owner != NULL && strcmp(holder->owner, r->claim->owner) == 0 &&
+           holder->phase == LK_GRANTED && !lk_lease_over_locked(r->l, holder, lk_now(r->l));
+}
+
+/* What the same owner holds of the key through this locker, so that the call enters again; NULL: nothing. */
+static lk_claim *owners_grant_locked(const request *r, lk_key *key) LK_REQUIRES(r->l->mutex)
+{
+    if (r->claim->owner == NULL || r->l->closing)
+        return NULL;
+    if (key->holder != NULL)
+        return is_owners_locked(r, key->holder) ? key->holder : NULL;
+    LK_EACH_SAFE(lk_claim, holder, among, &key->sharers)
+        if (is_owners_locked(r, holder))
+            return holder;
+    return NULL;
 }
 
 /* Whether the call wants more of the lease than the first one asked for, all that the service knows of. */
@@ -251,42 +288,114 @@ static bool asks_more(const request *r, const lk_claim *holder)
            (leased && r->options->ttl_ms * LK_MS > holder->pub.ttl_ns);
 }
 
+/* A key is used in one way at a time: what its users here say, before the service does. */
+static locker_status check_use_locked(request *r, const lk_key *key) LK_REQUIRES(r->l->mutex)
+{
+    const int32_t wanted = r->claim->pub.permits;
+    const lk_claim *const user = lk_user_locked(r->l, key);
+    return user == NULL || user->pub.permits == wanted
+               ? LOCKER_OK
+               : locker_other_use(&r->last, user->pub.permits, wanted);
+}
+
 static locker_status reenter_locked(request *r, lk_claim *holder) LK_REQUIRES(r->l->mutex)
 {
+    if (lk_is_shared(holder) && !lk_is_shared(r->claim))
+        return lk_invalid(&r->last, "its owner holds it shared, and two that would make that exclusive would "
+                                    "wait for each other for ever: unlock it first");
     if (asks_more(r, holder))
         return lk_invalid(&r->last,
                           "its owner entered it for %lld ms%s, and a call that enters again can't make that "
                           "more: ask for it at the first",
                           (long long)(holder->pub.ttl_ns / LK_MS),
                           holder->pub.renewed ? ", renewed" : " without renewal");
-    locker_handle *handle = malloc(sizeof *handle);
+    locker_handle *const handle = lk_board_locked(r->l, holder);
     if (handle == NULL)
         return LOCKER_NOMEM;
-    holder->refs++;
-    holder->open_handles++;
     attach_locked(r, holder, handle);
     r->l->stats.reentered++;
     return LOCKER_OK;
+}
+
+/* Get the call its handle of a grant that was another's. */
+static void ride_locked(request *r, locker_handle *ride) LK_REQUIRES(r->l->mutex)
+{
+    attach_locked(r, ride->claim, ride);
+    r->l->stats.rode++;
+    lk_histogram_add(&r->l->stats.wait, lk_now(r->l) - r->start);
+}
+
+/* What is held here already lets the call in without asking the service. False: it doesn't. */
+static bool enter_at_once_locked(request *r, lk_key *key, locker_status *status) LK_REQUIRES(r->l->mutex)
+{
+    *status = check_use_locked(r, key);
+    if (*status != LOCKER_OK)
+        return true;
+    lk_claim *const own = owners_grant_locked(r, key);
+    if (own != NULL) {
+        *status = reenter_locked(r, own);
+        return true;
+    }
+    lk_claim *const grant = lk_grant_to_ride_locked(r->l, key, r->claim, r->start);
+    locker_handle *const ride = grant != NULL && !r->l->closing ? lk_board_locked(r->l, grant) : NULL;
+    if (ride != NULL)
+        ride_locked(r, ride);
+    return ride != NULL;
+}
+
+/* Stand behind those of the locker who want the key, or go to the service at once: in the FIFO, or contending. */
+static locker_status line_up_unlocking(request *r, lk_key *key) LK_REQUIRES(r->l->mutex)
+{
+    lk_claim *const claim = r->claim;
+    if ((r->l->driver->caps & LOCKER_CAP_QUEUE) != 0) {
+        if (!lk_is_shared(claim) || r->try || key->writers > 0)
+            return LOCKER_OK;
+        if (key->contender != NULL)
+            return lk_rides_along(key->contender, claim) ? fifo_wait_unlocking(r) : LOCKER_OK;
+    } else if (key->holder != NULL || key->contender != NULL || !lk_list_empty(&key->fifo)) {
+        return fifo_wait_unlocking(r);
+    }
+    key->contender = claim;
+    return LOCKER_OK;
+}
+
+/* Where the service has a queue, those who come meanwhile to share the key don't go past who wants it alone. */
+static locker_status contend_counted_unlocking(request *r, lk_key *key) LK_REQUIRES(r->l->mutex)
+{
+    const bool writes = (r->l->driver->caps & LOCKER_CAP_QUEUE) != 0 && locker_claim_is_plain(&r->claim->pub);
+    key->writers += writes;
+    const locker_status status = contend_unlocking(r);
+    key->writers -= writes;
+    return status;
+}
+
+/* Another's grant takes the call along: its own claim, which the driver has never seen, ends. */
+static void claim_ride_locked(request *r) LK_REQUIRES(r->l->mutex)
+{
+    locker_handle *const ride = r->claim->ride;
+    r->lost_early = lk_lease_over_locked(r->l, ride->claim, lk_now(r->l));
+    if (r->lost_early)
+        lk_alight_locked(r->l, ride);
+    else
+        ride_locked(r, ride);
+    lk_claim_unref_locked(r->l, r->claim); /* the driver's side */
 }
 
 static locker_status take_unlocking(request *r, lk_key *key) LK_REQUIRES(r->l->mutex)
 {
     lk_claim *claim = r->claim;
     locker_status status = LOCKER_OK;
-    const bool service_queues = (r->l->driver->caps & LOCKER_CAP_QUEUE) != 0;
     if (key->holder != NULL)
         (void)lk_lease_over_locked(r->l, key->holder, r->start); /* spares reading the clock */
     LK_WRITE(claim->phase, LK_CONTENDING);
-    if (key->holder != NULL && r->try) {
+    if (key->holder != NULL && r->try)
         status = LOCKER_BUSY; /* held in this process: nobody needs to be asked */
-    } else if (!service_queues) {
-        if (key->holder != NULL || key->contender != NULL || !lk_list_empty(&key->fifo))
-            status = fifo_wait_unlocking(r);
-        else
-            key->contender = claim;
-    }
+    else
+        status = line_up_unlocking(r, key);
     if (status == LOCKER_OK && claim->phase == LK_CONTENDING)
-        status = contend_unlocking(r);
+        status = contend_counted_unlocking(r, key);
+    else if (status == LOCKER_OK && claim->ride != NULL)
+        claim_ride_locked(r);
     else if (status == LOCKER_OK && lk_lease_over_locked(r->l, claim, lk_now(r->l)))
         r->lost_early = true; /* the keeper ends the claim */
     if (status != LOCKER_OK) {
@@ -327,10 +436,8 @@ static locker_status run_unlocking(request *r) LK_REQUIRES(r->l->mutex)
         r->l->stats.canceled++;
         goto unreserve;
     }
-    if (may_reenter_locked(r, key)) {
-        status = reenter_locked(r, key->holder);
+    if (enter_at_once_locked(r, key, &status))
         goto unreserve;
-    }
     r->wait.claim = r->claim;
     r->wait.cancel = cancel;
     if (cancel != NULL && !lk_cancel_watch_locked(r->l, &r->wait))
@@ -345,9 +452,10 @@ static locker_status run_unlocking(request *r) LK_REQUIRES(r->l->mutex)
     lk_list_remove(&r->wait.link);
     r->claim->wait = NULL;
     r->l->heap_reserved--;
-    if (!r->lost_early)
+    const bool granted = status == LOCKER_OK && r->claim->ride == NULL && !r->lost_early;
+    if (granted || status != LOCKER_OK)
         count_locked(r, status);
-    if (status == LOCKER_OK && !r->lost_early)
+    if (granted)
         attach_locked(r, r->claim, &r->claim->first_handle);
     else
         lk_claim_unref_locked(r->l, r->claim);
@@ -407,6 +515,8 @@ static bool prepare(request *r)
     r->claim->pub.ttl_ns = o->ttl_ms > 0 ? o->ttl_ms * LK_MS : l->ttl_ns;
     r->claim->pub.will_wait = !r->try;
     r->claim->pub.renewed = !o->no_renew;
+    r->claim->pub.mode = o->mode;
+    r->claim->pub.permits = o->permits;
     return true;
 }
 
@@ -422,11 +532,18 @@ static bool prepare_again_unlocking(request *r, locker_status *status) LK_REQUIR
     return prepared;
 }
 
+static int64_t deadline_from(int64_t start, int64_t wait_ms)
+{
+    const bool endless = wait_ms < 0 || wait_ms > LOCKER_NEVER / 4 / LK_MS;
+    return endless ? LOCKER_NEVER : lk_time_after(start, wait_ms * LK_MS);
+}
+
+/* `deadline` 0: what the options say. */
 static locker_status lock_call(request *r, locker_error *err)
 {
     r->start = lk_now(r->l);
-    const bool endless = r->try || r->options->wait_ms < 0 || r->options->wait_ms > LOCKER_NEVER / 4 / LK_MS;
-    r->deadline = endless ? LOCKER_NEVER : lk_time_after(r->start, r->options->wait_ms * LK_MS);
+    if (r->deadline == 0)
+        r->deadline = deadline_from(r->start, r->try ? -1 : r->options->wait_ms);
     if (!prepare(r))
         return tell(r, LOCKER_NOMEM, err);
     lk_mutex_lock(&r->l->mutex);
@@ -447,6 +564,27 @@ static locker_status lock_call(request *r, locker_error *err)
     return tell(r, status, err);
 }
 
+/* Whether the driver has what is neither a lock for one nor nonsense. */
+static locker_status check_kind(const locker *l, const locker_lock_options *o, locker_error *err)
+{
+    const locker_driver *const d = l->driver;
+    if (o->mode != LOCKER_EXCLUSIVE && o->mode != LOCKER_SHARED)
+        return lk_invalid(err, "mode is %d: give LOCKER_EXCLUSIVE or LOCKER_SHARED", (int)o->mode);
+    if (o->permits < 0 || o->permits > LOCKER_PERMITS_MAX)
+        return lk_invalid(err, "permits is %d: give 1 to %d, or 0 for a lock", o->permits,
+                          LOCKER_PERMITS_MAX);
+    if (o->mode == LOCKER_SHARED && o->permits > 0)
+        return lk_invalid(err, "a lock is shared, or has permits: not both");
+    if (o->mode == LOCKER_SHARED && d->semantics->shared == LOCKER_ORDER_NONE)
+        return lk_unsupported(err, "the %s driver has no shared locks", d->name);
+    if (o->permits > 0 && d->semantics->permits_most == 0)
+        return lk_unsupported(err, "the %s driver has no permits", d->name);
+    return o->permits <= d->semantics->permits_most || o->permits == 0
+               ? LOCKER_OK
+               : lk_unsupported(err, "the %s driver has at most %lld permits", d->name,
+                                (long long)d->semantics->permits_most);
+}
+
 static locker_status check_lock_options(const locker *l, const locker_lock_options *o, locker_error *err)
 {
     locker_status status = LOCKER_OK;
@@ -459,12 +597,14 @@ static locker_status check_lock_options(const locker *l, const locker_lock_optio
         status = lk_text_check(o->label, LOCKER_OWNER_MAX, "the label", NULL, err);
     if (status == LOCKER_OK)
         status = lk_ttl_check(o->ttl_ms, err);
+    if (status == LOCKER_OK && (o->mode != LOCKER_EXCLUSIVE || o->permits != 0))
+        status = check_kind(l, o, err);
     return status == LOCKER_OK && o->ttl_ms > 0 ? lk_ttl_in_range(l->driver, o->ttl_ms, LOCKER_CONFIG, err)
                                                 : status;
 }
 
 static locker_status lock_checked(locker *l, const char *key, const locker_lock_options *options, bool try,
-                                  locker_handle **out, locker_error *err)
+                                  int64_t deadline, locker_handle **out, locker_error *err)
 {
     static const locker_lock_options defaults = LOCKER_LOCK_OPTIONS_INIT;
     LK_NO_CANCEL;
@@ -477,6 +617,7 @@ static locker_status lock_checked(locker *l, const char *key, const locker_lock_
     r.wait.sleeps = false;
     r.start_is_past = false;
     r.lost_early = false;
+    r.deadline = deadline;
     r.out = out;
     if (out != NULL)
         *out = NULL;
@@ -501,11 +642,22 @@ static locker_status lock_checked(locker *l, const char *key, const locker_lock_
 locker_status locker_lock(locker *l, const char *key, const locker_lock_options *options, locker_handle **out,
                           locker_error *err)
 {
-    return lock_checked(l, key, options, false, out, err);
+    return lock_checked(l, key, options, false, 0, out, err);
 }
 
 locker_status locker_try_lock(locker *l, const char *key, const locker_lock_options *options,
                               locker_handle **out, locker_error *err)
 {
-    return lock_checked(l, key, options, true, out, err);
+    return lock_checked(l, key, options, true, 0, out, err);
+}
+
+int64_t lk_deadline(const locker *l, const locker_lock_options *options)
+{
+    return deadline_from(lk_now(l), options->wait_ms != 0 ? options->wait_ms : -1);
+}
+
+locker_status lk_part_lock(locker *l, const char *key, const locker_lock_options *options, int64_t deadline,
+                           locker_handle **out, locker_error *err)
+{
+    return lock_checked(l, key, options, false, deadline, out, err);
 }

@@ -58,6 +58,14 @@ static void attend(const locker_services *svc)
     lk_mutex_unlock(&l->mutex);
 }
 
+static void awaited(const locker_services *svc, locker_claim *grant)
+{
+    locker *l = lk_locker_of(svc);
+    lk_mutex_lock(&l->mutex);
+    grant->alone = false;
+    lk_mutex_unlock(&l->mutex);
+}
+
 const locker_services lk_services = {
     .size = sizeof(locker_services),
     .wake = wake,
@@ -67,4 +75,5 @@ const locker_services lk_services = {
     .attend = attend,
     .log_wanted = lk_log_wanted,
     .log = lk_log,
+    .awaited = awaited,
 };

@@ -7,21 +7,22 @@
 
 /* What tells its size, and may grow. */
 LK_SIZED_PIN(locker_options, log_user, 64);
-LK_SIZED_PIN(locker_lock_options, label, 72);
-LK_SIZED_PIN(locker_info, queue_stride, 200);
+LK_SIZED_PIN(locker_lock_options, permits, 80);
+LK_SIZED_PIN(locker_info, holder_stride, 232);
 LK_SIZED_PIN(locker_break_options, owner, 24);
-LK_SIZED_PIN(locker_semantics, cost, 88);
+LK_SIZED_PIN(locker_semantics, permits_most, 104);
 LK_SIZED_PIN(locker_driver_info, problem, 72);
-LK_SIZED_PIN(locker_statistics, hold, 816);
-LK_SIZED_PIN(locker_services, log, 72);
+LK_SIZED_PIN(locker_statistics, rode, 824);
+LK_SIZED_PIN(locker_services, awaited, 80);
 LK_SIZED_PIN(locker_driver_config, ttl_ns, 112);
 LK_SIZED_PIN(locker_driver, decorator, 216);
 LK_SIZED_PIN(locker_clock, hooks, 48);
 LK_SIZED_PIN(locker_driver_options, clock, 32);
 
 /* What core makes, and others only read through a pointer or with a stride. */
-LK_SIZED_PIN(locker_claim, retry_at, 104);
-LK_SIZED_PIN(locker_waiter, owner, 128);
+LK_SIZED_PIN(locker_claim, slot, 120);
+LK_SIZED_PIN(locker_waiter, permits, 136);
+LK_SIZED_PIN(locker_holder, slot, 160);
 
 /* What never grows: it has no size. */
 LK_SIZED_PIN(locker_error, text, 520);

@@ -18,6 +18,7 @@
 
 typedef struct lk_claim lk_claim;
 typedef struct lk_wait lk_wait;
+typedef struct lk_several lk_several;
 
 /** Where a claim stands. Changes under locker.mutex. */
 typedef enum {
@@ -26,7 +27,7 @@ typedef enum {
     LK_GRANTED,    /**< held */
     LK_RELEASING,  /**< its owner is in release or pass */
     LK_LOST,       /**< lost; the keeper withdraws it and tells the handles */
-    LK_GONE        /**< the driver has let go of it */
+    LK_GONE        /**< the driver has let go of it, or never saw it: its call rides on another's grant */
 } lk_phase;
 
 /** The operation of the driver that is inside with a claim: one at a time, but for interrupt, which may accompany
@@ -54,6 +55,7 @@ struct locker_handle {
     locker *l;              /**< counted */
     lk_claim *claim;        /**< counted */
     locker_handle *sibling; /**< next handle of the claim */
+    lk_several *several; /**< it stands for several keys: all else is theirs. Constant; NULL: it does not */
     locker_lost_fn on_lost;
     void *user;
     _Atomic int lost_fd;         /**< eventfd, or -1; written under the mutex */
@@ -66,10 +68,14 @@ struct locker_handle {
 
 /** A key in use here. It lives in the claim that came first, to which the others point. Guarded by the mutex. */
 typedef struct {
-    lk_table_link entry;   /**< in locker.keys */
-    lk_claim *holder;      /**< granted, releasing, or lost and not yet withdrawn */
-    lk_claim *contender;   /**< the one that the driver has, when the service has no queue */
+    lk_table_link entry; /**< in locker.keys */
+    lk_claim *holder;    /**< plain, and granted, releasing, or lost and not yet withdrawn */
+    lk_list sharers;     /**< others that are: shared ones, or permits */
+    lk_claim *
+        contender; /**< the one that the driver has when the service has no queue; else a shared one, which takes
+                              those behind it along */
     lk_list fifo;          /**< the claims behind it, likewise */
+    uint32_t writers;      /**< plain ones that contend, when the service has a queue */
     int64_t passing_since; /**< when the service granted what has been handed over locally since */
     uint32_t passed;       /**< how often it was handed over since */
     uint32_t users;        /**< claims that point here */
@@ -78,9 +84,13 @@ typedef struct {
 
 /** Core's part of a claim; the driver's bytes follow `pub`, then the key's text. */
 struct lk_claim {
-    lk_key *key LK_GUARDED;     /**< NULL: none yet */
-    lk_key own_key LK_GUARDED;  /**< of the key's first claim, which lasts as long as the key has users */
-    lk_list link LK_GUARDED;    /**< in key's FIFO, in locker.held or in locker.lost */
+    lk_key *key LK_GUARDED;    /**< NULL: none yet */
+    lk_key own_key LK_GUARDED; /**< of the key's first claim, which lasts as long as the key has users */
+    lk_list link LK_GUARDED;   /**< in key's FIFO, in locker.held or in locker.lost */
+    lk_list among LK_GUARDED;  /**< in key's sharers */
+    locker_handle *ride
+        LK_GUARDED;             /**< of one that stood in the FIFO: on another's grant, not yet its call's */
+    uint32_t riders LK_GUARDED; /**< of a shared grant: how many came after it */
     locker_handle first_handle; /**< the call's own; unused when it entered another claim again */
     locker_handle *handles LK_GUARDED; /**< handles that refer to it */
     lk_wait *wait LK_GUARDED;          /**< the call that waits for it; NULL once granted */
@@ -99,6 +109,7 @@ struct lk_claim {
     bool interrupting LK_GUARDED; /**< somebody is inside driver.interrupt for it */
     bool unconfirmed LK_GUARDED;  /**< a renewal was asked for and has not been answered */
     bool late LK_GUARDED;         /**< counted in renewals_late since the last confirmation */
+    bool tried LK_GUARDED;        /**< not plain: an attempt came to nothing */
     int64_t extended LK_GUARDED;  /**< an event: until when lease_extended said; 0: it didn't */
     locker_claim pub;
     _Alignas(16) char data[]; /**< the driver's */

@@ -1,10 +1,10 @@
 /* memory.c: locks among the threads of one process. The shortest driver: read this one first.
  *
  * A space is a set of locks, shared by all lockers that were opened with the same name and namespace; one
- * without a name is its locker's own. It is a hash table of the claims that hold, and behind each holder
- * stands the queue of those that wait for it. Release hands the lock to the first of the queue at once and
- * wakes it; its next attempt finds that it has been granted. So the order is that of asking, among all
- * lockers of the space, and nobody overtakes. All that a lock needs is in its claim: nothing is allocated. */
+ * without a name is its locker's own. It is a hash table of the keys that are held. A key's seat is in the claim of one of its
+ * holders: it has the others, and the queue of those that wait. When the first of the queue can enter it does at once, and is
+ * woken; its next attempt finds that it has been granted. So the order is that of asking, among all lockers of the space and
+ * over both modes, and nobody overtakes. All that a lock needs is in its claim: nothing is allocated. */
 #include <stdio.h>
 #include <string.h>
 
@@ -18,10 +18,12 @@ typedef struct {
     /* NEW: also when it was broken. HANDED: granted while it stood in the queue, which its next attempt finds; core
      * doesn't know yet */
     enum { NEW, QUEUED, HANDED, GRANTED } state;
-    lk_table_link in_space; /* of a holder */
-    lk_list queue;          /* of a holder: who waits behind it */
-    lk_list in_queue;       /* of one that waits */
-    int64_t since;          /* of a holder: when it was granted; its claim's is core's from then on */
+    lk_table_link in_space; /* of one that has the seat */
+    lk_list
+        others; /* of one that has the seat: who holds the key beside it. Of permits: by slot, the least first */
+    lk_list queue; /* of one that has the seat: who waits */
+    lk_list link;  /* in others, or in the queue */
+    int64_t since; /* of a holder: when it was granted; its claim's is core's from then on */
     locker_claim *claim;
     const locker_services *svc; /* of its locker, for waking */
 } place;
@@ -30,7 +32,7 @@ typedef struct {
     lk_list link LK_GUARDED_BY(spaces_mutex);   /* in `spaces` */
     uint32_t users LK_GUARDED_BY(spaces_mutex); /* lockers */
     lk_mutex mutex;                             /* taken before core's, never while another space's is held */
-    lk_table holders LK_GUARDED_BY(mutex);      /* by the hash of their key */
+    lk_table held LK_GUARDED_BY(mutex);         /* seats, by the hash of their key */
     uint64_t token LK_GUARDED_BY(mutex);        /* the last that was given out */
     char name[];                                /* "": a locker's own */
 } space;
@@ -47,10 +49,10 @@ static lk_list spaces LK_GUARDED_BY(spaces_mutex) = {&spaces, &spaces};
 /* The last token of any space that was dropped, so that a key's tokens grow on. */
 static uint64_t last_token LK_GUARDED_BY(spaces_mutex);
 
-/* The holder of the key; NULL: nobody holds it. */
+/* Who has the key's seat; NULL: nobody holds it. */
 static place *find_locked(const space *s, const char *key, size_t length, uint32_t hash) LK_REQUIRES(s->mutex)
 {
-    LK_TABLE_EACH_OF(link, &s->holders, hash) {
+    LK_TABLE_EACH_OF(link, &s->held, hash) {
         place *p = LK_CONTAINER(link, place, in_space);
         if (link->hash == hash && p->claim->key_len == length && memcmp(p->claim->key, key, length) == 0)
             return p;
@@ -66,20 +68,112 @@ static void grant_locked(space *s, place *p, int64_t now) LK_REQUIRES(s->mutex)
     p->claim->valid_until = LOCKER_NEVER;
 }
 
-/* It has the lock no more: the first of its queue takes its place, and the queue. It keeps none of them: a claim
- * that was broken before core knew of its grant asks once more. */
-static void hand_over_locked(space *s, place *old) LK_REQUIRES(s->mutex)
+static void sit_locked(space *s, place *p) LK_REQUIRES(s->mutex)
+{
+    lk_list_init(&p->others);
+    lk_list_init(&p->queue);
+    lk_table_add(&s->held, &p->in_space, p->claim->key_hash);
+}
+
+/* The least slot that is free, and in *before who has the next greater one; the list's own link: nobody. */
+static int32_t free_slot_locked(const place *seat, lk_list **before)
+{
+    int32_t slot = 0;
+    *before = (lk_list *)(uintptr_t)&seat->others;
+    if (seat->claim->slot == 0)
+        slot++;
+    LK_EACH(place, other, link, &seat->others) {
+        if (other->claim->slot > slot) {
+            *before = &other->link;
+            return slot;
+        }
+        slot = other->claim->slot + 1;
+        if (slot == seat->claim->slot)
+            slot++;
+    }
+    return slot;
+}
+
+/* Let it hold the key beside those who do, if they and the number of permits allow that. */
+static bool sit_beside_locked(place *seat, place *p)
+{
+    const locker_claim *const claim = p->claim;
+    lk_list *before = &seat->others;
+    if (claim->permits > 0) {
+        p->claim->slot = free_slot_locked(seat, &before);
+        if (p->claim->slot >= claim->permits)
+            return false;
+    } else if (claim->mode != LOCKER_SHARED || seat->claim->mode != LOCKER_SHARED) {
+        return false;
+    }
+    lk_list_append(before, &p->link); /* in front of it */
+    return true;
+}
+
+/* It has the key no more: one of the others has the seat then. NULL: nobody has it. */
+static place *leave_locked(space *s, place *seat, place *old) LK_REQUIRES(s->mutex)
+{
+    if (seat != old) {
+        lk_list_remove(&old->link);
+        return seat;
+    }
+    lk_list *const next = lk_list_take(&old->others);
+    lk_table_remove(&s->held, &old->in_space);
+    if (next == NULL)
+        return NULL;
+    place *const p = LK_CONTAINER(next, place, link);
+    sit_locked(s, p);
+    lk_list_splice(&p->others, &old->others);
+    lk_list_splice(&p->queue, &old->queue);
+    return p;
+}
+
+/* The first of the queue enter, as far as they can. Core knows nothing of these yet: one that is broken before asks once more. */
+static void admit_locked(space *s, place *seat) LK_REQUIRES(s->mutex)
+{
+    for (lk_list *first; (first = lk_list_take(&seat->queue)) != NULL;) {
+        place *const p = LK_CONTAINER(first, place, link);
+        if (!sit_beside_locked(seat, p)) {
+            lk_list_prepend(&seat->queue, first);
+            return;
+        }
+        grant_locked(s, p, p->svc->clock->now(p->svc->clock->context));
+        p->svc->wake(p->svc, p->claim);
+    }
+}
+
+/* Nobody holds the key: the first of the queue has it and its seat. */
+static void succeed_locked(space *s, place *old) LK_REQUIRES(s->mutex)
 {
     lk_list *const first = lk_list_take(&old->queue);
-    lk_table_remove(&s->holders, &old->in_space);
     if (first == NULL)
         return;
-    place *const p = LK_CONTAINER(first, place, in_queue);
-    lk_list_init(&p->queue);
+    place *const p = LK_CONTAINER(first, place, link);
+    p->claim->slot = 0;
+    sit_locked(s, p);
     lk_list_splice(&p->queue, &old->queue);
-    lk_table_add(&s->holders, &p->in_space, p->claim->key_hash);
     grant_locked(s, p, p->svc->clock->now(p->svc->clock->context));
     p->svc->wake(p->svc, p->claim);
+    admit_locked(s, p);
+}
+
+/* It holds the key no more. */
+static void hand_over_locked(space *s, place *old) LK_REQUIRES(s->mutex)
+{
+    const locker_claim *const claim = old->claim;
+    place *const seat = leave_locked(s, find_locked(s, claim->key, claim->key_len, claim->key_hash), old);
+    if (seat != NULL)
+        admit_locked(s, seat);
+    else
+        succeed_locked(s, old);
+}
+
+/* It waits no more: those behind it may have waited for it alone. */
+static void leave_queue_locked(space *s, place *p) LK_REQUIRES(s->mutex)
+{
+    const locker_claim *const claim = p->claim;
+    lk_list_remove(&p->link);
+    admit_locked(s, find_locked(s, claim->key, claim->key_len, claim->key_hash));
 }
 
 static space *space_find_locked(const char *name) LK_REQUIRES(spaces_mutex)
@@ -93,7 +187,7 @@ static space *space_find_locked(const char *name) LK_REQUIRES(spaces_mutex)
 static space *space_new_locked(const char *name) LK_REQUIRES(spaces_mutex)
 {
     space *s = calloc(1, sizeof *s + strlen(name) + 1);
-    if (s == NULL || !lk_table_reserve(&s->holders)) {
+    if (s == NULL || !lk_table_reserve(&s->held)) {
         free(s);
         return NULL;
     }
@@ -175,40 +269,59 @@ static void memory_close(void *self)
     if (!last)
         return;
     lk_mutex_destroy(&s->mutex);
-    lk_table_destroy(&s->holders);
+    lk_table_destroy(&s->held);
     free(s);
 }
 
-/* Nobody has asked for this claim, or its grant was lost before core knew of it. */
-static void ask_locked(instance *m, locker_claim *claim) LK_REQUIRES(m->space->mutex)
+/* Who shares the key is told that somebody waits. */
+static void stand_locked(place *seat, place *p)
 {
-    place *p = claim->data;
-    place *holder = find_locked(m->space, claim->key, claim->key_len, claim->key_hash);
+    p->state = QUEUED;
+    if (seat->claim->mode == LOCKER_SHARED && lk_list_empty(&seat->queue)) {
+        seat->svc->awaited(seat->svc, seat->claim);
+        LK_EACH(place, other, link, &seat->others)
+            other->svc->awaited(other->svc, other->claim);
+    }
+    lk_list_append(&seat->queue, &p->link);
+}
+
+/* Nobody has asked for this claim, or its grant was lost before core knew of it. CONFIG: the key is used in another way. */
+static locker_status ask_locked(instance *m, locker_claim *claim, locker_error *err)
+    LK_REQUIRES(m->space->mutex)
+{
+    place *const p = claim->data;
+    place *const seat = find_locked(m->space, claim->key, claim->key_len, claim->key_hash);
     p->claim = claim;
     p->svc = m->svc;
-    if (holder == NULL) {
-        lk_list_init(&p->queue);
-        lk_table_add(&m->space->holders, &p->in_space, claim->key_hash);
-        grant_locked(m->space, p, claim->asked_at);
-    } else if (claim->will_wait) {
-        p->state = QUEUED;
-        lk_list_append(&holder->queue, &p->in_queue);
+    if (seat != NULL && seat->claim->permits != claim->permits)
+        return locker_other_use(err, seat->claim->permits, claim->permits);
+    if (seat == NULL) {
+        claim->slot = 0;
+        sit_locked(m->space, p);
+    } else if (!lk_list_empty(&seat->queue) || !sit_beside_locked(seat, p)) {
+        if (claim->will_wait)
+            stand_locked(seat, p);
+        return LOCKER_BUSY;
     }
+    claim->alone = true;
+    grant_locked(m->space, p, claim->asked_at);
+    return LOCKER_OK;
 }
 
 static locker_status memory_acquire(void *self, locker_claim *claim, locker_error *err)
 {
-    (void)err;
     instance *m = self;
     place *p = claim->data;
+    locker_status status = LOCKER_BUSY;
     lk_mutex_lock(&m->space->mutex);
     if (p->state == NEW)
-        ask_locked(m, claim);
+        status = ask_locked(m, claim, err);
     else if (p->state == HANDED)
         p->state = GRANTED;
-    const bool granted = p->state == GRANTED;
+    if (p->state == GRANTED)
+        status = LOCKER_OK;
     lk_mutex_unlock(&m->space->mutex);
-    return granted ? LOCKER_OK : LOCKER_BUSY;
+    return status;
 }
 
 /* OK, or LOST when there is nothing to let go of. */
@@ -217,7 +330,7 @@ static locker_status let_go(space *s, place *p)
     locker_status status = LOCKER_OK;
     lk_mutex_lock(&s->mutex);
     if (p->state == QUEUED)
-        lk_list_remove(&p->in_queue);
+        leave_queue_locked(s, p);
     else if (p->state == GRANTED || p->state == HANDED)
         hand_over_locked(s, p);
     else
@@ -239,19 +352,42 @@ static locker_status memory_release(void *self, locker_claim *grant, int64_t unt
     return lk_lost(err, "'%s' was broken before it was unlocked", grant->key);
 }
 
-static void describe_holder_locked(const place *holder, locker_info *info)
+static void describe_locked(const place *p, locker_holder *holder)
 {
-    const locker_clock *clock = holder->svc->clock;
-    info->held = true;
-    (void)strncpy(info->owner, holder->claim->owner, LOCKER_OWNER_MAX);
-    info->token = holder->claim->token;
-    info->since_unix_ms =
-        lk_time_of(CLOCK_REALTIME) / LK_MS - (clock->now(clock->context) - holder->since) / LK_MS;
+    const locker_clock *clock = p->svc->clock;
+    (void)strncpy(holder->owner, p->claim->owner, LOCKER_OWNER_MAX);
+    holder->token = p->claim->token;
+    holder->since_unix_ms =
+        lk_time_of(CLOCK_REALTIME) / LK_MS - (clock->now(clock->context) - p->since) / LK_MS;
+    holder->remaining_ms = -1;
+    holder->slot = p->claim->permits > 0 ? p->claim->slot : -1;
 }
 
-static locker_status describe_queue_locked(const place *holder, locker_info *info, locker_error *err)
+static place *next_holder(place *seat, place *p)
 {
-    LK_EACH(place, waiter, in_queue, &holder->queue)
+    return LK_LIST_ELEMENT(p == seat ? seat->others.next : p->link.next, &seat->others, place, link);
+}
+
+/* Those who hold the key and whom `only` names, of all who do. */
+static locker_status describe_holders_locked(place *seat, const locker_break_options *only, locker_info *info,
+                                             locker_error *err)
+{
+    size_t count = 0;
+    for (place *p = seat; p != NULL; p = next_holder(seat, p))
+        count++;
+    info->holders = calloc(count, sizeof *info->holders);
+    if (info->holders == NULL)
+        return lk_out_of_memory(err);
+    for (place *p = seat; p != NULL; p = next_holder(seat, p))
+        if (locker_break_names(only, p->claim->owner, p->claim->token))
+            describe_locked(p, &info->holders[info->holders_len++]);
+    locker_info_settle(info, seat->claim->mode, seat->claim->permits);
+    return LOCKER_OK;
+}
+
+static locker_status describe_queue_locked(const place *seat, locker_info *info, locker_error *err)
+{
+    LK_EACH(place, waiter, link, &seat->queue)
         info->waiters++;
     if (info->waiters == 0)
         return LOCKER_OK;
@@ -259,10 +395,16 @@ static locker_status describe_queue_locked(const place *holder, locker_info *inf
     info->queue_stride = sizeof *info->queue;
     if (info->queue == NULL)
         return lk_out_of_memory(err);
-    LK_EACH(place, waiter, in_queue, &holder->queue)
-        (void)strncpy(info->queue[info->queue_len++].owner, waiter->claim->owner, LOCKER_OWNER_MAX);
+    LK_EACH(place, waiter, link, &seat->queue) {
+        locker_waiter *const told = &info->queue[info->queue_len++];
+        (void)strncpy(told->owner, waiter->claim->owner, LOCKER_OWNER_MAX);
+        told->mode = waiter->claim->mode;
+        told->permits = waiter->claim->permits;
+    }
     return LOCKER_OK;
 }
+
+static const locker_break_options anybody = LOCKER_BREAK_OPTIONS_INIT;
 
 static locker_status memory_show(void *self, const char *key, size_t key_len, int64_t until,
                                  locker_info *info, locker_error *err)
@@ -272,11 +414,11 @@ static locker_status memory_show(void *self, const char *key, size_t key_len, in
     locker_status status = LOCKER_OK;
     info->waiters = 0;
     lk_mutex_lock(&s->mutex);
-    const place *holder = find_locked(s, key, key_len, locker_key_hash(key, key_len));
-    if (holder != NULL) {
-        describe_holder_locked(holder, info);
-        status = describe_queue_locked(holder, info, err);
-    }
+    place *const seat = find_locked(s, key, key_len, locker_key_hash(key, key_len));
+    if (seat != NULL)
+        status = describe_holders_locked(seat, &anybody, info, err);
+    if (seat != NULL && status == LOCKER_OK)
+        status = describe_queue_locked(seat, info, err);
     lk_mutex_unlock(&s->mutex);
     return status;
 }
@@ -290,22 +432,35 @@ static void lose_locked(place *holder)
         holder->svc->lease_lost(holder->svc, holder->claim, "it was broken");
 }
 
+/* Which of those who hold the key is to be broken; of whoever entered since, none. NULL: none is. */
+static place *named_locked(place *seat, const locker_break_options *only, uint64_t newest)
+{
+    for (place *p = seat; p != NULL; p = next_holder(seat, p))
+        if (p->claim->token <= newest && locker_break_names(only, p->claim->owner, p->claim->token))
+            return p;
+    return NULL;
+}
+
 static locker_status memory_break(void *self, const char *key, size_t key_len,
                                   const locker_break_options *only, int64_t until, locker_info *broken,
                                   locker_error *err)
 {
     (void)until;
     space *s = ((instance *)self)->space;
+    const uint32_t hash = locker_key_hash(key, key_len);
     locker_status status = LOCKER_INVALID;
     lk_mutex_lock(&s->mutex);
-    place *holder = find_locked(s, key, key_len, locker_key_hash(key, key_len));
-    if (holder != NULL) {
-        describe_holder_locked(holder, broken);
+    place *seat = find_locked(s, key, key_len, hash);
+    const uint64_t newest = s->token;
+    const bool named = seat != NULL && named_locked(seat, only, newest) != NULL;
+    if (seat != NULL)
+        status = describe_holders_locked(seat, named ? only : &anybody, broken, err);
+    if (status == LOCKER_OK)
         status = locker_break_check(only, broken, err);
-    }
-    if (status == LOCKER_OK) {
-        lose_locked(holder);
-        hand_over_locked(s, holder);
+    for (place *p; status == LOCKER_OK && seat != NULL && (p = named_locked(seat, only, newest)) != NULL;
+         seat = find_locked(s, key, key_len, hash)) {
+        lose_locked(p);
+        hand_over_locked(s, p);
     }
     lk_mutex_unlock(&s->mutex);
     return status != LOCKER_INVALID ? status : locker_error_set(err, status, 0, "nobody holds '%s'", key);
@@ -326,6 +481,8 @@ static const locker_semantics semantics = {
     .scope = LOCKER_SCOPE_PROCESS,
     .fairness = LOCKER_FAIR_GLOBAL,
     .can_break = true,
+    .shared = LOCKER_ORDER_ARRIVAL,
+    .permits_most = LOCKER_PERMITS_MAX,
     .holder_dies = "the process dies with it, and all its locks",
     .holder_stalls = "it keeps the lock; the others wait",
     .cut_off = "can't happen",

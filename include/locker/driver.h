@@ -117,7 +117,22 @@ struct locker_claim {
      * LOCKER_NEVER before each acquire, the driver to a time, now at least. NEVER: it makes none, so BUSY
      * waits for a wake, and UNAVAILABLE is final. */
     int64_t retry_at;
+
+    /* set by core, constant for the claim's life */
+    locker_mode mode; /**< SHARED only where semantics.shared says that the driver has it */
+    int32_t permits;  /**< 0: a lock; else at most semantics.permits_most, and mode is EXCLUSIVE */
+
+    /** Set by the driver with a shared grant: nobody waits, and it will call services.awaited when somebody does. So other
+     * readers of the locker may ride on the grant. False, as core sets it before each acquire: not known. */
+    bool alone;
+    int32_t slot; /**< set by the driver with a permit: 0 to permits - 1, which no other holder has */
 };
+
+/** Whether the claim is to be the only one that holds its key. */
+static inline bool locker_claim_is_plain(const locker_claim *claim)
+{
+    return claim->mode == LOCKER_EXCLUSIVE && claim->permits == 0;
+}
 
 /** A hash of a key, for tables of keys. Not the same in another process or release. */
 LOCKER_API uint32_t locker_key_hash(const char *key, size_t key_len);
@@ -161,6 +176,9 @@ struct locker_services {
         __attribute__((format(printf, 3, 4)))
 #endif
         ;
+
+    /** Somebody waits for the key of this shared grant, which was told to be `alone`: nobody rides on it any more. */
+    void (*awaited)(const locker_services *svc, locker_claim *grant);
 };
 
 /* ------------------------------------------------------------------ configuration ---- */
@@ -198,8 +216,9 @@ typedef struct locker_driver_config {
 /* ------------------------------------------------------------------ the driver table ---- */
 /** What a driver can do that its operations and semantics don't tell; core asks for bits, never for names. */
 enum {
-    /** The service queues: every claim goes to it at once. Without: core sends one contender per key, and
-     * lets the others wait in its own FIFO. */
+    /** The service queues: every claim goes to it at once, but for shared ones behind another shared one of the same
+     * locker that waits already. Without: core sends one contender per key, and lets the others wait in its own FIFO; it
+     * contends while others of the locker hold the key only where those share it or have permits. */
     LOCKER_CAP_QUEUE = 1u << 0,
     /** It takes a user and a password. Without: core refuses them, and doesn't look at LOCKER_PASSWORD. */
     LOCKER_CAP_AUTH = 1u << 1
@@ -260,7 +279,7 @@ struct locker_driver {
      * let go of the claim. */
     locker_status (*release)(void *self, locker_claim *grant, int64_t until, locker_error *err);
 
-    /** Hand a grant on to another claim of the same key and instance, which waits in core's FIFO and which
+    /** Hand a plain grant on to another plain claim of the same key and instance, which waits in core's FIFO and which
      * acquire has not seen, without asking the service. Sets token (greater) and valid_until (not later) of
      * `to`. OK: `from` is gone. BUSY: it can't be done now, nothing has changed, the driver has let go of
      * `to`, core releases. NULL: never. */
@@ -281,8 +300,8 @@ struct locker_driver {
      * it wants to be called at the latest, in the clock's ns, or LOCKER_NEVER. NULL: nothing ever is. */
     int64_t (*dispatch)(void *self);
 
-    /** As locker_show(). info is zeroed but for -1 in what is unknown; queue is malloc'ed, and goes with its
-     * queue_stride. Core adds the end of a lock without renewal that the locker itself holds. */
+    /** As locker_show(). info is zeroed but for -1 in what is unknown; queue and holders are malloc'ed, and go with
+     * their strides. Core adds the end of a lock without renewal that the locker itself holds. */
     locker_status (*show)(void *self, const char *key, size_t key_len, int64_t until, locker_info *info,
                           locker_error *err);
 
@@ -319,9 +338,19 @@ LOCKER_API locker_status locker_error_set(locker_error *err, locker_status statu
 #endif
     ;
 
-/** Whether `holder` is the one that a break is about: OK, or BUSY with a text that says who it is. */
+/** Whether a holder of that label and token is one that a break is about. */
+LOCKER_API bool locker_break_names(const locker_break_options *only, const char *owner, uint64_t token);
+
+/** Whether `holder`, or one of its holders, is one that a break is about: OK, or BUSY with a text that says who it is. */
 LOCKER_API locker_status locker_break_check(const locker_break_options *only, const locker_info *holder,
                                             locker_error *err);
+
+/** Finish an info for which the driver has set `holders` (malloc'ed) and `holders_len`, those of a plain lock too: what is told
+ * of the first, their order, and what is not kept of a plain lock. Nobody holds it: 0. */
+LOCKER_API void locker_info_settle(locker_info *info, locker_mode mode, int32_t permits);
+
+/** CONFIG: the key is in use with so many permits (0: as a lock), and a call wants it otherwise. */
+LOCKER_API locker_status locker_other_use(locker_error *err, int32_t in_use, int32_t wanted);
 
 /** Options of locker_open_driver(). Start from LOCKER_DRIVER_OPTIONS_INIT. */
 typedef struct locker_driver_options {

@@ -178,6 +178,15 @@ typedef void (*locker_lost_fn)(locker_handle *lost, void *user);
 /** A key is 1 to 255 bytes of UTF-8 without control characters. */
 enum { LOCKER_KEY_MAX = 255, LOCKER_OWNER_MAX = 127 };
 
+/** Who may hold a key beside us. */
+typedef enum locker_mode {
+    LOCKER_EXCLUSIVE = 0, /**< nobody */
+    LOCKER_SHARED = 1     /**< anybody who holds it shared too: readers, beside whom there is no writer */
+} locker_mode;
+
+/** More than so many permits has no key. */
+enum { LOCKER_PERMITS_MAX = 1 << 20 };
+
 /** Options of one lock. Start from LOCKER_LOCK_OPTIONS_INIT, which waits for ever. */
 typedef struct locker_lock_options {
     size_t size;     /**< sizeof(locker_lock_options) */
@@ -194,7 +203,9 @@ typedef struct locker_lock_options {
      * the same owner, on a key that it holds through this locker, enters again and is counted: it gets
      * another handle, and the last handle unlocked releases. So it must differ between tasks that are to
      * exclude each other. The lease stays what it is: a call that asks for more (a longer ttl_ms than was
-     * asked for first, or renewal where there was to be none) answers INVALID. */
+     * asked for first, or renewal where there was to be none) answers INVALID. So does one that asks for
+     * LOCKER_EXCLUSIVE where its owner holds the key shared: two that did so would wait for each other for ever.
+     * Who asks for LOCKER_SHARED and holds it exclusive enters that again. */
     const char *owner;
 
     locker_lost_fn on_lost; /**< NULL: none */
@@ -202,11 +213,22 @@ typedef struct locker_lock_options {
 
     /** What show prints for the holder, as owner is written; it shuts out and admits nobody. NULL: owner, else the locker's. */
     const char *label;
+
+    /** LOCKER_SHARED: beside others that hold it shared. Who waits for the key exclusive is not overtaken by those who
+     * come later where the driver serves in the order of arrival (locker_semantics.shared). One that comes while the
+     * locker holds the key shared already, without a no_renew or owner of its own, may ride on that grant, with its token
+     * and lease: within 50 ms of it, or as long as nobody else waits. UNSUPPORTED where the driver has no shared locks. */
+    locker_mode mode;
+
+    /** At most so many hold the key at once, each with a slot of its own, locker_handle_slot(): 1 to LOCKER_PERMITS_MAX; 0: it
+     * is a lock. While somebody holds the key, or waits, it is used in one way: a call with another number, or none, answers
+     * CONFIG, which names both. LOCKER_SHARED with permits is INVALID. UNSUPPORTED where the driver has no permits. */
+    int32_t permits;
 } locker_lock_options;
 
 #define LOCKER_LOCK_OPTIONS_INIT                                                                             \
     {                                                                                                        \
-        sizeof(locker_lock_options), -1, 0, false, 0, 0, 0, 0, 0                                             \
+        sizeof(locker_lock_options), -1, 0, false, 0, 0, 0, 0, 0, LOCKER_EXCLUSIVE, 0                        \
     }
 
 /** Take the lock `key`; wait for it as the options say (NULL: for ever). On OK it is held and *out is a
@@ -230,6 +252,20 @@ LOCKER_API LOCKER_MUST_CHECK locker_status locker_lock(locker *l, const char *ke
  * asked anew each time. Where another call of this locker waits for the key already, that one's knowledge is
  * the answer: BUSY, or UNAVAILABLE when the service was out of reach as it asked last. */
 LOCKER_API LOCKER_MUST_CHECK locker_status locker_try_lock(locker *l, const char *key,
+                                                           const locker_lock_options *options,
+                                                           locker_handle **out, locker_error *err);
+
+/** At most so many keys are taken at once. */
+enum { LOCKER_KEYS_MAX = 64 };
+
+/** Take several keys, each as locker_lock() takes one, all within the one wait_ms or none of them, by one handle. They
+ * are taken in the order of their bytes, whatever the order here, and each once, so two calls never wait for each other in
+ * a circle. The handle's keys stand in that order. Losing one is losing all: the state is the worst of them, what remains
+ * is the least, on_lost is called once; unlocking releases all, and answers LOST if any was lost, else UNKNOWN if of any
+ * it isn't known. One that is lost while others are waited for is taken again, with those behind it. A key with an owner,
+ * a mode or permits: each is meant so. The keys are copied. Errors: as locker_lock(), with the key that it was about in the
+ * text; INVALID when n is 0 or more than LOCKER_KEYS_MAX. */
+LOCKER_API LOCKER_MUST_CHECK locker_status locker_lock_all(locker *l, const char *const *keys, size_t n,
                                                            const locker_lock_options *options,
                                                            locker_handle **out, locker_error *err);
 
@@ -294,8 +330,20 @@ LOCKER_API uint64_t locker_handle_token(const locker_handle *held);
  * never close it. It lives until the handle is freed. Made at the first call. -1: no descriptor (errno). */
 LOCKER_API int locker_handle_fd(locker_handle *held);
 
-/** The key, as the caller gave it. Lives as long as the handle. */
+/** Which of the permits it has, from 0 to permits - 1: no other holder of the key has the same. -1: it is a lock. */
+LOCKER_API int32_t locker_handle_slot(const locker_handle *held);
+
+/** The key, as the caller gave it; of several, the first. Lives as long as the handle. */
 LOCKER_API const char *locker_handle_key(const locker_handle *held);
+
+/** How many keys it holds: 1, but for locker_lock_all(). */
+LOCKER_API size_t locker_handle_count(const locker_handle *held);
+
+/** The index-th of its keys, in the order in which they were taken; NULL past the last. Lives as long as the handle. */
+LOCKER_API const char *locker_handle_key_at(const locker_handle *held, size_t index);
+
+/** The fencing token of the index-th of its keys; 0 past the last. locker_handle_token() is that of the first. */
+LOCKER_API uint64_t locker_handle_token_at(const locker_handle *held, size_t index);
 
 /** The label that show prints for it. Lives as long as the handle. */
 LOCKER_API const char *locker_handle_owner(const locker_handle *held);
@@ -304,7 +352,18 @@ LOCKER_API const char *locker_handle_owner(const locker_handle *held);
 /** One that waits, as the service knows it. */
 typedef struct locker_waiter {
     char owner[LOCKER_OWNER_MAX + 1]; /**< its label; empty when the service doesn't know it */
+    locker_mode mode;
+    int32_t permits; /**< 0: it waits for a lock */
 } locker_waiter;
+
+/** One of several that hold a key at once. */
+typedef struct locker_holder {
+    char owner[LOCKER_OWNER_MAX + 1]; /**< its label; empty: unknown */
+    uint64_t token;                   /**< its fencing token; 0: unknown */
+    int64_t since_unix_ms;            /**< as in locker_info */
+    int64_t remaining_ms;             /**< as in locker_info */
+    int64_t slot;                     /**< of a permit; else -1 */
+} locker_holder;
 
 /** What a service knows of one key. Clear it with locker_info_clear(). */
 typedef struct locker_info {
@@ -332,11 +391,20 @@ typedef struct locker_info {
     locker_waiter *queue; /**< those that are known, in the order in which they'll be served; may be NULL */
     size_t queue_len;     /**< how many are in queue */
     size_t queue_stride;  /**< from one to the next, in bytes; see locker_info_waiter() */
+
+    locker_mode mode; /**< of those who hold it */
+    int32_t permits;  /**< how many may hold it at once; 0: it is a lock */
+
+    /** Who holds it shared, or has a permit, the greatest token last; of them, `owner` and the others above tell the first. NULL
+     * of what nobody holds, or one alone exclusive. A locker's readers that ride on one grant are one. */
+    locker_holder *holders;
+    size_t holders_len;   /**< how many are in holders: of permits, so many are taken */
+    size_t holder_stride; /**< from one to the next, in bytes; see locker_info_holder() */
 } locker_info;
 
 #define LOCKER_INFO_INIT                                                                                     \
     {                                                                                                        \
-        sizeof(locker_info), false, {0}, -1, -1, 0, -1, 0, 0, 0                                              \
+        sizeof(locker_info), false, {0}, -1, -1, 0, -1, 0, 0, 0, LOCKER_EXCLUSIVE, 0, 0, 0, 0                \
     }
 
 /** The index-th of info->queue, from 0; NULL past the last. A later release may tell more of each. */
@@ -345,6 +413,14 @@ static inline const locker_waiter *locker_info_waiter(const locker_info *info, s
     return index < info->queue_len
                ? (const locker_waiter *)(const void *)((const char *)info->queue + index * info->queue_stride)
                : (const locker_waiter *)0;
+}
+
+/** The index-th of info->holders, from 0; NULL past the last. */
+static inline const locker_holder *locker_info_holder(const locker_info *info, size_t index)
+{
+    return index < info->holders_len ? (const locker_holder *)(const void *)((const char *)info->holders +
+                                                                             index * info->holder_stride)
+                                     : (const locker_holder *)0;
 }
 
 /** Ask the service about a key. Blocks, at most `command_timeout`. *info is overwritten; clear it afterwards.
@@ -367,8 +443,8 @@ typedef struct locker_break_options {
         sizeof(locker_break_options), 0, 0                                                                   \
     }
 
-/** An operator's forced unlock, of just the holder that the options name (NULL: whoever holds it): the
- * service looks and breaks in one step, so a lock that changed hands after a look is left alone. `broken`
+/** An operator's forced unlock, of just the holder that the options name (NULL: whoever holds it); of several that hold
+ * it at once, of each whom they name: the service looks and breaks in one step, so a lock that changed hands after a look is left alone. `broken`
  * (NULL allowed) tells whose lock it was, as locker_show(). The holder is told LOST as soon as its service
  * can tell. Errors: as locker_show(); INVALID when nobody holds it; BUSY when another than the one that was
  * named holds it, which `broken` tells, or when it changed again and again meanwhile (ZooKeeper), and nothing
@@ -394,6 +470,13 @@ typedef enum locker_scope {
     LOCKER_SCOPE_NETWORK = 3  /**< hosts */
 } locker_scope;
 
+/** In which order those who wait to share a key are served beside those who want it alone. */
+typedef enum locker_order {
+    LOCKER_ORDER_NONE = 0,    /**< the driver has no shared locks */
+    LOCKER_ORDER_ARRIVAL = 1, /**< first come, first served over both modes, among all processes */
+    LOCKER_ORDER_LOCAL = 2 /**< the same inside one locker; among processes, who waits alone is not starved */
+} locker_order;
+
 /** What a service promises, as data. Lives as long as the locker. */
 typedef struct locker_semantics {
     size_t size;        /**< sizeof(locker_semantics) */
@@ -412,6 +495,8 @@ typedef struct locker_semantics {
     const char *failover;
     const char *token;
     const char *cost;
+    locker_order shared;  /**< how shared locks are served; LOCKER_ORDER_NONE: there are none */
+    int64_t permits_most; /**< how many permits a key can have; 0: there are none */
 } locker_semantics;
 
 /** What this locker's service promises. NULL only for a NULL locker. */
@@ -497,17 +582,13 @@ typedef struct locker_statistics {
     uint64_t waiting;       /**< calls that wait now */
     locker_histogram wait;  /**< from the call to the grant */
     locker_histogram hold;  /**< from the grant to the unlock or the loss */
+    uint64_t rode;          /**< shared locks that ride on another grant of the locker; not in acquired */
 } locker_statistics;
 
 #define LOCKER_STATISTICS_INIT                                                                               \
     {                                                                                                        \
         sizeof(locker_statistics), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0, 0, 0, {0}},              \
-        {                                                                                                    \
-            0, 0, 0,                                                                                         \
-            {                                                                                                \
-                0                                                                                            \
-            }                                                                                                \
-        }                                                                                                    \
+            {0, 0, 0, {0}}, 0                                                                                \
     }
 
 /** Copy the statistics. stats->size must be set. INVALID when it isn't. */

@@ -41,7 +41,9 @@ static int set_up(void **state)
                                           .tokens_persist = promises->tokens_persist,
                                           .survives_restart = promises->survives_restart,
                                           .can_break = promises->can_break,
-                                          .quorum = promises->quorum};
+                                          .quorum = promises->quorum,
+                                          .shared = promises->shared,
+                                          .permits_most = promises->permits_most};
     lk_close_locker(l);
     return 0;
 }

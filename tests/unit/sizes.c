@@ -192,7 +192,7 @@ static void answers_are_as_large_as_asked_for(void **state)
 
 static void waiters_are_found_by_their_stride(void **state)
 {
-    LATER(locker_waiter) waiters[2] = {{{"first"}, 1}, {{"second"}, 2}};
+    LATER(locker_waiter) waiters[2] = {{{.owner = "first"}, 1}, {{.owner = "second"}, 2}};
     locker_info info = LOCKER_INFO_INIT;
 
     (void)state;

@@ -1,0 +1,84 @@
+/* share.c: shared claims, and riding. Readers of one locker that come together hold one grant of the service: a handle each,
+ * as when an owner enters again. Riding is bounded, or readers that never end here starve a writer in another process, of
+ * which only the service knows. */
+#include <string.h>
+
+#include "claim.h"
+#include "lease.h"
+#include "share.h"
+#include "wake.h"
+
+/* Behind a grant so many may ride, for so long, while it isn't known whether somebody waits. */
+enum { RIDERS_AT_MOST = 64 };
+static const int64_t riding_at_most = 50 * LK_MS;
+
+const lk_claim *lk_user_locked(const locker *l, const lk_key *key)
+{
+    lk_list *const first = lk_list_first(&key->sharers);
+    if (key->holder != NULL)
+        return key->holder;
+    if (first != NULL)
+        return LK_CONTAINER(first, lk_claim, among);
+    return key->contender != NULL ? key->contender : lk_fifo_first_locked(l, key);
+}
+
+bool lk_rides_along(const lk_claim *grant, const lk_claim *claim)
+{
+    return lk_is_shared(grant) && lk_is_shared(claim) && grant->owner == NULL && claim->owner == NULL &&
+           grant->pub.renewed && claim->pub.renewed && grant->pub.ttl_ns == claim->pub.ttl_ns &&
+           strcmp(grant->pub.owner, claim->pub.owner) == 0;
+}
+
+static bool has_room_locked(const locker *l, const lk_claim *grant, int64_t now) LK_REQUIRES(l->mutex)
+{
+    (void)l;
+    return grant->pub.alone ||
+           (grant->riders < RIDERS_AT_MOST && now - grant->pub.granted_at < riding_at_most);
+}
+
+/* Nobody is overtaken who waits here, either. */
+lk_claim *lk_grant_to_ride_locked(locker *l, lk_key *key, const lk_claim *claim, int64_t now)
+{
+    if (!lk_is_shared(claim) || key->contender != NULL || key->writers > 0 || !lk_list_empty(&key->fifo))
+        return NULL;
+    LK_EACH_SAFE(lk_claim, grant, among, &key->sharers)
+        if (grant->phase == LK_GRANTED && !lk_lease_over_locked(l, grant, now) &&
+            lk_rides_along(grant, claim) && has_room_locked(l, grant, now)) {
+            grant->riders++;
+            return grant;
+        }
+    return NULL;
+}
+
+locker_handle *lk_board_locked(const locker *l, lk_claim *grant)
+{
+    locker_handle *const ride = malloc(sizeof *ride);
+    (void)l;
+    if (ride == NULL)
+        return NULL;
+    ride->claim = grant;
+    grant->refs++;
+    grant->open_handles++;
+    return ride;
+}
+
+/* Without memory for a handle it stays where it is, and asks for itself. */
+void lk_take_along_locked(locker *l, lk_claim *grant)
+{
+    lk_key *const key = grant->key;
+    for (lk_claim *next; (next = lk_fifo_first_locked(l, key)) != NULL && lk_rides_along(grant, next);) {
+        next->ride = lk_board_locked(l, grant);
+        if (next->ride == NULL)
+            return;
+        lk_list_remove(&next->link);
+        LK_WRITE(next->phase, LK_GONE);
+        lk_wake_call_locked(l, next->wait);
+    }
+}
+
+void lk_alight_locked(locker *l, locker_handle *ride)
+{
+    ride->claim->open_handles--;
+    lk_claim_unref_locked(l, ride->claim);
+    free(ride);
+}

@@ -1,0 +1,31 @@
+/* share.h: who may hold a key beside whom, and riding: a shared lock on another's grant of the same locker. */
+#pragma once
+
+#include "state.h"
+
+static inline bool lk_is_shared(const lk_claim *claim)
+{
+    return claim->pub.mode == LOCKER_SHARED;
+}
+
+/** Whether both can hold their key at once. */
+static inline bool lk_beside(const lk_claim *a, const lk_claim *b)
+{
+    return (lk_is_shared(a) && lk_is_shared(b)) ||
+           (a->pub.permits > 0 && b->pub.permits > 0 && a->pub.slot != b->pub.slot);
+}
+
+/** A claim that holds, contends or waits for the key here, whichever; NULL: none does. */
+const lk_claim *lk_user_locked(const locker *l, const lk_key *key) LK_REQUIRES(l->mutex);
+
+/** Whether one can take the other along: shared, for the same lease, and nobody's own. */
+bool lk_rides_along(const lk_claim *grant, const lk_claim *claim);
+/** A shared grant of the locker that the claim may ride on now, without asking the service; NULL: there is none. */
+lk_claim *lk_grant_to_ride_locked(locker *l, lk_key *key, const lk_claim *claim, int64_t now)
+    LK_REQUIRES(l->mutex);
+/** A handle more of the grant, for its call to attach. NULL: no memory. */
+locker_handle *lk_board_locked(const locker *l, lk_claim *grant) LK_REQUIRES(l->mutex);
+/** Have those who stand in the FIFO next ride on the grant. */
+void lk_take_along_locked(locker *l, lk_claim *grant) LK_REQUIRES(l->mutex);
+/** The grant was lost before the call had its handle. */
+void lk_alight_locked(locker *l, locker_handle *ride) LK_REQUIRES(l->mutex);
