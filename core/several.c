@@ -204,7 +204,7 @@ locker_status lk_several_unlock(lk_several *all, locker_error *err)
 {
     locker_status status = LOCKER_OK;
     const bool in_callback = lk_in_callback(all->head.l);
-    if (in_callback && lk_several_state(all) != LOCKER_STATE_LOST)
+    if (in_callback && lk_several_state(all) <= LOCKER_STATE_SUSPECT)
         return lk_invalid(err,
                           "'%s' and others can't be unlocked inside a callback of their locker: hand it "
                           "to another thread",
@@ -216,7 +216,7 @@ locker_status lk_several_unlock(lk_several *all, locker_error *err)
     for (size_t i = all->count; i-- > 0;) {
         locker_error why;
         locker_handle *const part = all->parts[i];
-        if (in_callback && locker_handle_state(part) != LOCKER_STATE_LOST) {
+        if (in_callback && locker_handle_state(part) <= LOCKER_STATE_SUSPECT) {
             lk_part_let_go(part);
             continue;
         }

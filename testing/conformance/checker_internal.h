@@ -42,6 +42,7 @@ typedef struct {
     bool attempting;        /**< inside acquire */
     bool enrolled;          /**< it waits, and acquire answered BUSY, or without the service's word */
     bool granted;           /**< acquire or pass answered OK */
+    bool awaited;           /**< the driver said that somebody waits for its key */
     uint64_t token_before;  /**< the greatest of its key when the driver got it */
     int64_t enrolled_until; /**< when a grant ended that; 0: none has */
     const char *let_go_by;  /**< the operation, static text; NULL: none has yet */

@@ -88,6 +88,7 @@ static void refresh(locker_claim *inner, const locker_claim *outer)
     inner->asked_at = outer->asked_at;
     inner->attempt_until = outer->attempt_until;
     inner->retry_at = outer->retry_at;
+    inner->alone = outer->alone;
 }
 
 /* What the driver set in a claim that it granted. */
@@ -96,6 +97,10 @@ static void answer(locker_claim *outer, const locker_claim *inner)
     outer->token = inner->token;
     outer->valid_until = inner->valid_until;
     outer->granted_at = inner->granted_at;
+    outer->slot = inner->slot;
+    lk_mutex_lock(&lk_checker_mutex);
+    outer->alone = inner->alone && !lk_checker_record_locked(inner)->awaited;
+    lk_mutex_unlock(&lk_checker_mutex);
 }
 
 /* The driver's copy of a claim that it must have. */
@@ -117,6 +122,8 @@ static void note(const lk_checked *w, const locker_claim *inner, bool attempting
     lk_mutex_lock(&lk_checker_mutex);
     lk_record *record = lk_checker_record_locked(inner);
     record->attempting = attempting;
+    if (attempting)
+        record->awaited = false;
     if (!attempting) {
         record->granted = status == LOCKER_OK;
         if (record->granted && record->enrolled)
@@ -154,6 +161,9 @@ static void check_grant(lk_checked *w, const locker_claim *inner)
             inner->key, (long long)((inner->valid_until - inner->asked_at - inner->ttl_ns) / 1000000));
     /* a grant that came too late is given back, and its token used by nobody; one that was broken may come
      * back after a later one, but not after one that had come back before it asked */
+    if (inner->permits > 0 && (inner->slot < 0 || inner->slot >= inner->permits))
+        lk_checker_report("slot", "acquire of '%.60s' gave slot %d of %d", inner->key, inner->slot,
+                          inner->permits);
     if (lk_checker_now(w) < inner->valid_until)
         lk_checker_token(w, inner->key, inner->token, token_before(inner));
 }
@@ -162,7 +172,8 @@ static bool differs(const locker_claim *inner, const locker_claim *before)
 {
     return inner->key != before->key || inner->key_len != before->key_len || inner->owner != before->owner ||
            inner->data != before->data || inner->ttl_ns != before->ttl_ns ||
-           inner->will_wait != before->will_wait || inner->renewed != before->renewed ||
+           inner->will_wait != before->will_wait || inner->mode != before->mode ||
+           inner->permits != before->permits || inner->renewed != before->renewed ||
            inner->asked_at != before->asked_at || inner->attempt_until != before->attempt_until;
 }
 

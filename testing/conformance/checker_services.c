@@ -143,6 +143,23 @@ static void log_line(const locker_services *svc, locker_log_level level, const c
     logging = false;
 }
 
+/* It may cross with the grant, and is true of that, too. */
+static void awaited(const locker_services *svc, locker_claim *claim)
+{
+    lk_checked *w = checked(svc);
+    lk_record record;
+    locker_claim *outer = outer_of(w, claim, "awaited", &record);
+    if (outer == NULL)
+        return;
+    if (claim->mode != LOCKER_SHARED || (!record.granted && !record.attempting && !record.enrolled))
+        lk_checker_report("not-granted", "awaited was called for the claim of '%s', which is no shared grant",
+                          record.key);
+    lk_mutex_lock(&lk_checker_mutex);
+    lk_checker_record_locked(claim)->awaited = true;
+    lk_mutex_unlock(&lk_checker_mutex);
+    w->core->awaited(w->core, outer);
+}
+
 const locker_services lk_checker_services = {
     .size = sizeof(locker_services),
     .wake = wake,
@@ -152,4 +169,5 @@ const locker_services lk_checker_services = {
     .attend = attend,
     .log_wanted = log_wanted,
     .log = log_line,
+    .awaited = awaited,
 };

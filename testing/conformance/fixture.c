@@ -61,6 +61,20 @@ locker_lock_options lk_lease_options(int64_t ttl_ms)
     return options;
 }
 
+locker_lock_options lk_shared_options(void)
+{
+    locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
+    options.mode = LOCKER_SHARED;
+    return options;
+}
+
+locker_lock_options lk_permit_options(int32_t permits)
+{
+    locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
+    options.permits = permits;
+    return options;
+}
+
 uint64_t lk_polls(const lk_fixture *fixture, int64_t began)
 {
     const int64_t poll_ms = fixture->subject->poll_ms;

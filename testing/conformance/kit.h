@@ -31,7 +31,7 @@ typedef struct {
 } lk_group;
 
 extern const lk_group lk_basics, lk_waiting, lk_cancel, lk_processes, lk_leases, lk_loss, lk_handles, lk_fork,
-    lk_load, lk_contract, lk_storms;
+    lk_load, lk_contract, lk_storms, lk_shared, lk_permits, lk_several, lk_shared_storms;
 
 /* ------------------------------------------------------------------ opening and taking ---- */
 
@@ -48,6 +48,12 @@ locker_handle *lk_take(locker *l, const char *key, const locker_lock_options *op
 
 /** Options for a lease of ttl_ms that isn't renewed. */
 locker_lock_options lk_lease_options(int64_t ttl_ms);
+
+/** Options that share a key, wait for ever. */
+locker_lock_options lk_shared_options(void);
+
+/** Options of one of so many permits. */
+locker_lock_options lk_permit_options(int32_t permits);
 
 /** How many attempts a waiter that polls may have made since `began` (of lk_test_now_ms()). */
 uint64_t lk_polls(const lk_fixture *fixture, int64_t began);

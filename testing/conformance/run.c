@@ -10,9 +10,10 @@
 #include "contract_checker.h"
 #include "storm.h"
 
-static const lk_group *const groups[] = {&lk_contract,  &lk_basics, &lk_waiting, &lk_cancel,
-                                         &lk_processes, &lk_leases, &lk_loss,    &lk_handles,
-                                         &lk_fork,      &lk_load,   &lk_storms};
+static const lk_group *const groups[] = {&lk_contract,  &lk_basics,  &lk_waiting,      &lk_cancel,
+                                         &lk_processes, &lk_leases,  &lk_loss,         &lk_handles,
+                                         &lk_fork,      &lk_load,    &lk_storms,       &lk_shared,
+                                         &lk_permits,   &lk_several, &lk_shared_storms};
 
 enum { GROUPS = sizeof groups / sizeof groups[0], TESTS_AT_MOST = 32, BAD_USAGE = 64 };
 

@@ -12,11 +12,23 @@
 
 #include "kit.h"
 
-enum { LK_STORM_KEYS = 4, LK_STAYS = 20000, LK_BLOWS = 2000 };
+enum { LK_STORM_KEYS = 4, LK_STAYS = 20000, LK_BLOWS = 2000, LK_STORM_PERMITS = 3 };
+
+/** How a storm uses its keys. */
+typedef enum {
+    LK_STORM_PLAIN,
+    LK_STORM_SHARED, /* now shared, now not */
+    LK_STORM_OF_PERMITS
+} lk_storm_kind;
+
+/** The mode and permits of a call of that kind, with a random number. */
+void lk_storm_choose(lk_storm_kind kind, unsigned random, locker_lock_options *options);
 
 /** One grant. Times are ns of CLOCK_BOOTTIME. Written by its holder; whole when `from` is set. */
 typedef struct {
     unsigned key, crew;
+    locker_mode mode;
+    int32_t slot; /**< of a permit; else -1 */
     uint64_t token;
     int64_t asked;        /**< when the call began */
     _Atomic int64_t from; /**< when it had returned */
@@ -51,9 +63,9 @@ void lk_detector_close(lk_detector *detector);
 /** A round begins: nothing has happened. */
 void lk_detector_clear(lk_detector *detector);
 
-/** A grant that just came, asked for at `asked`. NULL: the round has had enough. */
+/** A grant that just came, in that mode, asked for at `asked`. NULL: the round has had enough. */
 lk_stay *lk_detector_enter(lk_detector *detector, unsigned key, unsigned crew, int64_t asked,
-                           locker_handle *held);
+                           locker_handle *held, locker_mode mode);
 
 /** Its holder looks whether it still is one; answers it. */
 bool lk_stay_look(lk_stay *stay, const locker_handle *held);
@@ -88,6 +100,7 @@ typedef struct {
     unsigned turns;   /* calls of each thread */
     unsigned keys;    /* at most LK_STORM_KEYS */
     bool closes;      /* its locker may be closed meanwhile */
+    lk_storm_kind kind;
 } lk_plan;
 
 enum { LK_CREW_AT_MOST = 24 };

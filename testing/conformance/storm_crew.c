@@ -40,6 +40,14 @@ unsigned lk_storm_random(uint64_t *row, unsigned limit)
     return limit > 0 ? (unsigned)(*row * UINT64_C(2685821657736338717) >> 33) % limit : 0;
 }
 
+void lk_storm_choose(lk_storm_kind kind, unsigned random, locker_lock_options *options)
+{
+    if (kind == LK_STORM_OF_PERMITS)
+        options->permits = LK_STORM_PERMITS;
+    else if (kind == LK_STORM_SHARED && random % 3 != 0)
+        options->mode = LOCKER_SHARED;
+}
+
 static void rest_us(unsigned us)
 {
     const struct timespec time = {us / 1000000, us % 1000000 * 1000L};
@@ -69,6 +77,7 @@ static locker_lock_options options_of(struct hand *hand, lk_wish wish)
                                               : LK_TEST_PATIENCE_MS;
     options.no_renew = wish == LK_WISH_LAPSE;
     options.ttl_ms = wish == LK_WISH_LAPSE ? LAPSE_TTL_MS : 0;
+    lk_storm_choose(hand->crew->plan.kind, lk_storm_random(&hand->row, 1000), &options);
     if (wish == LK_WISH_CANCEL) {
         locker_cancel_reset(hand->cancel);
         options.cancel = hand->cancel;
@@ -88,10 +97,11 @@ static bool makes_sense(const lk_crew *crew, lk_wish wish, locker_status status)
 }
 
 /* Stays for a moment, or until its lease has ended, and looks at its handle meanwhile. */
-static void stay(struct hand *hand, unsigned key, lk_wish wish, int64_t asked, locker_handle *held)
+static void stay(struct hand *hand, unsigned key, lk_wish wish, int64_t asked, locker_handle *held,
+                 locker_mode mode)
 {
     lk_crew *crew = hand->crew;
-    lk_stay *mine = lk_detector_enter(crew->detector, key, crew->number, asked, held);
+    lk_stay *mine = lk_detector_enter(crew->detector, key, crew->number, asked, held, mode);
     const int64_t us = wish == LK_WISH_LAPSE ? 2 * LAPSE_TTL_MS * 1000 : lk_storm_random(&hand->row, 1500);
     const int64_t until = lk_storm_now() + us * 1000;
     if (mine == NULL)
@@ -117,7 +127,7 @@ static void lock(struct hand *hand, unsigned key, lk_wish wish)
                              lk_storm_key(key), (int)wish, locker_status_name(status),
                              (lk_storm_now() - asked) / 1000000, err.text);
     if (held != NULL)
-        stay(hand, key, wish, asked, held);
+        stay(hand, key, wish, asked, held, options.mode);
     locker_handle_free(held);
 }
 

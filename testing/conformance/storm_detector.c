@@ -69,7 +69,7 @@ void lk_detector_complain(lk_detector *detector, const char *format, ...)
 }
 
 lk_stay *lk_detector_enter(lk_detector *detector, unsigned key, unsigned crew, int64_t asked,
-                           locker_handle *held)
+                           locker_handle *held, locker_mode mode)
 {
     const int64_t from = lk_storm_now();
     const unsigned i = atomic_fetch_add(&detector->stays, 1);
@@ -79,6 +79,8 @@ lk_stay *lk_detector_enter(lk_detector *detector, unsigned key, unsigned crew, i
     stay->key = key;
     stay->crew = crew;
     stay->asked = asked;
+    stay->mode = mode;
+    stay->slot = locker_handle_slot(held);
     stay->token = locker_handle_token(held);
     stay->seen = locker_handle_state(held) <= LOCKER_STATE_SUSPECT ? from : 0;
     stay->from = from;
@@ -176,26 +178,70 @@ static bool was_certain(const lk_stay *stay)
     return stay->seen != 0 && stay->end >= stay->from;
 }
 
-/* Nobody comes while another is certain, and each has a greater token than who was there before. */
-static bool one_at_a_time(const struct trial *trial)
+static bool is_plain(const lk_stay *stay)
 {
-    const lk_stay *last = NULL, *longest = NULL;
+    return stay->mode == LOCKER_EXCLUSIVE && stay->slot < 0;
+}
+
+/* Whether both may be certain at once. */
+static bool may_be_beside(const lk_stay *a, const lk_stay *b)
+{
+    return (a->mode == LOCKER_SHARED && b->mode == LOCKER_SHARED) ||
+           (a->slot >= 0 && b->slot >= 0 && a->slot != b->slot);
+}
+
+/* Nobody comes while another is certain beside whom he may not be. */
+static bool nobody_is_beside_another(const struct trial *trial)
+{
     for (unsigned i = 0; i < trial->count; i++) {
         const lk_stay *stay = trial->stay[i];
 
-        if (!was_certain(stay))
-            continue;
-        if (last == NULL || last->key != stay->key)
-            last = longest = NULL;
-        if (longest != NULL && longest->end > stay->from)
-            return finds(trial, longest, stay, "two holders");
-        if (last != NULL && stay->token != 0 && stay->token <= last->token)
-            return finds(trial, last, stay, "a token that did not grow");
-        if (longest == NULL || stay->end > longest->end)
-            longest = stay;
-        last = stay;
+        if (stay->slot >= LK_STORM_PERMITS)
+            return finds(trial, stay, stay, "a slot past the last");
+        for (unsigned j = i; was_certain(stay) && j-- > 0 && trial->stay[j]->key == stay->key;) {
+            const lk_stay *before = trial->stay[j];
+
+            if (was_certain(before) && before->end > stay->from && !may_be_beside(before, stay))
+                return finds(trial, before, stay, "two holders");
+        }
     }
     return true;
+}
+
+/* Each has a greater token than who was there before, beside whom it may not be: who shares a key, or has another
+ * permit, need not come back from his call in the order in which they were granted. */
+static bool tokens_grow(const struct trial *trial)
+{
+    const lk_stay *plain = NULL, *shared = NULL, *last_of[LK_STORM_PERMITS] = {NULL};
+    for (unsigned i = 0; i < trial->count; i++) {
+        const lk_stay *stay = trial->stay[i], *before = plain;
+
+        if (!was_certain(stay) || stay->token == 0)
+            continue;
+        if (i > 0 && trial->stay[i - 1]->key != stay->key) {
+            before = plain = shared = NULL;
+            memset(last_of, 0, sizeof last_of);
+        }
+        if (stay->slot >= 0)
+            before = last_of[stay->slot];
+        else if (is_plain(stay) && shared != NULL && (before == NULL || shared->token > before->token))
+            before = shared;
+        if (before != NULL && stay->token <= before->token)
+            return finds(trial, before, stay, "a token that did not grow");
+        if (stay->slot >= 0)
+            last_of[stay->slot] = stay;
+        else if (is_plain(stay))
+            plain = stay;
+        else if (shared == NULL || stay->token > shared->token)
+            shared = stay;
+    }
+    return true;
+}
+
+/* Readers of one locker may ride on one grant. */
+static bool ride(const lk_stay *a, const lk_stay *b)
+{
+    return a->mode == LOCKER_SHARED && b->mode == LOCKER_SHARED && a->crew == b->crew;
 }
 
 static bool no_token_twice(const struct trial *trial)
@@ -204,7 +250,7 @@ static bool no_token_twice(const struct trial *trial)
     for (unsigned i = 1; i < trial->count; i++) {
         const lk_stay *a = trial->stay[i - 1], *b = trial->stay[i];
 
-        if (a->key == b->key && a->token == b->token && a->token != 0)
+        if (a->key == b->key && a->token == b->token && a->token != 0 && !ride(a, b))
             return finds(trial, a, b, "a token was given twice");
     }
     qsort(trial->stay, trial->count, sizeof *trial->stay, by_key_and_time);
@@ -238,7 +284,8 @@ static bool answers_are_true(const struct trial *trial)
         for (unsigned j = i + 1; j < trial->count && trial->stay[j]->key == stay->key; j++) {
             if (trial->stay[j]->from >= stay->gives)
                 break;
-            if (stay->answer == LOCKER_OK && stay->gave != 0 && was_certain(trial->stay[j]))
+            if (stay->answer == LOCKER_OK && stay->gave != 0 && was_certain(trial->stay[j]) &&
+                !may_be_beside(stay, trial->stay[j]))
                 return finds(trial, stay, trial->stay[j], "unlock answered ok for what was another's");
         }
     }
@@ -266,7 +313,8 @@ const char *lk_detector_judge(lk_detector *detector, char *text, size_t size)
     if (trial.stay == NULL)
         return "out of memory";
     call(&trial, detector);
-    const bool good = one_at_a_time(&trial) && no_token_twice(&trial) && answers_are_true(&trial);
+    const bool good = nobody_is_beside_another(&trial) && tokens_grow(&trial) && no_token_twice(&trial) &&
+                      answers_are_true(&trial);
     free(trial.stay);
     return good ? NULL : text;
 }

@@ -12,13 +12,14 @@
 unsigned long lk_storm_rounds;
 uint64_t lk_storm_seed;
 
-enum { SHORT_TIME_MS = 1500, ROUNDS_AT_LEAST = 2, LOCKERS = 4, JUDGE = 1000, TRIES = 8, TRIERS_AT_MOST = 20 };
+enum { SHORT_TIME_MS = 1000, ROUNDS_AT_LEAST = 2, LOCKERS = 4, JUDGE = 1000, TRIES = 8, TRIERS_AT_MOST = 20 };
 
 struct storm {
     lk_fixture *fixture;
     const char *name;
     char directory[64], path[96];
     lk_detector *detector;
+    lk_storm_kind kind;
     locker *judge; /* nobody closes it */
     unsigned long round;
     uint64_t row; /* of this round's random numbers */
@@ -26,9 +27,9 @@ struct storm {
     unsigned lockers; /* how many there were; each has its number */
 };
 
-static void begin(struct storm *storm, lk_fixture *fixture, const char *name)
+static void begin(struct storm *storm, lk_fixture *fixture, const char *name, lk_storm_kind kind)
 {
-    *storm = (struct storm){.fixture = fixture, .name = name};
+    *storm = (struct storm){.fixture = fixture, .name = name, .kind = kind};
     while (lk_storm_seed == 0)
         lk_storm_seed = (uint64_t)lk_storm_now();
     lk_private_directory(storm->directory);
@@ -52,7 +53,8 @@ static bool goes_on(struct storm *storm)
 /* Whoever was there, and however he went: the key can be had. */
 static void require_each_key(struct storm *storm)
 {
-    const locker_lock_options options = lk_wait_options(LK_TEST_PATIENCE_MS);
+    locker_lock_options options = lk_wait_options(LK_TEST_PATIENCE_MS);
+    lk_storm_choose(storm->kind, 0, &options);
     for (unsigned key = 0; key < LK_STORM_KEYS; key++) {
         const int64_t asked = lk_storm_now();
         locker_handle *held = NULL;
@@ -62,7 +64,7 @@ static void require_each_key(struct storm *storm)
         if (status != LOCKER_OK)
             test_fails("storm: %s, seed %" PRIu64 ", round %lu: afterwards %s can't be had: %s", storm->name,
                        lk_storm_seed, storm->round, lk_storm_key(key), err.text);
-        lk_stay *stay = lk_detector_enter(storm->detector, key, JUDGE, asked, held);
+        lk_stay *stay = lk_detector_enter(storm->detector, key, JUDGE, asked, held, options.mode);
         if (stay != NULL)
             lk_stay_give(stay, held);
         locker_handle_free(held);
@@ -121,6 +123,7 @@ struct trier {
  * stack of the test, which may fail while they go on. */
 struct tries {
     lk_detector *detector;
+    locker_lock_options options;
     pthread_barrier_t together;
     struct trier triers[TRIERS_AT_MOST];
 };
@@ -133,10 +136,11 @@ static void try_once(struct trier *trier, unsigned key)
     pthread_barrier_wait(&trier->tries->together);
     const int64_t asked = lk_storm_now();
     locker_error err;
-    const locker_status status = locker_try_lock(trier->l, lk_storm_key(key), NULL, &held, &err);
+    const locker_status status =
+        locker_try_lock(trier->l, lk_storm_key(key), &trier->tries->options, &held, &err);
     if (status == LOCKER_OK)
-        stay = lk_detector_enter(detector, key, trier->number, asked, held);
-    else if (status != LOCKER_BUSY)
+        stay = lk_detector_enter(detector, key, trier->number, asked, held, trier->tries->options.mode);
+    else if (status != LOCKER_BUSY || trier->tries->options.mode == LOCKER_SHARED)
         lk_detector_complain(detector, "a try answered %s: %s", locker_status_name(status), err.text);
     pthread_barrier_wait(&trier->tries->together);
     if (stay != NULL)
@@ -158,6 +162,8 @@ static void one_round_of_tries(struct storm *storm, locker *const *lockers, unsi
     struct tries *tries = calloc(1, sizeof *tries);
     assert_non_null(tries);
     tries->detector = storm->detector;
+    tries->options = lk_wait_options(0);
+    lk_storm_choose(storm->kind, 1, &tries->options);
     pthread_barrier_init(&tries->together, NULL, together + alone);
     for (unsigned i = 0; i < together + alone; i++) {
         const unsigned number = i < together ? 0 : i - together + 1;
@@ -173,10 +179,11 @@ static void one_round_of_tries(struct storm *storm, locker *const *lockers, unsi
 }
 
 /* `together` threads on one locker, and `alone` with one each. */
-static void storm_of_tries(void **state, const char *name, unsigned together, unsigned alone)
+static void storm_of_tries(void **state, const char *name, lk_storm_kind kind, unsigned together,
+                           unsigned alone)
 {
     struct storm storm;
-    begin(&storm, *state, name);
+    begin(&storm, *state, name, kind);
     locker *lockers[TRIERS_AT_MOST + 1];
     for (unsigned i = 0; i <= alone; i++)
         lockers[i] = lk_open_locker(storm.fixture, "");
@@ -189,17 +196,29 @@ static void storm_of_tries(void **state, const char *name, unsigned together, un
 
 static void tries_on_one_locker(void **state)
 {
-    storm_of_tries(state, "tries_on_one_locker", 20, 0);
+    storm_of_tries(state, "tries_on_one_locker", LK_STORM_PLAIN, 20, 0);
 }
 
 static void tries_on_one_locker_and_some_others(void **state)
 {
-    storm_of_tries(state, "tries_on_one_locker_and_some_others", 8, 4);
+    storm_of_tries(state, "tries_on_one_locker_and_some_others", LK_STORM_PLAIN, 8, 4);
 }
 
 static void tries_on_many_lockers(void **state)
 {
-    storm_of_tries(state, "tries_on_many_lockers", 4, 8);
+    storm_of_tries(state, "tries_on_many_lockers", LK_STORM_PLAIN, 4, 8);
+}
+
+static void tries_to_share(void **state)
+{
+    needs(((lk_fixture *)*state)->promises.shared != LOCKER_ORDER_NONE);
+    storm_of_tries(state, "tries_to_share", LK_STORM_SHARED, 8, 4);
+}
+
+static void tries_for_permits(void **state)
+{
+    needs(((lk_fixture *)*state)->promises.permits_most > 0);
+    storm_of_tries(state, "tries_for_permits", LK_STORM_OF_PERMITS, 8, 4);
 }
 
 /* ------------------------------------------------------------------ everything at once ---- */
@@ -220,7 +239,7 @@ static void storm_of_crews(lk_fixture *fixture, const char *name, unsigned count
     const lk_plan plan = plan_for(fixture, wanted);
     lk_crew *crews[12];
     struct storm storm;
-    begin(&storm, fixture, name);
+    begin(&storm, fixture, name, plan.kind);
     locker *lockers[12];
     for (unsigned i = 0; i < count; i++)
         lockers[i] = lk_open_locker(fixture, "");
@@ -243,6 +262,25 @@ static void everything_at_once(void **state)
                   .threads = 4,
                   .turns = 12,
                   .keys = 3});
+}
+
+static const unsigned every_wish =
+    LK_WISH_TRY | LK_WISH_WAIT | LK_WISH_BRIEF | LK_WISH_CANCEL | LK_WISH_LAPSE;
+
+static void readers_and_writers(void **state)
+{
+    needs(((lk_fixture *)*state)->promises.shared != LOCKER_ORDER_NONE);
+    storm_of_crews(
+        *state, "readers_and_writers", LOCKERS,
+        (lk_plan){.wishes = every_wish, .threads = 4, .turns = 12, .keys = 2, .kind = LK_STORM_SHARED});
+}
+
+static void permits(void **state)
+{
+    needs(((lk_fixture *)*state)->promises.permits_most > 0);
+    storm_of_crews(
+        *state, "permits", LOCKERS,
+        (lk_plan){.wishes = every_wish, .threads = 4, .turns = 12, .keys = 2, .kind = LK_STORM_OF_PERMITS});
 }
 
 /* One thread each: what was broken is not handed on inside a locker that doesn't know of it yet. */
@@ -285,7 +323,7 @@ static void closes(void **state)
                                  .closes = true};
     lk_crew *crews[LOCKERS];
     struct storm storm;
-    begin(&storm, *state, "closes");
+    begin(&storm, *state, "closes", plan.kind);
     locker *lockers[LOCKERS];
     for (unsigned i = 0; i < LOCKERS; i++)
         lockers[i] = lk_open_locker(storm.fixture, "");
@@ -306,10 +344,18 @@ static void closes(void **state)
 
 enum { PROCESSES = 4, KILLS_ONE_ROUND_IN = 3 };
 
-static const lk_plan of_a_process = {.wishes = LK_WISH_TRY | LK_WISH_WAIT | LK_WISH_BRIEF | LK_WISH_CANCEL,
-                                     .threads = 3,
-                                     .turns = 12,
-                                     .keys = 3};
+/* NULL: the line is none. */
+static lk_crew *start_as_told(const char *line, lk_detector *detector, locker *l, unsigned number)
+{
+    lk_plan plan = {.wishes = LK_WISH_TRY | LK_WISH_WAIT | LK_WISH_BRIEF | LK_WISH_CANCEL,
+                    .threads = 3,
+                    .turns = 12,
+                    .keys = 3};
+    char *kind;
+    const uint64_t row = strtoull(line, &kind, 10);
+    plan.kind = (lk_storm_kind)strtoul(kind, NULL, 10);
+    return lk_crew_start(detector, &plan, l, number, row);
+}
 
 int lk_storm_serve(locker *l, const char *path, unsigned number)
 {
@@ -317,7 +363,7 @@ int lk_storm_serve(locker *l, const char *path, unsigned number)
     lk_side_say("open");
     char line[LK_LINE_MAX];
     while (lk_side_hear(line)) {
-        lk_crew_join(lk_crew_start(detector, &of_a_process, l, number, strtoull(line, NULL, 10)));
+        lk_crew_join(start_as_told(line, detector, l, number));
         lk_side_say("done");
     }
     return locker_close(l) == LOCKER_OK ? EXIT_SUCCESS : EXIT_FAILURE;
@@ -351,7 +397,7 @@ static void one_round_of_processes(struct storm *storm, lk_child **children)
         if (children[i] == NULL)
             children[i] = start_process(storm);
     for (unsigned i = 0; i < PROCESSES; i++)
-        lk_child_say(children[i], "%" PRIu64, storm->row + i);
+        lk_child_say(children[i], "%" PRIu64 " %d", storm->row + i, (int)storm->kind);
     if (kills)
         kill_one(storm, &children[0]);
     for (unsigned i = 0; i < PROCESSES; i++)
@@ -359,18 +405,37 @@ static void one_round_of_processes(struct storm *storm, lk_child **children)
             lk_child_expect(children[i], "done");
 }
 
-static void processes(void **state)
+static void storm_of_processes(void **state, const char *name, lk_storm_kind kind)
 {
     lk_child *children[PROCESSES] = {NULL};
-    needs_processes((lk_fixture *)*state);
     struct storm storm;
-    begin(&storm, *state, "processes");
+    begin(&storm, *state, name, kind);
     for (; goes_on(&storm); judge(&storm))
         one_round_of_processes(&storm, children);
     for (unsigned i = 0; i < PROCESSES; i++)
         if (children[i] != NULL)
             assert_int_equal(lk_child_end(children[i]), EXIT_SUCCESS);
     end(&storm);
+}
+
+static void processes(void **state)
+{
+    needs_processes((lk_fixture *)*state);
+    storm_of_processes(state, "processes", LK_STORM_PLAIN);
+}
+
+static void processes_share(void **state)
+{
+    needs_processes((lk_fixture *)*state);
+    needs(((lk_fixture *)*state)->promises.shared != LOCKER_ORDER_NONE);
+    storm_of_processes(state, "processes_share", LK_STORM_SHARED);
+}
+
+static void processes_have_permits(void **state)
+{
+    needs_processes((lk_fixture *)*state);
+    needs(((lk_fixture *)*state)->promises.permits_most > 0);
+    storm_of_processes(state, "processes_have_permits", LK_STORM_OF_PERMITS);
 }
 
 static const struct CMUnitTest tests[] = {
@@ -383,4 +448,13 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(processes),
 };
 
+/* The same of what is shared. */
+static const struct CMUnitTest shared_tests[] = {
+    cmocka_unit_test(tries_to_share),      cmocka_unit_test(tries_for_permits),
+    cmocka_unit_test(readers_and_writers), cmocka_unit_test(permits),
+    cmocka_unit_test(processes_share),     cmocka_unit_test(processes_have_permits),
+};
+
 const lk_group lk_storms = {"storms", tests, sizeof tests / sizeof tests[0]};
+const lk_group lk_shared_storms = {"shared_storms", shared_tests,
+                                   sizeof shared_tests / sizeof shared_tests[0]};

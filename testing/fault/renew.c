@@ -173,6 +173,12 @@ static void log_line(const locker_services *svc, locker_log_level level, const c
     f->core->log(f->core, level, "%s", text);
 }
 
+static void awaited(const locker_services *svc, locker_claim *grant)
+{
+    const lk_fault_instance *const f = faulty(svc);
+    f->core->awaited(f->core, grant);
+}
+
 const locker_services lk_fault_services = {
     .size = sizeof(locker_services),
     .wake = wake,
@@ -182,4 +188,5 @@ const locker_services lk_fault_services = {
     .attend = attend,
     .log_wanted = log_wanted,
     .log = log_line,
+    .awaited = awaited,
 };

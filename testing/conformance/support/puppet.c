@@ -26,12 +26,13 @@ static void answer(locker_status status, uint64_t token, const locker_error *err
 static bool read_lock(const char *line, const char *verb, char key[LOCKER_KEY_MAX + 1],
                       locker_lock_options *options)
 {
-    int renew = 1;
+    int renew = 1, mode = 0;
     char word[16];
-    if (sscanf(line, "%15s %255s %" SCNd64 " %" SCNd64 " %d", word, key, &options->wait_ms, &options->ttl_ms,
-               &renew) != 5)
+    if (sscanf(line, "%15s %255s %" SCNd64 " %" SCNd64 " %d %d %" SCNd32, word, key, &options->wait_ms,
+               &options->ttl_ms, &renew, &mode, &options->permits) != 7)
         return false;
     options->no_renew = renew == 0;
+    options->mode = (locker_mode)mode;
     return strcmp(word, verb) == 0;
 }
 
@@ -207,16 +208,35 @@ locker_status lk_puppet_granted(lk_child *puppet, uint64_t *token)
     return status_of(name);
 }
 
+static void ask(lk_child *puppet, const char *verb, const char *key, const locker_lock_options *options)
+{
+    lk_child_say(puppet, "%s %s %" PRId64 " %" PRId64 " %d %d %" PRId32, verb, key, options->wait_ms,
+                 options->ttl_ms, options->no_renew ? 0 : 1, (int)options->mode, options->permits);
+}
+
 locker_status lk_puppet_lock(lk_child *puppet, const char *key, int64_t wait_ms, int64_t ttl_ms, bool renew,
                              uint64_t *token)
 {
-    lk_child_say(puppet, "lock %s %" PRId64 " %" PRId64 " %d", key, wait_ms, ttl_ms, renew ? 1 : 0);
+    ask(puppet, "lock", key,
+        &(locker_lock_options){.wait_ms = wait_ms, .ttl_ms = ttl_ms, .no_renew = !renew});
     return lk_puppet_granted(puppet, token);
+}
+
+locker_status lk_puppet_take(lk_child *puppet, const char *key, const locker_lock_options *options)
+{
+    ask(puppet, "lock", key, options);
+    return lk_puppet_granted(puppet, NULL);
 }
 
 void lk_puppet_wait(lk_child *puppet, const char *key, int64_t wait_ms, int64_t ttl_ms, bool renew)
 {
-    lk_child_say(puppet, "wait %s %" PRId64 " %" PRId64 " %d", key, wait_ms, ttl_ms, renew ? 1 : 0);
+    lk_puppet_await(puppet, key,
+                    &(locker_lock_options){.wait_ms = wait_ms, .ttl_ms = ttl_ms, .no_renew = !renew});
+}
+
+void lk_puppet_await(lk_child *puppet, const char *key, const locker_lock_options *options)
+{
+    ask(puppet, "wait", key, options);
     lk_child_expect(puppet, "waiting");
 }
 

@@ -2,8 +2,8 @@
  * one locker and, at a time, one lock.
  *
  * What a puppet understands, and what it answers (STATUS is a status' name):
- *   lock KEY WAIT_MS TTL_MS RENEW(0/1)   STATUS TOKEN
- *   wait KEY WAIT_MS TTL_MS RENEW(0/1)   "waiting" once the call waits, and then, at the grant, STATUS TOKEN
+ *   lock KEY WAIT_MS TTL_MS RENEW(0/1) MODE PERMITS   STATUS TOKEN
+ *   wait KEY WAIT_MS TTL_MS RENEW(0/1) MODE PERMITS   "waiting" once the call waits, and then, at the grant, STATUS TOKEN
  *   unlock                               STATUS
  *   state                                the state's name
  *   stop                                 nothing: it stops until SIGCONT
@@ -32,8 +32,14 @@ lk_child *lk_puppet_start(const char *uri);
 locker_status lk_puppet_lock(lk_child *puppet, const char *key, int64_t wait_ms, int64_t ttl_ms, bool renew,
                              uint64_t *token);
 
+/** The same with all that the options say of that, and of mode and permits. */
+locker_status lk_puppet_take(lk_child *puppet, const char *key, const locker_lock_options *options);
+
 /** Has it begin to lock and returns when it waits; lk_puppet_granted() gets the answer. */
 void lk_puppet_wait(lk_child *puppet, const char *key, int64_t wait_ms, int64_t ttl_ms, bool renew);
+
+/** The same with options. */
+void lk_puppet_await(lk_child *puppet, const char *key, const locker_lock_options *options);
 
 /** Reads "STATUS TOKEN" as the answer to lock, wait and count. */
 locker_status lk_puppet_granted(lk_child *puppet, uint64_t *token);
