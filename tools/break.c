@@ -23,7 +23,8 @@ static int take(int option, const lk_common *common, void *into)
     return LK_GO_ON;
 }
 
-static void print_text(const char *key, const locker_info *broken)
+/* What of those whom it took the key from; one that is plain stands in the info itself. */
+static void print_one(const char *key, const locker_holder *broken)
 {
     char clean[LOCKER_KEY_MAX + 1], owner[LOCKER_OWNER_MAX + 1];
     const int64_t age =
@@ -36,6 +37,16 @@ static void print_text(const char *key, const locker_info *broken)
     if (broken->token)
         printf(", token %llu", (unsigned long long)broken->token);
     printf("\n");
+}
+
+static void print_text(const char *key, const locker_info *info)
+{
+    locker_holder one = {.token = info->token, .since_unix_ms = info->since_unix_ms};
+    memcpy(one.owner, info->owner, sizeof one.owner);
+    if (info->holders_len == 0)
+        print_one(key, &one);
+    for (size_t i = 0; i < info->holders_len; i++)
+        print_one(key, locker_info_holder(info, i));
 }
 
 /* Break it, and tell a key that nobody holds from one that is not a key: both are INVALID. */

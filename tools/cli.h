@@ -52,7 +52,8 @@ enum {
     LK_OPT_STATUS_FD,
     LK_OPT_PROMISE,
     LK_OPT_ALLOW,
-    LK_OPT_ALLOW_EMPTY
+    LK_OPT_ALLOW_EMPTY,
+    LK_OPT_ALSO
 };
 
 /** The common entries of an option table, and their letters. */
@@ -135,6 +136,9 @@ json_t *lk_cli_info_json(const char *key, const locker_info *info);
 
 /** The words for a number of milliseconds: "850ms", "12.5s", "3m 20s", "2h 5m", "3d 4h". Returns `out`. */
 const char *lk_cli_time_words(int64_t ms, char *out, size_t size);
+
+/** "exclusive" or "shared". Static. */
+const char *lk_cli_mode_name(locker_mode mode);
 
 /** "2026-01-31 12:00:00 +0000 (3m 20s ago)"; NULL: not known. Returns `out`. */
 const char *lk_cli_since_words(int64_t since_unix_ms, char *out, size_t size);

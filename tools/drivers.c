@@ -51,6 +51,18 @@ static const char *fairness_name(locker_fairness fairness)
     return fairness == LOCKER_FAIR_GLOBAL ? "global" : "local";
 }
 
+static const char *order_name(locker_order order)
+{
+    return order == LOCKER_ORDER_ARRIVAL ? "arrival" : order == LOCKER_ORDER_LOCAL ? "local" : "none";
+}
+
+static const char *order_words(locker_order order)
+{
+    return order == LOCKER_ORDER_ARRIVAL ? "in the order in which all came"
+           : order == LOCKER_ORDER_LOCAL ? "in order inside a process, and no writer starves"
+                                         : "none";
+}
+
 /* In the child: what went wrong goes into the pipe, as text. */
 static void load(const char *schemes, int pipe_end)
 {
@@ -117,9 +129,10 @@ static json_t *driver_json(const locker_driver_info *d)
     char problem[LOCKER_ERROR_TEXT_MAX];
     find_problem(d, problem, sizeof problem);
     json_t *semantics =
-        json_pack("{s:s, s:s, s:b, s:b, s:b, s:b, s:b}", "scope", scope_name(s->scope), "fairness",
+        json_pack("{s:s, s:s, s:b, s:b, s:b, s:b, s:b, s:s, s:I}", "scope", scope_name(s->scope), "fairness",
                   fairness_name(s->fairness), "leases", s->leases, "tokens_persist", s->tokens_persist,
-                  "survives_restart", s->survives_restart, "can_break", s->can_break, "quorum", s->quorum);
+                  "survives_restart", s->survives_restart, "can_break", s->can_break, "quorum", s->quorum,
+                  "shared", order_name(s->shared), "permits_most", (json_int_t)s->permits_most);
     for (size_t i = 0; i < sizeof sentences / sizeof sentences[0]; i++)
         json_object_set_new(semantics, sentences[i].name, lk_cli_json_text(sentence(s, i)));
     /* a module's text, or where it lies, need not be UTF-8 */
@@ -168,6 +181,11 @@ static void print_driver(const locker_driver_info *d)
     printf("  seen by: the %s; waiters served: %s\n", scope_name(s->scope),
            s->fairness == LOCKER_FAIR_GLOBAL ? "in the order of all processes"
                                              : "in order inside a process, in any order among processes");
+    printf("  shared locks: %s; permits: ", order_words(s->shared));
+    if (s->permits_most > 0)
+        printf("up to %lld\n", (long long)s->permits_most);
+    else
+        printf("none\n");
     printf("  leases: %s; tokens grow over restarts: %s; survives a restart: %s; can be broken: %s; quorum: "
            "%s\n",
            s->leases ? "yes" : "no", s->tokens_persist ? "yes" : "no", s->survives_restart ? "yes" : "no",

@@ -62,6 +62,10 @@ static const char run_help[] =
     "                               the name of a signal; unless it is ignore, KILL follows\n"
     "      --lost-exit-code N       exit with N (0-255) when the lock was lost; default 76\n"
     "      --owner TEXT             the holder's label that show prints; default host:pid:program\n"
+    "  -s, --shared                 hold it beside others that share it: readers, and no writer\n"
+    "  -p, --permits N              at most N hold KEY at once, each with a slot of its own, 0 to N-1; a key\n"
+    "                               in use with another number, or as a lock, is refused\n"
+    "      --also KEY               hold that key, too (up to 63 times): all of them or none\n"
     "\n"
     "The command:\n"
     "  -c, --command STRING         run STRING by $SHELL -c, else by /bin/sh -c\n"
@@ -73,7 +77,8 @@ static const char run_help[] =
 static const char run_help_end[] =
     "\n"
     "COMMAND's environment: LOCKER_HELD=1, LOCKER_KEY, LOCKER_TOKEN (the fencing token), LOCKER_OWNER,\n"
-    "LOCKER_BACKEND, LOCKER_TTL_MS (0: no lease), LOCKER_HELD_KEYS; no password is passed on.\n"
+    "LOCKER_BACKEND, LOCKER_TTL_MS (0: no lease), LOCKER_HELD_KEYS; LOCKER_SLOT with -p; LOCKER_TOKENS, a\n"
+    "line 'TOKEN KEY' for each key; no password is passed on.\n"
     "\n"
     "Exit code: that of COMMAND, 128+N when signal N ended it, or ended the wait; or\n"
     "   75 busy or not free in time     76 lost               64 usage\n"
@@ -83,23 +88,26 @@ static const char run_help_end[] =
     "Examples:\n"
     "  locker run -n report -- ./report.sh             one at a time; skip it when one is running\n"
     "  locker run -w 10m -t 1m deploy/web -- make deploy\n"
-    "  locker run -c 'n=$(cat c); echo $((n + 1)) >c' counter\n";
+    "  locker run -c 'n=$(cat c); echo $((n + 1)) >c' counter\n"
+    "  locker run -p 3 encoders -- ./encode            three at a time\n"
+    "  locker run --also db/b db/a -- ./move-a-to-b    both, or none\n";
 
 static const char show_help[] =
     "Usage: locker show [OPTIONS] KEY\n"
     "\n"
     "Says whether KEY is held, by whom, since when, how long the lease lasts unless renewed, the fencing\n"
-    "token of the present or last grant, and who waits, as far as the service knows. Exits with 0 for\n"
-    "both held and free.\n"
+    "token of the present or last grant, and who waits, as far as the service knows. Of a key that is\n"
+    "shared, or has permits, all who hold it. Exits with 0 for both held and free.\n"
     "\n"
     "      --json           as JSON, with null for what is not known\n";
 
 static const char break_help[] =
     "Usage: locker break [OPTIONS] KEY\n"
     "\n"
-    "Takes KEY away from whoever holds it, and says whose lock it broke. The holder is told that it lost\n"
-    "the lock; a holder that runs under locker run has its command stopped. Exits with 0 when a lock was\n"
-    "broken, with 1 when nobody held it, with 75 when another than the one that was named holds it.\n"
+    "Takes KEY away from whoever holds it, all of them where several do, and says whose lock it broke; or\n"
+    "from those alone who are named. The holder is told that it lost the lock; a holder that runs under\n"
+    "locker run has its command stopped. Exits with 0 when a lock was broken, with 1 when nobody held it,\n"
+    "with 75 when others than those who were named hold it.\n"
     "\n"
     "      --token N        only the holder with this fencing token\n"
     "      --owner TEXT     only a holder with this label\n"

@@ -47,20 +47,48 @@ static json_t *known(bool is_known, int64_t value)
     return is_known ? json_integer(value) : json_null();
 }
 
+static json_t *owner_json(const char *owner)
+{
+    return owner[0] ? lk_cli_json_text(owner) : json_null();
+}
+
+/* Of those who share the key, or have its permits. */
+static json_t *holders_json(const locker_info *info)
+{
+    json_t *holders = json_array();
+    for (size_t i = 0; i < info->holders_len; i++) {
+        const locker_holder *const h = locker_info_holder(info, i);
+        json_array_append_new(holders,
+                              json_pack("{s:o, s:o, s:o, s:o, s:o}", "owner", owner_json(h->owner),
+                                        "since_unix_ms", known(h->since_unix_ms >= 0, h->since_unix_ms),
+                                        "remaining_ms", known(h->remaining_ms >= 0, h->remaining_ms), "token",
+                                        known(h->token != 0, (int64_t)h->token), "slot",
+                                        known(h->slot >= 0, h->slot)));
+    }
+    return holders;
+}
+
+const char *lk_cli_mode_name(locker_mode mode)
+{
+    return mode == LOCKER_SHARED ? "shared" : "exclusive";
+}
+
 json_t *lk_cli_info_json(const char *key, const locker_info *info)
 {
     json_t *queue = json_array();
     for (size_t i = 0; i < info->queue_len; i++) {
-        const char *const owner = locker_info_waiter(info, i)->owner;
-        json_array_append_new(queue, owner[0] ? lk_cli_json_text(owner) : json_null());
+        const locker_waiter *const w = locker_info_waiter(info, i);
+        json_array_append_new(
+            queue, json_pack("{s:o, s:s}", "owner", owner_json(w->owner), "mode", lk_cli_mode_name(w->mode)));
     }
-    return json_pack("{s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "key", lk_cli_json_text(key), "held",
-                     info->held, "owner",
-                     info->held && info->owner[0] ? lk_cli_json_text(info->owner) : json_null(),
-                     "since_unix_ms", known(info->held && info->since_unix_ms >= 0, info->since_unix_ms),
-                     "remaining_ms", known(info->held && info->remaining_ms >= 0, info->remaining_ms),
-                     "token", known(info->token != 0, (int64_t)info->token), "waiters",
-                     known(info->waiters >= 0, info->waiters), "queue", queue);
+    return json_pack(
+        "{s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o}", "key", lk_cli_json_text(key), "held",
+        info->held, "owner", info->held && info->owner[0] ? lk_cli_json_text(info->owner) : json_null(),
+        "since_unix_ms", known(info->held && info->since_unix_ms >= 0, info->since_unix_ms), "remaining_ms",
+        known(info->held && info->remaining_ms >= 0, info->remaining_ms), "token",
+        known(info->token != 0, (int64_t)info->token), "waiters", known(info->waiters >= 0, info->waiters),
+        "queue", queue, "mode", lk_cli_mode_name(info->mode), "permits",
+        known(info->permits > 0, info->permits), "holders", holders_json(info));
 }
 
 const char *lk_cli_time_words(int64_t ms, char *out, size_t size)

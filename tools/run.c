@@ -69,15 +69,27 @@ static int run_command(lk_run *r)
     return code;
 }
 
+static json_t *tokens_json(const lk_run *r)
+{
+    json_t *tokens = json_object();
+    for (size_t i = 0; i < locker_handle_count(r->held); i++)
+        json_object_set_new(tokens, locker_handle_key_at(r->held, i),
+                            json_integer((json_int_t)locker_handle_token_at(r->held, i)));
+    return tokens;
+}
+
 static void tell_acquired(const lk_run *r)
 {
-    const uint64_t token = locker_handle_token(r->held);
+    const uint64_t token = lk_run_token(r);
+    const bool permits = r->options.permits > 0;
     if (r->options.common.verbose)
         lk_cli_message("holding '%s', token %llu", r->options.key, (unsigned long long)token);
-    lk_run_event(r, "acquired", "{s:o, s:o, s:o, s:o}", "token",
+    lk_run_event(r, "acquired", "{s:o, s:o, s:o, s:o, s:o*, s:o*}", "token",
                  token ? json_integer((json_int_t)token) : json_null(), "backend",
                  lk_cli_json_text(r->backend), "owner", lk_cli_json_text(locker_handle_owner(r->held)),
-                 "ttl_ms", r->ttl_ms > 0 ? json_integer(r->ttl_ms) : json_null());
+                 "ttl_ms", r->ttl_ms > 0 ? json_integer(r->ttl_ms) : json_null(), "slot",
+                 permits ? json_integer(locker_handle_slot(r->held)) : NULL, "tokens",
+                 r->options.key_count > 1 ? tokens_json(r) : NULL);
 }
 
 int lk_cli_run(int argc, char **argv)

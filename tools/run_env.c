@@ -13,8 +13,8 @@
 
 /* Those that we set or take out; each ends with '='. */
 static const char *const ours[] = {
-    "LOCKER_HELD=",    "LOCKER_KEY=",    "LOCKER_TOKEN=",    "LOCKER_OWNER=",
-    "LOCKER_BACKEND=", "LOCKER_TTL_MS=", "LOCKER_PASSWORD=", "LOCKER_HELD_KEYS="};
+    "LOCKER_HELD=",   "LOCKER_KEY=",      "LOCKER_TOKEN=",     "LOCKER_OWNER=", "LOCKER_BACKEND=",
+    "LOCKER_TTL_MS=", "LOCKER_PASSWORD=", "LOCKER_HELD_KEYS=", "LOCKER_SLOT=",  "LOCKER_TOKENS="};
 enum { OURS = sizeof ours / sizeof ours[0] };
 
 /* Whether the line is of this driver and key; then *token is its token. */
@@ -33,14 +33,22 @@ static bool line_matches(const char *line, size_t length, const char *driver, co
     return (size_t)(line + length - end) == key_length && memcmp(end, key, key_length) == 0;
 }
 
-static int check_line(const lk_run *r, uint64_t token)
+/* Of permits, and of a key that is shared, one of several. */
+static bool is_among(const locker_info *info, uint64_t token)
 {
-    const char *key = r->options.key;
+    for (size_t i = 0; i < info->holders_len; i++)
+        if (locker_info_holder(info, i)->token == token)
+            return true;
+    return info->token == token;
+}
+
+static int check_line(const lk_run *r, const char *key, uint64_t token)
+{
     locker_info info = LOCKER_INFO_INIT;
     locker_error err;
     const locker_status status = locker_show(r->l, key, &info, &err);
     /* Without a token there is nothing to tell the holders apart, and waiting for oneself is worse. */
-    const bool same = status == LOCKER_OK && info.held && (token == 0 || info.token == token);
+    const bool same = status == LOCKER_OK && info.held && (token == 0 || is_among(&info, token));
     locker_info_clear(&info);
     if (status == LOCKER_UNSUPPORTED)
         return LK_EXIT_OK;
@@ -54,17 +62,25 @@ static int check_line(const lk_run *r, uint64_t token)
                         key);
 }
 
-int lk_run_check_nested(const lk_run *r)
+static int check_key(const lk_run *r, const char *key)
 {
     const char *line = getenv("LOCKER_HELD_KEYS"), *driver = locker_get_semantics(r->l)->driver;
     int code = LK_EXIT_OK;
     while (line && *line && !code) {
         const size_t length = strcspn(line, "\n");
         uint64_t token;
-        if (line_matches(line, length, driver, r->options.key, &token))
-            code = check_line(r, token);
+        if (line_matches(line, length, driver, key, &token))
+            code = check_line(r, key, token);
         line += length + (line[length] == '\n');
     }
+    return code;
+}
+
+int lk_run_check_nested(const lk_run *r)
+{
+    int code = LK_EXIT_OK;
+    for (size_t i = 0; i < r->options.key_count && !code; i++)
+        code = check_key(r, r->options.keys[i]);
     return code;
 }
 
@@ -117,10 +133,52 @@ static char *inherit(const char *variable, bool *failed)
     return copy;
 }
 
+uint64_t lk_run_token(const lk_run *r)
+{
+    size_t i = 0;
+    while (i + 1 < locker_handle_count(r->held) &&
+           strcmp(locker_handle_key_at(r->held, i), r->options.key) != 0)
+        i++;
+    return locker_handle_token_at(r->held, i);
+}
+
+/* A line for each key that is held, `before` each; NULL: out of memory. */
+static char *lines_of_keys(const lk_run *r, const char *before)
+{
+    char *lines = NULL;
+    size_t size;
+    FILE *out = open_memstream(&lines, &size);
+    if (!out)
+        return NULL;
+    for (size_t i = 0; i < locker_handle_count(r->held); i++)
+        fprintf(out, "%s%s%llu %s", i > 0 ? "\n" : "", before,
+                (unsigned long long)locker_handle_token_at(r->held, i), locker_handle_key_at(r->held, i));
+    if (fclose(out) == 0)
+        return lines;
+    free(lines);
+    return NULL;
+}
+
+/* What tells which locks are held: LOCKER_HELD_KEYS, of the ancestors too, and LOCKER_TOKENS. */
+static bool add_keys(const lk_run *r, char **copy, size_t *n)
+{
+    const char *outer = getenv("LOCKER_HELD_KEYS");
+    char driver[64];
+    snprintf(driver, sizeof driver, "%s ", locker_get_semantics(r->l)->driver);
+    char *const held = lines_of_keys(r, driver), *const tokens = lines_of_keys(r, "");
+    const bool added = held && tokens &&
+                       asprintf(&copy[(*n)++], "LOCKER_HELD_KEYS=%s%s%s", outer ? outer : "",
+                                outer && *outer ? "\n" : "", held) >= 0 &&
+                       asprintf(&copy[(*n)++], "LOCKER_TOKENS=%s", tokens) >= 0;
+    free(held);
+    free(tokens);
+    return added;
+}
+
 char **lk_run_environment(const lk_run *r)
 {
-    const char *outer = getenv("LOCKER_HELD_KEYS"), *key = r->options.key;
-    const unsigned long long token = locker_handle_token(r->held);
+    const char *key = r->options.key;
+    const unsigned long long token = lk_run_token(r);
     size_t count = 0, n = 0;
     bool failed = false;
     while (environ[count])
@@ -140,8 +198,9 @@ char **lk_run_environment(const lk_run *r)
              asprintf(&copy[n++], "LOCKER_OWNER=%s", locker_handle_owner(r->held)) < 0 ||
              asprintf(&copy[n++], "LOCKER_BACKEND=%s", r->backend) < 0 ||
              asprintf(&copy[n++], "LOCKER_TTL_MS=%lld", (long long)r->ttl_ms) < 0 ||
-             asprintf(&copy[n++], "LOCKER_HELD_KEYS=%s%s%s %llu %s", outer ? outer : "",
-                      outer && *outer ? "\n" : "", locker_get_semantics(r->l)->driver, token, key) < 0;
+             (r->options.permits > 0 &&
+              asprintf(&copy[n++], "LOCKER_SLOT=%d", (int)locker_handle_slot(r->held)) < 0) ||
+             !add_keys(r, copy, &n);
     if (failed) {
         copy[n > 0 ? n - 1 : 0] = NULL; /* undefined after a failed asprintf() */
         lk_run_environment_free(copy);

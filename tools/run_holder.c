@@ -20,6 +20,8 @@ const char *lk_run_holder_words(const lk_run *r, char *out, size_t size)
         n = snprintf(out, size, " by %s",
                      info.owner[0] ? lk_cli_clean(info.owner, owner, sizeof owner)
                                    : "a client of another kind");
+        if (info.holders_len > 1)
+            n += snprintf(out + n, size - (size_t)n, " and %zu more", info.holders_len - 1);
         char since[96];
         if (lk_cli_since_words(info.since_unix_ms, since, sizeof since))
             n += snprintf(out + n, size - (size_t)n, " since %s", since);

@@ -21,6 +21,13 @@ const char *lk_run_advice(int error)
     }
 }
 
+static locker_status take(lk_run *r, const locker_lock_options *options, locker_error *err)
+{
+    const lk_run_options *o = &r->options;
+    return o->key_count == 1 ? locker_lock(r->l, o->key, options, &r->held, err)
+                             : locker_lock_all(r->l, o->keys, o->key_count, options, &r->held, err);
+}
+
 /* Try first, so that `waiting` is only told when there is something to wait for. */
 static locker_status ask_for_lock(lk_run *r, locker_cancel *cancel, locker_error *err)
 {
@@ -29,7 +36,10 @@ static locker_status ask_for_lock(lk_run *r, locker_cancel *cancel, locker_error
     const int64_t start = lk_cli_now_ms(CLOCK_MONOTONIC);
     options.ttl_ms = o->ttl_ms;
     options.cancel = cancel;
-    locker_status status = locker_try_lock(r->l, o->key, &options, &r->held, err);
+    options.mode = o->mode;
+    options.permits = o->permits;
+    options.wait_ms = 0;
+    locker_status status = take(r, &options, err);
     if ((status != LOCKER_BUSY && status != LOCKER_UNAVAILABLE) || o->wait_ms == 0)
         return status;
     options.wait_ms = o->wait_ms;
@@ -43,7 +53,7 @@ static locker_status ask_for_lock(lk_run *r, locker_cancel *cancel, locker_error
         lk_cli_message("waiting for '%s': %s", o->key, err->text);
     if (!o->common.quiet && (o->common.verbose || isatty(STDERR_FILENO)))
         lk_run_teller_start(r);
-    status = locker_lock(r->l, o->key, &options, &r->held, err);
+    status = take(r, &options, err);
     lk_run_teller_hush(&r->teller);
     return status;
 }
@@ -55,7 +65,9 @@ static void say_conflict(const lk_run *r, locker_status status, const locker_err
     char holder[512];
     lk_run_holder_words(r, holder, sizeof holder);
     char words[32];
-    if (status == LOCKER_TIMEOUT)
+    if (o->key_count > 1) /* it need not be the first that is held */
+        lk_cli_message("%s", err->text);
+    else if (status == LOCKER_TIMEOUT)
         lk_cli_message("'%s' did not become free within %s%s%s", o->key,
                        lk_cli_time_words(o->wait_ms, words, sizeof words), holder[0] ? "; it is held" : "",
                        holder);

@@ -100,6 +100,26 @@ static bool parse_exit_code(const char *option, const char *text, int *code)
     return true;
 }
 
+static bool parse_permits(const char *text, int32_t *permits)
+{
+    long number;
+    if (!lk_cli_number(me, "--permits", text, 1, LOCKER_PERMITS_MAX, &number))
+        return false;
+    *permits = (int32_t)number;
+    return true;
+}
+
+/* keys[0] is the KEY, which comes last. */
+static bool add_key(lk_run_options *o, const char *key)
+{
+    if (o->key_count == LOCKER_KEYS_MAX) {
+        lk_cli_usage(me, "at most %d keys can be taken at once", (int)LOCKER_KEYS_MAX);
+        return false;
+    }
+    o->keys[o->key_count++] = key;
+    return true;
+}
+
 /* What the options say, and which of two that exclude each other were given. */
 typedef struct {
     lk_run_options *o;
@@ -141,6 +161,15 @@ static int take(int option, const lk_common *common, void *into)
     case LK_OPT_OWNER:
         good = parse_owner(optarg, &o->owner);
         break;
+    case 's':
+        o->mode = LOCKER_SHARED;
+        break;
+    case 'p':
+        good = parse_permits(optarg, &o->permits);
+        break;
+    case LK_OPT_ALSO:
+        good = add_key(o, optarg);
+        break;
     case LK_OPT_FOREGROUND:
         o->foreground = true;
         break;
@@ -161,7 +190,7 @@ static int take_arguments(int argc, char **argv, lk_run_options *o)
     int next = optind;
     if (next == argc)
         return lk_cli_usage(me, "a KEY is missing");
-    o->key = argv[next++];
+    o->key = o->keys[0] = argv[next++];
     if (!o->shell[2] && argc - next == 2 && strcmp(argv[next], "-c") == 0) {
         o->shell[2] = argv[next + 1];
         next = argc;
@@ -199,6 +228,8 @@ static int check(const reading *s)
     lk_run_options *o = s->o;
     if (s->nonblock && s->wait && o->wait_ms != 0)
         return lk_cli_usage(me, "--nonblock and --wait exclude each other: give one");
+    if (o->mode == LOCKER_SHARED && o->permits > 0)
+        return lk_cli_usage(me, "--shared and --permits exclude each other: give one");
     if (s->nonblock)
         o->wait_ms = 0;
     /* What the service leaves of it is looked at after the grant. */
@@ -219,11 +250,15 @@ int lk_run_parse(int argc, char **argv, lk_run_options *o)
                                           {"lost-exit-code", required_argument, NULL, LK_OPT_LOST_EXIT_CODE},
                                           {"owner", required_argument, NULL, LK_OPT_OWNER},
                                           {"command", required_argument, NULL, 'c'},
+                                          {"shared", no_argument, NULL, 's'},
+                                          {"permits", required_argument, NULL, 'p'},
+                                          {"also", required_argument, NULL, LK_OPT_ALSO},
                                           {"foreground", no_argument, NULL, LK_OPT_FOREGROUND},
                                           {"status-fd", required_argument, NULL, LK_OPT_STATUS_FD},
                                           {NULL, 0, NULL, 0}};
     reading s = {.o = o};
     *o = (lk_run_options){.common = {.subcommand = me},
+                          .key_count = 1,
                           .wait_ms = -1,
                           .kill_after_ms = -1,
                           .conflict_exit = LK_EXIT_CONFLICT,
@@ -231,7 +266,7 @@ int lk_run_parse(int argc, char **argv, lk_run_options *o)
                           .lost_signal = SIGTERM,
                           .status_fd = -1};
     /* The plus sign ends the options at KEY, so that those of COMMAND are left alone. */
-    int code = lk_cli_parse(argc, argv, &o->common, "+" LK_COMMON_LETTERS "nw:E:t:k:c:", table, take, &s);
+    int code = lk_cli_parse(argc, argv, &o->common, "+" LK_COMMON_LETTERS "nw:E:t:k:c:sp:", table, take, &s);
     if (code == LK_GO_ON)
         code = take_arguments(argc, argv, o);
     return code == LK_GO_ON ? check(&s) : code;

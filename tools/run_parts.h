@@ -25,6 +25,10 @@
 typedef struct {
     lk_common common;
     const char *key;
+    const char *keys[LOCKER_KEYS_MAX]; /**< it, and those of --also */
+    size_t key_count;
+    locker_mode mode;
+    int32_t permits;
     char **command;        /**< what to execute, ended by NULL; with -c it points into `shell` */
     char *shell[4];        /**< the shell, -c, STRING, NULL */
     int64_t wait_ms;       /**< -1: for ever */
@@ -133,6 +137,9 @@ void lk_run_teller_end(lk_run_teller *teller);
 /** Whether one of our ancestors holds this very lock, so that waiting for it would never end. Returns 0, or
  * the exit code after complaining. */
 int lk_run_check_nested(const lk_run *r);
+
+/** The fencing token of KEY. */
+uint64_t lk_run_token(const lk_run *r);
 
 /** The environment for the command, to be freed with lk_run_environment_free(); NULL when out of memory. */
 char **lk_run_environment(const lk_run *r);

@@ -17,7 +17,7 @@ _locker_command_at() {
     for ((i = 2; i < COMP_CWORD; i++)); do
         case ${COMP_WORDS[i]} in
         -u | --uri | -f | --config | --profile | -w | --wait | -E | --conflict-exit-code | -t | --ttl | \
-            -k | --kill-after | --on-lost | --lost-exit-code | --owner | -c | --command | --status-fd)
+            -k | --kill-after | --on-lost | --lost-exit-code | --owner | -c | --command | --status-fd | -p | --permits | --also)
             ((key)) || ((i++))
             ;;
         --) ;;
@@ -38,7 +38,7 @@ _locker() {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} at
     local service='-u --uri -f --config --profile -q --quiet -v --verbose -h --help -V --version'
     local run='-n --nonblock -w --wait -E --conflict-exit-code -t --ttl -k --kill-after --on-lost
-        --lost-exit-code --owner -c --command --foreground --status-fd'
+        --lost-exit-code --owner -s --shared -p --permits --also -c --command --foreground --status-fd'
 
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
@@ -59,6 +59,9 @@ _locker() {
             return
         fi
     fi
+    if [[ ${COMP_WORDS[1]} == run && $previous == -s ]]; then
+        previous=
+    fi
     case $previous in
     -s | --scenario)
         mapfile -t COMPREPLY < <(compgen -W 'counter uncontended hand-off throughput fairness crash stall slow-work unlock-after-loss restart restart-empty recovery failover failover-wait failover-recovery partition' -- "$current")
@@ -74,7 +77,7 @@ _locker() {
     -w | --wait | -t | --ttl | -k | --kill-after)
         mapfile -t COMPREPLY < <(compgen -W '1s 10s 30s 1m 10m' -- "$current")
         ;;
-    -E | --conflict-exit-code | --lost-exit-code | --owner | -c | --command | --status-fd | --count | --runs) ;;
+    -E | --conflict-exit-code | --lost-exit-code | --owner | -c | --command | --status-fd | -p | --permits | --also | --count | --runs) ;;
     *)
         case ${COMP_WORDS[1]} in
         run) mapfile -t COMPREPLY < <(compgen -W "$service $run" -- "$current") ;;

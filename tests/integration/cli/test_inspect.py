@@ -11,7 +11,8 @@ class Show(Case):
         self.assertTrue(self.code(0, "show", "k").stdout.startswith("k: free\n"))
         seen = json.loads(self.code(0, "show", "--json", "k").stdout)
         self.assertEqual(seen, {"key": "k", "held": False, "owner": None, "since_unix_ms": None,
-                                "remaining_ms": None, "token": None, "waiters": 0, "queue": []})
+                                "remaining_ms": None, "token": None, "waiters": 0, "queue": [],
+                                "mode": "exclusive", "permits": None, "holders": []})
 
     def test_held(self):
         before = time.time() * 1000

@@ -46,7 +46,7 @@ class Run(Case):
             self.until(lambda: self.show("order")["waiters"] == len(waiters), "%s should queue" % name)
         seen = self.show("order")
         self.assertTrue(seen["held"])
-        self.assertEqual(seen["queue"], ["first", "second", "third"])
+        self.assertEqual([w["owner"] for w in seen["queue"]], ["first", "second", "third"])
         text = self.code(0, "show", "order").stdout
         self.assertIn("time left: no end is known", text)
         self.assertLess(text.index("first"), text.index("second"))
