@@ -2,7 +2,18 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "net/command.h"
 #include "slot.h"
+
+static inline uint16_t crc_byte(const lk_redis_slots *slots, uint16_t crc, char byte)
+{
+    return (uint16_t)(crc << 8) ^ slots->crc[crc >> 8 ^ (unsigned char)byte];
+}
+
+static inline uint16_t crc_digit(const lk_redis_slots *slots, uint16_t crc, uint32_t digit)
+{
+    return crc_byte(slots, crc, (char)('0' + digit));
+}
 
 void lk_redis_slots_init(lk_redis_slots *slots)
 {
@@ -12,11 +23,8 @@ void lk_redis_slots_init(lk_redis_slots *slots)
             crc = (crc & 0x8000) != 0 ? crc << 1 ^ 0x1021 : crc << 1;
         slots->crc[byte] = (uint16_t)crc;
     }
-}
-
-static inline uint16_t crc_byte(const lk_redis_slots *slots, uint16_t crc, char byte)
-{
-    return (uint16_t)(crc << 8) ^ slots->crc[crc >> 8 ^ (unsigned char)byte];
+    for (uint8_t n = 0; n < 100; n++)
+        slots->two[crc_digit(slots, crc_digit(slots, 0, n / 10), n % 10) % LK_REDIS_SLOTS] = n + 1;
 }
 
 /* A name in its pieces. */
@@ -73,36 +81,37 @@ uint16_t lk_redis_slot_of(const lk_redis_slots *slots, const lk_redis_prefix *pr
     return crc_of_braced(slots, &name) % LK_REDIS_SLOTS;
 }
 
-/* Ten numbers, which differ in their last digit alone. */
-static void look_at_tens(lk_redis_slots *slots, uint32_t tens)
+static uint16_t crc_of_number(const lk_redis_slots *slots, uint32_t n)
 {
-    char text[8] = "{"; /* with room for what follows: no tag is longer */
-    size_t len = 1;
-    uint16_t crc = 0;
-    for (uint32_t power = 100000; tens > 0 && power > 0; power /= 10)
-        if (tens >= power)
-            text[len++] = (char)('0' + tens / power % 10);
-    (void)crc_without_brace(slots, text + 1, len - 1, &crc);
-    text[len + 1] = '}';
-    for (uint32_t last = 0; last < 10; last++) {
-        text[len] = (char)('0' + last);
-        atomic_uint_least64_t *const tag = &slots->tag[crc_byte(slots, crc, text[len]) % LK_REDIS_SLOTS];
-        uint64_t bytes;
-        memcpy(&bytes, text, sizeof bytes);
-        if (LK_READ(*tag) == 0)
-            LK_WRITE(*tag, bytes);
+    return crc_digit(slots, n >= 10 ? crc_of_number(slots, n / 10) : 0, n % 10);
+}
+
+/* The least number that hashes to the slot. What the last two digits do to a CRC is the same whatever stands before them, so
+ * they are not tried one by one: the slot, and the CRC with two zero bytes in their place, tell which they have to be. */
+static uint32_t number_of(const lk_redis_slots *slots, uint16_t slot)
+{
+    for (uint32_t n = 0; n < 10; n++)
+        if (crc_of_number(slots, n) % LK_REDIS_SLOTS == slot)
+            return n;
+    if (slots->two[slot] > 10)
+        return slots->two[slot] - 1u;
+    for (uint32_t thousands = 0;; thousands++) {
+        const uint16_t head = thousands > 0 ? crc_of_number(slots, thousands) : 0;
+        for (uint32_t digit = thousands > 0 ? 0 : 1; digit < 10; digit++) {
+            const uint16_t crc = crc_byte(slots, crc_byte(slots, crc_digit(slots, head, digit), 0), 0);
+            const uint8_t two = slots->two[(crc ^ slot) % LK_REDIS_SLOTS];
+            if (two > 0)
+                return 1000 * thousands + 100 * digit + two - 1;
+        }
     }
 }
 
-/* All numbers are gone through in their order, once, so a slot that is come by for the first time has found its tag. */
-lk_redis_tag lk_redis_slot_tag(lk_redis_slots *slots, uint16_t slot)
+uint64_t lk_redis_slot_find_tag(lk_redis_slots *slots, uint16_t slot)
 {
-    if (LK_READ(slots->tag[slot]) == 0) {
-        uint32_t tens = atomic_load_explicit(&slots->tens, memory_order_acquire);
-        for (; LK_READ(slots->tag[slot]) == 0; tens++)
-            look_at_tens(slots, tens);
-        if (tens > LK_READ(slots->tens))
-            atomic_store_explicit(&slots->tens, tens, memory_order_release);
-    }
-    return (lk_redis_tag){LK_READ(slots->tag[slot])};
+    char text[2 + LK_REDIS_NUMBER_MAX] = "{";
+    uint64_t tag; /* none is longer */
+    *lk_redis_put_digits(text + 1, number_of(slots, slot)) = '}';
+    memcpy(&tag, text, sizeof tag);
+    LK_WRITE(slots->tag[slot], tag);
+    return tag;
 }

@@ -13,11 +13,10 @@
 #include "net/map.h"
 
 typedef struct {
-    uint16_t crc[256]; /* CRC16-XMODEM, by a byte; constant */
+    uint16_t crc[256];           /* CRC16-XMODEM, by a byte; constant, as the next */
+    uint8_t two[LK_REDIS_SLOTS]; /* by the slot of a text of two digits: the number, plus 1; 0: of none */
     atomic_uint_least64_t
         tag[LK_REDIS_SLOTS]; /* in braces; 0: not looked for yet. Relaxed: it is always the same */
-    atomic_uint_least32_t
-        tens; /* numbers below ten times that are in `tag`; acquire and release bring that along */
 } lk_redis_slots;
 
 /* What all names of a locker's keys begin with: the namespace and a colon, or nothing. */
@@ -31,12 +30,18 @@ typedef struct {
     uint64_t text;
 } lk_redis_tag;
 
+/* On one that is all zero. */
 void lk_redis_slots_init(lk_redis_slots *slots);
 /* The slot of a key's lock. */
 uint16_t lk_redis_slot_of(const lk_redis_slots *slots, const lk_redis_prefix *prefix, const char *key,
                           size_t key_len);
-/* The tag of a slot. */
-lk_redis_tag lk_redis_slot_tag(lk_redis_slots *slots, uint16_t slot);
+/* The tag of a slot, which is looked for once. */
+uint64_t lk_redis_slot_find_tag(lk_redis_slots *slots, uint16_t slot);
+static inline lk_redis_tag lk_redis_slot_tag(lk_redis_slots *slots, uint16_t slot)
+{
+    const uint64_t known = LK_READ(slots->tag[slot]);
+    return (lk_redis_tag){known != 0 ? known : lk_redis_slot_find_tag(slots, slot)};
+}
 
 /* Writes the tag to `out`, where eight bytes are, and answers its end. */
 static inline char *lk_redis_tag_put(char *out, lk_redis_tag tag)
