@@ -1,5 +1,5 @@
 /* keys.c: no two locks have a key in common but their slot's counter, in whatever way their names look like each other's; and all
- * keys of a lock are in one slot of Redis Cluster. */
+ * keys of a lock are in one slot of Redis Cluster. And values and numbers are read back from texts, and nothing else is. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +7,7 @@
 #include "expect.h"
 #include "lock/keys.h"
 #include "lock/slot.h"
+#include "lock/value.h"
 
 enum { LETTERS = 5, LENGTH_MAX = 6, NAMES = 19530 }; /* 5 + 5^2 + ... + 5^6 */
 
@@ -208,6 +209,44 @@ static void no_lock_is_called_like_a_companion(void **state)
     assert_false(lk_redis_namespace_is_reserved("blocker"));
 }
 
+static void values_are_read_back(void **state)
+{
+    char text[LK_REDIS_VALUE_LEN + 2] = "";
+    lk_redis_values values;
+    uint64_t number;
+    (void)state;
+    lk_redis_values_init(&values, (const uint64_t[]){UINT64_C(0x0123456789abcdef), UINT64_MAX});
+    lk_redis_value_text(&values, 0, text);
+    assert_false(lk_redis_value_number(&values, text, &number));
+    lk_redis_value_text(&values, 4711, text);
+    assert_true(lk_redis_value_number(&values, text, &number));
+    assert_int_equal(number, 4711);
+    text[LK_REDIS_VALUE_LEN] = 'f';
+    assert_false(lk_redis_value_number(&values, text, &number));
+    text[LK_REDIS_VALUE_LEN] = '\0';
+    text[LK_REDIS_VALUE_LEN - 1] = 'g';
+    assert_false(lk_redis_value_number(&values, text, &number));
+    lk_redis_value_text(&values, 4711, text);
+    text[0] = '1';
+    assert_false(lk_redis_value_number(&values, text, &number));
+}
+
+static void numbers_are_read_back(void **state)
+{
+    const char *text = "12345678901234567 0/ 123456789012345678 ";
+    int64_t number;
+    (void)state;
+    assert_true(lk_redis_read_number(&text, ' ', &number));
+    assert_int_equal(number, INT64_C(12345678901234567));
+    assert_false(lk_redis_read_number(&text, ' ', &number));
+    assert_true(lk_redis_read_number(&text, '/', &number));
+    assert_int_equal(number, 0);
+    assert_false(lk_redis_read_number(&text, ' ', &number)); /* no digit */
+    text++;
+    assert_false(lk_redis_read_number(&text, ' ', &number)); /* one more than Lua's doubles hold */
+    assert_string_equal(text, "123456789012345678 ");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -217,6 +256,8 @@ int main(void)
         cmocka_unit_test(tags_are_the_least_numbers_of_their_slots),
         cmocka_unit_test(a_counter_stands_under_the_namespace),
         cmocka_unit_test(no_lock_is_called_like_a_companion),
+        cmocka_unit_test(values_are_read_back),
+        cmocka_unit_test(numbers_are_read_back),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
 }

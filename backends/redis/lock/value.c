@@ -1,5 +1,4 @@
 /* value.c: see value.h. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "value.h"
@@ -32,21 +31,37 @@ void lk_redis_value_text(const lk_redis_values *values, uint64_t number, char te
     text[LK_REDIS_VALUE_LEN] = '\0';
 }
 
+static int digit_of(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
 bool lk_redis_value_number(const lk_redis_values *values, const char *text, uint64_t *number)
 {
-    if (strspn(text, "0123456789abcdef") != LK_REDIS_VALUE_LEN || memcmp(text, values->name, HALF) != 0)
+    uint64_t low = 0;
+    if (strncmp(text, values->name, HALF) != 0)
         return false;
-    const uint64_t low = strtoull(text + HALF, NULL, 16);
+    for (int i = HALF; i < LK_REDIS_VALUE_LEN; i++) {
+        const int digit = digit_of(text[i]);
+        if (digit < 0)
+            return false;
+        low = low << 4 | (unsigned)digit;
+    }
     *number = low - values->low;
-    return low > values->low;
+    return low > values->low && digit_of(text[LK_REDIS_VALUE_LEN]) < 0;
 }
 
 bool lk_redis_read_number(const char **text, char end, int64_t *number)
 {
-    const size_t digits = strspn(*text, "0123456789");
-    if (digits == 0 || digits > LK_REDIS_DIGITS_MAX || (*text)[digits] != end)
+    const char *at = *text;
+    int64_t n = 0;
+    while (*at >= '0' && *at <= '9' && at < *text + LK_REDIS_DIGITS_MAX)
+        n = 10 * n + (*at++ - '0');
+    if (at == *text || *at != end)
         return false;
-    *number = strtoll(*text, NULL, 10);
-    *text += digits + 1;
+    *number = n;
+    *text = at + 1;
     return true;
 }
