@@ -119,8 +119,9 @@ static void done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED
 static bool submit_locked(lk_redis_cleanup *c) LK_REDIS_LOCKED
 {
     char least[LK_REDIS_FENCE_DIGITS + 1];
-    lk_redis_command a = lk_redis_script_begin(c->r, LK_REDIS_SCRIPT_RELEASE, &c->keys,
-                                               c->noted ? lk_redis_keys_info(&c->keys) : NULL);
+    lk_redis_command a;
+    lk_redis_script_begin(c->r, &a, LK_REDIS_SCRIPT_RELEASE, &c->keys,
+                          c->noted ? lk_redis_keys_info(&c->keys) : NULL);
     if (c->whole)
         lk_redis_script_spell_out(c->r, &a, LK_REDIS_SCRIPT_RELEASE);
     LK_REDIS_ARGUMENTS(&a, c->value, c->member, "0");

@@ -124,7 +124,8 @@ static lk_redis_outcome ask(struct look *x, lk_redis_call *call, const redisRepl
     bool moved;
     do {
         x->node = lk_redis_node_for(x->r, x->slot, call);
-        lk_redis_command a = lk_redis_script_begin(x->r, which, &x->keys, lk_redis_keys_info(&x->keys));
+        lk_redis_command a;
+        lk_redis_script_begin(x->r, &a, which, &x->keys, lk_redis_keys_info(&x->keys));
         if (seen != NULL)
             lk_redis_command_add(&a, seen->str, seen->len);
         outcome = lk_redis_ask_script(x->node, call, which, &a, x->err);

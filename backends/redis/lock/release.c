@@ -131,8 +131,9 @@ static locker_status ask(struct release *x, bool *again, locker_error *err)
     locker_status status;
     *again = false;
     x->node = lk_redis_node_for(x->r, x->data->slot, &call);
-    lk_redis_command a = lk_redis_script_begin(x->r, LK_REDIS_SCRIPT_RELEASE, &x->keys,
-                                               x->noted ? lk_redis_keys_info(&x->keys) : NULL);
+    lk_redis_command a;
+    lk_redis_script_begin(x->r, &a, LK_REDIS_SCRIPT_RELEASE, &x->keys,
+                          x->noted ? lk_redis_keys_info(&x->keys) : NULL);
     LK_REDIS_ARGUMENTS(&a, x->value, "", x->direct_us);
     if (x->r->recovery.mark != NULL)
         lk_redis_command_text(&a, x->token);

@@ -8,20 +8,20 @@ void lk_redis_script_spell_out(const lk_redis *r, lk_redis_command *a, lk_redis_
     lk_redis_command_set(a, 1, r->script[which]);
 }
 
-lk_redis_command lk_redis_script_begin(const lk_redis *r, lk_redis_script which, lk_redis_keys *keys,
-                                       const char *fourth)
+void lk_redis_script_begin(const lk_redis *r, lk_redis_command *a, lk_redis_script which, lk_redis_keys *keys,
+                           const char *fourth)
 {
     static const char *const counts[] = {"3", "4", "5"};
     const char *const mark = r->recovery.mark;
-    lk_redis_command a = LK_REDIS_COMMAND("EVALSHA", r->sha[which], counts[(fourth != NULL) + (mark != NULL)],
-                                          keys->lock, lk_redis_keys_queue(keys), keys->fence);
+    a->argc = 0;
+    LK_REDIS_ARGUMENTS(a, "EVALSHA", r->sha[which], counts[(fourth != NULL) + (mark != NULL)], keys->lock,
+                       lk_redis_keys_queue(keys), keys->fence);
     if (r->sha[which][0] == '\0')
-        lk_redis_script_spell_out(r, &a, which);
+        lk_redis_script_spell_out(r, a, which);
     if (fourth != NULL)
-        lk_redis_command_text(&a, fourth);
+        lk_redis_command_text(a, fourth);
     if (mark != NULL)
-        lk_redis_command_text(&a, mark);
-    return a;
+        lk_redis_command_text(a, mark);
 }
 
 static const char *copy_life(lk_redis *r, char life[LK_REDIS_LIFE_MAX])

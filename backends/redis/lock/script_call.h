@@ -5,8 +5,8 @@
 
 /* Start a call with the lock, its queue and its counter, and a fourth key (NULL: none), by EVALSHA where the hash is known; the
  * mark of `recovery` stands behind them. */
-lk_redis_command lk_redis_script_begin(const lk_redis *r, lk_redis_script which, lk_redis_keys *keys,
-                                       const char *fourth);
+void lk_redis_script_begin(const lk_redis *r, lk_redis_command *a, lk_redis_script which, lk_redis_keys *keys,
+                           const char *fourth);
 /* Make it one by EVAL, with the text. */
 void lk_redis_script_spell_out(const lk_redis *r, lk_redis_command *a, lk_redis_script which);
 /* As lk_redis_ask(), with what the script has to know of the counter (fence.h), and the server's life (recovery.h), at the end;

@@ -79,7 +79,8 @@ static inline void lk_redis_command_texts(lk_redis_command *a, const char *const
 /* A command of these. */
 static inline lk_redis_command lk_redis_command_of(const char *const *texts)
 {
-    lk_redis_command a = {0};
+    lk_redis_command a;
+    a.argc = 0;
     lk_redis_command_texts(&a, texts);
     return a;
 }
