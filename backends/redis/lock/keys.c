@@ -199,8 +199,10 @@ static bool contains(const char *key, size_t key_len, const char *part)
  * `recovery`. */
 bool lk_redis_key_is_reserved(const char *key, size_t key_len)
 {
-    return begins_with(key, key_len, "locker:") || contains(key, key_len, ":locker:fence:{") ||
-           contains(key, key_len, ":locker:{") || contains(key, key_len, ":locker:recovery:{") ||
+    const bool has_brace = memchr(key, '{', key_len) != NULL;
+    return begins_with(key, key_len, "locker:") ||
+           (has_brace && (contains(key, key_len, ":locker:fence:{") || contains(key, key_len, ":locker:{") ||
+                          contains(key, key_len, ":locker:recovery:{"))) ||
            ends_with(key, key_len, ":locker:recovery") ||
            ends_with(key, key_len, suffixes[LK_REDIS_INFO].text) ||
            ends_with(key, key_len, suffixes[LK_REDIS_QUEUE].text) ||
