@@ -594,7 +594,8 @@ void lk_redis_net_begin_turn_unlocking(lk_redis_net *net, const lk_redis_events 
     }
     const int64_t now = lk_redis_now(net->shared);
     lk_redis_pipeline_look_unlocking(&net->pipeline, now);
-    lk_redis_pipeline_look_unlocking(&net->apart, now);
+    if (net->has_apart)
+        lk_redis_pipeline_look_unlocking(&net->apart, now);
 }
 
 int64_t lk_redis_net_end_turn_unlocking(lk_redis_net *net, int64_t now)
@@ -605,13 +606,15 @@ int64_t lk_redis_net_end_turn_unlocking(lk_redis_net *net, int64_t now)
     if (net->pipeline.state == LK_REDIS_DOWN && net->reconnect.state != LK_REDIS_RUNS)
         next = now + thread_again_ns;
     lk_redis_pump_unlocking(&net->pipeline);
-    lk_redis_pump_unlocking(&net->apart);
+    if (net->has_apart) {
+        lk_redis_pump_unlocking(&net->apart);
+        lk_redis_pipeline_arm_locked(&net->apart);
+        next = lk_time_earlier(next, lk_redis_pipeline_due_locked(&net->apart));
+        if (net->apart.state == LK_REDIS_DOWN && net->apart_at > now)
+            next = lk_time_earlier(next, net->apart_at);
+    }
     lk_redis_pipeline_arm_locked(&net->pipeline);
-    lk_redis_pipeline_arm_locked(&net->apart);
     next = lk_time_earlier(next, lk_redis_pipeline_due_locked(&net->pipeline));
-    next = lk_time_earlier(next, lk_redis_pipeline_due_locked(&net->apart));
-    if (net->has_apart && net->apart.state == LK_REDIS_DOWN && net->apart_at > now)
-        next = lk_time_earlier(next, net->apart_at);
     if (net->wants_map && net->map_at > now)
         next = lk_time_earlier(next, net->map_at);
     return next;
