@@ -184,9 +184,13 @@ static void compact_locked(struct renewal *n) LK_REDIS_LOCKED
 {
     size_t kept = 0;
     for (size_t i = 0; i < n->count; i++) {
-        locker_claim *claim = take_locked(&n->ref[i]);
-        if (claim != NULL && may_renew_locked(n->node->r, claim))
-            refer_locked(&n->ref[kept++], claim);
+        const locker_claim *const claim = n->ref[i].claim;
+        if (claim == NULL)
+            continue;
+        if (!may_renew_locked(n->node->r, claim))
+            (void)take_locked(&n->ref[i]);
+        else if (kept++ < i)
+            refer_locked(&n->ref[kept - 1], take_locked(&n->ref[i]));
     }
     n->count = kept;
 }
@@ -210,7 +214,7 @@ static void extend_locked(struct renewal *n) LK_REDIS_LOCKED
     lk_redis *r = n->node->r;
     for (size_t i = 0; i < n->count; i++) {
         locker_claim *claim = take_locked(&n->ref[i]);
-        if (claim == NULL)
+        if (claim == NULL || !may_renew_locked(r, claim))
             continue;
         lk_redis_claim *data = lk_redis_claim_of(claim);
         const int64_t until = lk_redis_valid_until(n->sent, claim->ttl_ns);
@@ -285,7 +289,8 @@ static void end_locked(struct renewal *n) LK_REDIS_LOCKED
 {
     lk_redis_node *const node = n->node;
     count_locked(n, 0);
-    compact_locked(n);
+    if (n->again || n->moved)
+        compact_locked(n);
     if (n->again && !n->whole && n->count > 0) {
         n->whole = true;
         if (submit_locked(n)) {
