@@ -15,6 +15,13 @@ static inline uint16_t crc_digit(const lk_redis_slots *slots, uint16_t crc, uint
     return crc_byte(slots, crc, (char)('0' + digit));
 }
 
+static uint16_t crc_zeros(const lk_redis_slots *slots, uint16_t crc, unsigned count)
+{
+    while (count-- > 0)
+        crc = crc_byte(slots, crc, '\0');
+    return crc;
+}
+
 void lk_redis_slots_init(lk_redis_slots *slots)
 {
     for (unsigned byte = 0; byte < 256; byte++) {
@@ -23,6 +30,8 @@ void lk_redis_slots_init(lk_redis_slots *slots)
             crc = (crc & 0x8000) != 0 ? crc << 1 ^ 0x1021 : crc << 1;
         slots->crc[byte] = (uint16_t)crc;
     }
+    for (uint32_t digit = 0; digit < 10; digit++)
+        slots->hundreds[digit] = crc_zeros(slots, crc_digit(slots, 0, digit), 2);
     for (uint8_t n = 0; n < 100; n++)
         slots->two[crc_digit(slots, crc_digit(slots, 0, n / 10), n % 10) % LK_REDIS_SLOTS] = n + 1;
 }
@@ -86,8 +95,8 @@ static uint16_t crc_of_number(const lk_redis_slots *slots, uint32_t n)
     return crc_digit(slots, n >= 10 ? crc_of_number(slots, n / 10) : 0, n % 10);
 }
 
-/* The least number that hashes to the slot. What the last two digits do to a CRC is the same whatever stands before them, so
- * they are not tried one by one: the slot, and the CRC with two zero bytes in their place, tell which they have to be. */
+/* The least number that hashes to the slot. What the last digits do to a CRC is the same whatever stands before them, so the last
+ * two are not tried one by one: the slot, and the CRC with zero bytes in their place, tell which they have to be. */
 static uint32_t number_of(const lk_redis_slots *slots, uint16_t slot)
 {
     for (uint32_t n = 0; n < 10; n++)
@@ -96,10 +105,9 @@ static uint32_t number_of(const lk_redis_slots *slots, uint16_t slot)
     if (slots->two[slot] > 10)
         return slots->two[slot] - 1u;
     for (uint32_t thousands = 0;; thousands++) {
-        const uint16_t head = thousands > 0 ? crc_of_number(slots, thousands) : 0;
+        const uint16_t head = crc_zeros(slots, thousands > 0 ? crc_of_number(slots, thousands) : 0, 3);
         for (uint32_t digit = thousands > 0 ? 0 : 1; digit < 10; digit++) {
-            const uint16_t crc = crc_byte(slots, crc_byte(slots, crc_digit(slots, head, digit), 0), 0);
-            const uint8_t two = slots->two[(crc ^ slot) % LK_REDIS_SLOTS];
+            const uint8_t two = slots->two[(head ^ slots->hundreds[digit] ^ slot) % LK_REDIS_SLOTS];
             if (two > 0)
                 return 1000 * thousands + 100 * digit + two - 1;
         }

@@ -13,7 +13,8 @@
 #include "net/map.h"
 
 typedef struct {
-    uint16_t crc[256];           /* CRC16-XMODEM, by a byte; constant, as the next */
+    uint16_t crc[256];           /* CRC16-XMODEM, by a byte; constant, as the next two */
+    uint16_t hundreds[10];       /* that of a digit and two zero bytes */
     uint8_t two[LK_REDIS_SLOTS]; /* by the slot of a text of two digits: the number, plus 1; 0: of none */
     atomic_uint_least64_t
         tag[LK_REDIS_SLOTS]; /* in braces; 0: not looked for yet. Relaxed: it is always the same */
