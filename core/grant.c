@@ -40,6 +40,8 @@ static void hold_locked(locker *l, lk_claim *claim, lk_claim *last) LK_REQUIRES(
         key->holder = claim;
     else
         lk_list_append(&key->sharers, &claim->among);
+    if (last == NULL && lk_list_empty(&key->sharers))
+        return; /* as mostly */
     if (last != NULL && last->phase == LK_GRANTED)
         end_one_locked(l, last, claim);
     LK_EACH_SAFE(lk_claim, other, among, &key->sharers) {

@@ -325,9 +325,11 @@ static void ride_locked(request *r, locker_handle *ride) LK_REQUIRES(r->l->mutex
     lk_histogram_add(&r->l->stats.wait, lk_now(r->l) - r->start);
 }
 
-/* What is held here already lets the call in without asking the service. False: it doesn't. */
+/* Whether what is held here already has the call's answer, without the service: to come in, or why it can't. */
 static bool enter_at_once_locked(request *r, lk_key *key, locker_status *status) LK_REQUIRES(r->l->mutex)
 {
+    if (key->users == 1) /* the call itself */
+        return false;
     *status = check_use_locked(r, key);
     if (*status != LOCKER_OK)
         return true;
@@ -359,16 +361,6 @@ static locker_status line_up_unlocking(request *r, lk_key *key) LK_REQUIRES(r->l
     return LOCKER_OK;
 }
 
-/* Where the service has a queue, those who come meanwhile to share the key don't go past who wants it alone. */
-static locker_status contend_counted_unlocking(request *r, lk_key *key) LK_REQUIRES(r->l->mutex)
-{
-    const bool writes = (r->l->driver->caps & LOCKER_CAP_QUEUE) != 0 && locker_claim_is_plain(&r->claim->pub);
-    key->writers += writes;
-    const locker_status status = contend_unlocking(r);
-    key->writers -= writes;
-    return status;
-}
-
 /* Another's grant takes the call along: its own claim, which the driver has never seen, ends. */
 static void claim_ride_locked(request *r) LK_REQUIRES(r->l->mutex)
 {
@@ -392,12 +384,16 @@ static locker_status take_unlocking(request *r, lk_key *key) LK_REQUIRES(r->l->m
         status = LOCKER_BUSY; /* held in this process: nobody needs to be asked */
     else
         status = line_up_unlocking(r, key);
-    if (status == LOCKER_OK && claim->phase == LK_CONTENDING)
-        status = contend_counted_unlocking(r, key);
-    else if (status == LOCKER_OK && claim->ride != NULL)
+    if (status == LOCKER_OK && claim->phase == LK_CONTENDING) {
+        const bool writes = key->contender != claim && !lk_is_shared(claim);
+        key->writers += writes; /* who comes meanwhile to share the key doesn't go past it */
+        status = contend_unlocking(r);
+        key->writers -= writes;
+    } else if (status == LOCKER_OK && claim->ride != NULL) {
         claim_ride_locked(r);
-    else if (status == LOCKER_OK && lk_lease_over_locked(r->l, claim, lk_now(r->l)))
+    } else if (status == LOCKER_OK && lk_lease_over_locked(r->l, claim, lk_now(r->l))) {
         r->lost_early = true; /* the keeper ends the claim */
+    }
     if (status != LOCKER_OK) {
         LK_WRITE(claim->phase, LK_GONE);
         if (key->contender == claim) {
@@ -438,6 +434,7 @@ static locker_status run_unlocking(request *r) LK_REQUIRES(r->l->mutex)
     }
     if (enter_at_once_locked(r, key, &status))
         goto unreserve;
+    status = LOCKER_NOMEM;
     r->wait.claim = r->claim;
     r->wait.cancel = cancel;
     if (cancel != NULL && !lk_cancel_watch_locked(r->l, &r->wait))

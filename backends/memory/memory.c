@@ -60,6 +60,11 @@ static place *find_locked(const space *s, const char *key, size_t length, uint32
     return NULL;
 }
 
+static place *seat_of_locked(const space *s, const place *p) LK_REQUIRES(s->mutex)
+{
+    return find_locked(s, p->claim->key, p->claim->key_len, p->claim->key_hash);
+}
+
 static void grant_locked(space *s, place *p, int64_t now) LK_REQUIRES(s->mutex)
 {
     p->state = p->state == QUEUED ? HANDED : GRANTED;
@@ -160,8 +165,12 @@ static void succeed_locked(space *s, place *old) LK_REQUIRES(s->mutex)
 /* It holds the key no more. */
 static void hand_over_locked(space *s, place *old) LK_REQUIRES(s->mutex)
 {
-    const locker_claim *const claim = old->claim;
-    place *const seat = leave_locked(s, find_locked(s, claim->key, claim->key_len, claim->key_hash), old);
+    const bool has_seat = !lk_list_linked(&old->link);
+    if (has_seat && lk_list_empty(&old->others) && lk_list_empty(&old->queue)) {
+        lk_table_remove(&s->held, &old->in_space);
+        return; /* as mostly */
+    }
+    place *const seat = leave_locked(s, has_seat ? old : seat_of_locked(s, old), old);
     if (seat != NULL)
         admit_locked(s, seat);
     else
@@ -171,9 +180,8 @@ static void hand_over_locked(space *s, place *old) LK_REQUIRES(s->mutex)
 /* It waits no more: those behind it may have waited for it alone. */
 static void leave_queue_locked(space *s, place *p) LK_REQUIRES(s->mutex)
 {
-    const locker_claim *const claim = p->claim;
     lk_list_remove(&p->link);
-    admit_locked(s, find_locked(s, claim->key, claim->key_len, claim->key_hash));
+    admit_locked(s, seat_of_locked(s, p));
 }
 
 static space *space_find_locked(const char *name) LK_REQUIRES(spaces_mutex)
