@@ -414,6 +414,32 @@ int lk_zkc_list(lk_zkc *client, const char *path, lk_zkc_children *children)
     return error;
 }
 
+/* The server's own nodes stay. */
+static bool remove_tree(lk_zkc *client, const char *path)
+{
+    if (strcmp(path, "/zookeeper") == 0)
+        return true;
+    const int error = lk_zkc_clear(client, path) ? lk_zkc_delete(client, path) : LK_ZKC_NOAUTH;
+    return error == LK_ZKC_OK || error == LK_ZKC_NONODE;
+}
+
+bool lk_zkc_clear(lk_zkc *client, const char *path)
+{
+    lk_zkc_children *children = malloc(sizeof *children);
+    if (children == NULL)
+        test_fails("out of memory (%s)", "children");
+    const int error = lk_zkc_list(client, path, children);
+    bool cleared = error == LK_ZKC_OK || error == LK_ZKC_NONODE;
+    for (size_t i = 0; i < children->count && cleared; i++) {
+        char child[1024];
+        const int length =
+            snprintf(child, sizeof child, "%s/%s", strcmp(path, "/") == 0 ? "" : path, children->names[i]);
+        cleared = length < (int)sizeof child && remove_tree(client, child);
+    }
+    free(children);
+    return cleared;
+}
+
 size_t lk_zkc_count(lk_zkc *client, const char *path)
 {
     lk_zkc_children *children = malloc(sizeof *children);

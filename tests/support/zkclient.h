@@ -68,6 +68,9 @@ int lk_zkc_get(lk_zkc *client, const char *path, char *data, size_t size,
 int lk_zkc_list(lk_zkc *client, const char *path, lk_zkc_children *children);
 int lk_zkc_login(lk_zkc *client, const char *user_and_password);
 
+/** Deletes every node below that one; false when one can't be. */
+bool lk_zkc_clear(lk_zkc *client, const char *path);
+
 /** How many children the node has; 0 when there is no node. */
 size_t lk_zkc_count(lk_zkc *client, const char *path);
 

@@ -23,11 +23,12 @@ enum { LK_ENV_LOCKERS = 16, LK_ENV_CHILDREN = 16 };
 
 /** What a test has; all of it is ended after the test, also when it failed. */
 typedef struct {
-    lk_server *zk;                       /* a server alone; NULL unless there is one */
-    lk_server *members;                  /* the group's ensemble; NULL unless there is one */
-    lk_server *tls;                      /* the group's TLS in front of zk; NULL unless there is one */
-    lk_proxy *proxy;                     /* NULL unless there is one */
-    lk_zkc *client;                      /* a second client of zk; NULL unless there is one */
+    lk_server *zk;      /* a server alone; NULL unless there is one */
+    pid_t zk_pid;       /* its, as the test got it; 0 unless another test may have it after */
+    lk_server *members; /* the group's ensemble; NULL unless there is one */
+    lk_server *tls;     /* the group's TLS in front of zk; NULL unless there is one */
+    lk_proxy *proxy;    /* NULL unless there is one */
+    lk_zkc *client;     /* a second client of zk; NULL unless there is one */
     lk_child *children[LK_ENV_CHILDREN]; /* NULL where there is none; set to NULL when one is ended */
 } lk_env;
 
@@ -42,7 +43,7 @@ int lk_group_end(void **state);
 /** Whether the client library that the test runs with has this function. */
 bool lk_client_has(const char *function);
 
-/** Setup functions of cmocka: a server and a second client; the same with a proxy; the group's ensemble;
+/** Setup functions of cmocka: a server without a node and a second client; the same with a proxy; the group's ensemble;
  * nothing. */
 int lk_env_server(void **state);
 int lk_env_proxied(void **state);
