@@ -2,15 +2,13 @@
 #include "frame.h"
 #include "text.h"
 
-locker_status lk_admit(const locker *l, const char *what, locker_error *err)
+locker_status lk_refuse(const locker *l, const char *what, locker_error *err)
 {
     if (lk_forked(l))
         return locker_error_set(err, LOCKER_FORKED, 0,
                                 "%s: this locker belongs to the parent process: open one in the child", what);
-    if (lk_in_callback(l))
-        return lk_invalid(
-            err, "%s waits for the service, so it can't be called inside a callback of its locker", what);
-    return LOCKER_OK;
+    return lk_invalid(err, "%s waits for the service, so it can't be called inside a callback of its locker",
+                      what);
 }
 
 locker_status lk_check_key(const locker *l, const char *key, size_t *length, locker_error *err)

@@ -35,8 +35,14 @@ static inline bool lk_in_callback(const locker *l)
     return pthread_equal(LK_READ(l->calls_back), pthread_self());
 }
 
+/** Say why a call may not begin. */
+locker_status lk_refuse(const locker *l, const char *what, locker_error *err);
 /** Whether a call may begin at all: refuses in a fork's child and on the thread that runs callbacks. */
-locker_status lk_admit(const locker *l, const char *what, locker_error *err);
+static inline locker_status lk_admit(const locker *l, const char *what, locker_error *err)
+{
+    return lk_forked(l) || lk_in_callback(l) ? lk_refuse(l, what, err) : LOCKER_OK;
+}
+
 /** The end of a call that was counted. */
 static inline void lk_leave_locked(locker *l) LK_REQUIRES(l->mutex)
 {

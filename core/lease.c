@@ -7,17 +7,14 @@
 /* A heap with up to eight below each: each step that a lease moves writes to a claim, seldom in a cache. */
 enum { BELOW = 8 };
 
-bool lk_heap_reserve_locked(locker *l)
+bool lk_heap_grow_locked(locker *l)
 {
-    if (l->heap_len + l->heap_reserved >= l->heap_cap) {
-        const size_t cap = l->heap_cap == 0 ? 64 : l->heap_cap * 2;
-        lk_due *heap = cap < LK_NOT_IN_HEAP ? realloc(l->heap, cap * sizeof *heap) : NULL;
-        if (heap == NULL)
-            return false;
-        l->heap = heap;
-        l->heap_cap = cap;
-    }
-    l->heap_reserved++;
+    const size_t cap = l->heap_cap == 0 ? 64 : l->heap_cap * 2;
+    lk_due *const heap = cap < LK_NOT_IN_HEAP ? realloc(l->heap, cap * sizeof *heap) : NULL;
+    if (heap == NULL)
+        return false;
+    l->heap = heap;
+    l->heap_cap = cap;
     return true;
 }
 

@@ -3,9 +3,17 @@
 
 #include "state.h"
 
+/** Make room in the heap. False: no memory. */
+bool lk_heap_grow_locked(locker *l) LK_REQUIRES(l->mutex);
 /** Promise a place in the heap to a call in flight, so that its grant doesn't fail for want of memory. False: there is
  * none. A call whose lock was handed over counts twice until it wakes up. */
-bool lk_heap_reserve_locked(locker *l) LK_REQUIRES(l->mutex);
+static inline bool lk_heap_reserve_locked(locker *l) LK_REQUIRES(l->mutex)
+{
+    if (l->heap_len + l->heap_reserved >= l->heap_cap && !lk_heap_grow_locked(l))
+        return false;
+    l->heap_reserved++;
+    return true;
+}
 void lk_heap_remove_locked(locker *l, lk_claim *claim) LK_REQUIRES(l->mutex);
 
 /** The claim is granted, until pub.valid_until: among what is held, and with the keeper. */
