@@ -49,14 +49,14 @@ static struct {
     lk_sim_grant latest[LK_SIM_KEYS_MAX];
     const lk_sim_service *moved_from; /* the name led there before; NULL: it did not */
     int64_t used_at[LK_SIM_KEYS_MAX]; /* when somebody last had the key, or asked for it and was not done */
-    int64_t idle_since[LK_SIM_KEYS_MAX];  /* since when nobody holds it and somebody waits; -1: not so */
-    int64_t deafened_at[LK_SIM_KEYS_MAX]; /* when its holders ceased to listen, lately; 0: never */
-    unsigned lasting;                     /* faults that last */
-    int64_t ill_since, well_at;           /* when the latest trouble began, and is over, if none lasts */
-    int64_t calm_at;                      /* when all that was left behind is over, too */
-    int64_t forgot_ends_at;        /* when a failover did that lost none that was confirmed; -1: never */
-    int64_t forgot_at;             /* when the service lost its data; -1: never */
-    int64_t flushed_at;            /* likewise, and the same server went on */
+    int64_t idle_since[LK_SIM_KEYS_MAX];     /* since when nobody holds it and somebody waits; -1: not so */
+    int64_t deafened_at[LK_SIM_KEYS_MAX];    /* when its holders ceased to listen, lately; 0: never */
+    unsigned lasting;                        /* faults that last */
+    int64_t ill_since, well_at;              /* when the latest trouble began, and is over, if none lasts */
+    int64_t calm_at;                         /* when all that was left behind is over, too */
+    int64_t forgot_at[LK_SIM_KEYS_MAX];      /* when the service lost what it knew of it; -1: never */
+    int64_t flushed_at[LK_SIM_KEYS_MAX];     /* likewise, and the same server went on */
+    int64_t forgot_ends_at[LK_SIM_KEYS_MAX]; /* when it lost nothing that was confirmed; -1: never */
     int64_t deaf_from, deaf_until; /* a leader heard of no touch for too long: the latest such time */
     unsigned grants;
 } judge;
@@ -65,9 +65,8 @@ void lk_sim_judge_begin(const lk_sim_bounds *bounds)
 {
     memset(&judge, 0, sizeof judge);
     judge.bounds = *bounds;
-    judge.forgot_at = judge.flushed_at = judge.forgot_ends_at = -1;
     for (unsigned i = 0; i < LK_SIM_KEYS_MAX; i++)
-        judge.idle_since[i] = -1;
+        judge.idle_since[i] = judge.forgot_at[i] = judge.flushed_at[i] = judge.forgot_ends_at[i] = -1;
 }
 
 unsigned lk_sim_judge_grants(void)
@@ -122,36 +121,56 @@ static int64_t calm_since(int64_t at)
 }
 
 /* What no replica had to confirm. */
-static void forget_others(void)
+static void forget_others(unsigned key)
 {
-    memset(judge.strangers, 0, sizeof judge.strangers);
-    memset(judge.released, 0, sizeof judge.released); /* what was given back may be held again */
+    memset(&judge.strangers[key], 0, sizeof judge.strangers[key]);
+    memset(judge.released[key], 0, sizeof judge.released[key]); /* what was given back may be held again */
 }
 
-void lk_sim_judge_forgets(void)
+void lk_sim_judge_forgets(unsigned key)
 {
-    judge.forgot_at = lk_sim_now();
-    forget_others();
+    judge.forgot_at[key] = lk_sim_now();
+    forget_others(key);
     if (!judge.bounds.keeps_count)
-        memset(judge.tokens, 0, sizeof judge.tokens);
+        judge.tokens[key] = 0;
+}
+
+void lk_sim_judge_forgets_all(void)
+{
+    for (unsigned key = 0; key < LK_SIM_KEYS_MAX; key++)
+        lk_sim_judge_forgets(key);
 }
 
 void lk_sim_judge_flushes(void)
 {
-    lk_sim_judge_forgets();
-    judge.flushed_at = lk_sim_now();
+    for (unsigned key = 0; key < LK_SIM_KEYS_MAX; key++) {
+        lk_sim_judge_forgets(key);
+        judge.flushed_at[key] = lk_sim_now();
+    }
 }
 
-void lk_sim_judge_forgets_ends(bool goes_on)
+static void forget_ends(unsigned key, int64_t at)
 {
-    judge.forgot_ends_at = goes_on ? INT64_MAX : lk_sim_now();
-    forget_others();
+    judge.forgot_ends_at[key] = at;
+    forget_others(key);
 }
 
-/* When the service last lost what it had confirmed. */
-static int64_t last_forgot_at(void)
+void lk_sim_judge_forgets_ends(unsigned key)
 {
-    return judge.forgot_ends_at > judge.forgot_at ? judge.forgot_ends_at : judge.forgot_at;
+    forget_ends(key, lk_sim_now());
+}
+
+void lk_sim_judge_forgets_all_ends(bool goes_on)
+{
+    for (unsigned key = 0; key < LK_SIM_KEYS_MAX; key++)
+        forget_ends(key, goes_on ? INT64_MAX : lk_sim_now());
+}
+
+/* When the service last lost of it what it had confirmed. */
+static int64_t last_forgot_at(unsigned key)
+{
+    return judge.forgot_ends_at[key] > judge.forgot_at[key] ? judge.forgot_ends_at[key]
+                                                            : judge.forgot_at[key];
 }
 
 void lk_sim_judge_was_deaf(int64_t since)
@@ -199,7 +218,7 @@ static bool is_forgotten(const lk_sim_hold *hold)
 {
     const int64_t counts = sent_at(hold),
                   sent = judge.bounds.has_leases || counts > hold->asked_at ? counts : hold->asked_at;
-    return judge.forgot_at >= 0 && sent <= judge.forgot_at;
+    return judge.forgot_at[hold->key] >= 0 && sent <= judge.forgot_at[hold->key];
 }
 
 /* Its session's deadline counts from what a server answered by itself meanwhile. */
@@ -371,7 +390,7 @@ static void see_token(lk_sim_hold *hold)
     const bool was_passed = hold->first_until == 0; /* a number of the lock as it was confirmed */
     if ((!judge.bounds.keeps_count && is_forgotten(hold)) || (was_passed && is_excused(hold)))
         return;
-    const bool counts = judge.bounds.keeps_count || hold->asked_at > judge.forgot_at;
+    const bool counts = judge.bounds.keeps_count || hold->asked_at > judge.forgot_at[hold->key];
     const uint64_t behind = lk_sim_judge_is_held(hold) && !is_excused(hold) ? judge.tokens[hold->key]
                             : counts                                        ? hold->asked_behind
                                                                             : 0;
@@ -422,7 +441,7 @@ LK_UNCHECKED void lk_sim_judge_granted(lk_sim_hold *hold, locker_handle *handle)
     if (hold->first_until != 0 && lk_sim_judge_is_held(hold) && !is_excused(hold))
         judge.latest[hold->key] = (lk_sim_grant){hold->serial, hold->asked_at, hold->granted_at};
     for (const lk_sim_break *b = judge.breaks; b != NULL; b = b->next)
-        if (has_broken(b, hold) && b->began > last_forgot_at())
+        if (has_broken(b, hold) && b->began > last_forgot_at(b->key))
             knows_from_now(hold, b);
     see_token(hold);
     see_order(hold);
@@ -534,8 +553,8 @@ LK_UNCHECKED static bool was_passed_on(const lk_sim_hold *hold)
 static bool was_kept(const lk_sim_hold *hold, int64_t asked_at)
 {
     for (const lk_sim_break *b = judge.breaks; b != NULL; b = b->next)
-        if (may_have_broken(b, hold) && b->began <= last_forgot_at())
-            return asked_at <= last_forgot_at();
+        if (may_have_broken(b, hold) && b->began <= last_forgot_at(b->key))
+            return asked_at <= last_forgot_at(hold->key);
     return false;
 }
 
@@ -549,7 +568,7 @@ static bool was_handed_anew(const lk_sim_hold *hold)
  * the first time is known to have taken it. */
 static bool was_asked_twice(const lk_sim_hold *hold)
 {
-    return judge.flushed_at >= 0 && sent_at(hold) <= judge.flushed_at &&
+    return judge.flushed_at[hold->key] >= 0 && sent_at(hold) <= judge.flushed_at[hold->key] &&
            hold->process->connected_at >= hold->gave_at;
 }
 
@@ -568,12 +587,12 @@ static void see_release(const lk_sim_hold *hold)
         lk_sim_fail("key %u: unlock of token %llu answered OK, and token %llu had been granted before",
                     hold->key, (unsigned long long)hold->token, (unsigned long long)hold->gave_behind);
     /* What was given before a failover may have been carried out by a master that the replica hadn't heard of. */
-    const bool proves = judge.bounds.breaks_prove && hold->gave_at > last_forgot_at();
+    const bool proves = judge.bounds.breaks_prove && hold->gave_at > last_forgot_at(hold->key);
     for (const lk_sim_break *b = judge.breaks; proves && b != NULL; b = b->next)
-        if (has_broken(b, hold) && b->began > last_forgot_at())
+        if (has_broken(b, hold) && b->began > last_forgot_at(b->key))
             lk_sim_fail("key %u: unlock of token %llu answered OK, and it had been broken", hold->key,
                         (unsigned long long)hold->token);
-    if (hold->gave_at > judge.forgot_ends_at) /* else a failover may have lost that */
+    if (hold->gave_at > judge.forgot_ends_at[hold->key]) /* else a failover may have lost that */
         judge.released[hold->key][judge.released_count[hold->key]++ % RELEASED] = hold->token;
 }
 
@@ -639,7 +658,7 @@ lk_sim_break *lk_sim_judge_breaks(lk_sim_process *process, unsigned key, uint64_
 
 static void see_broken(const lk_sim_break *b)
 {
-    if (b->began <= last_forgot_at()) /* the failover may have lost it, and its answer came late */
+    if (b->began <= last_forgot_at(b->key)) /* the failover may have lost it, and its answer came late */
         return;
     if (judge.bounds.breaks_prove && b->serial == 0 && was_released(b->key, b->token))
         lk_sim_fail("key %u: token %llu was broken, and unlock had answered OK", b->key,
@@ -661,7 +680,7 @@ static void see_unnamed(lk_sim_break *b)
 {
     b->known = true; /* here it excuses nobody */
     const lk_sim_hold *const hold = holder_throughout(b);
-    b->known = hold != NULL && b->began > last_forgot_at();
+    b->known = hold != NULL && b->began > last_forgot_at(b->key);
     if (!b->known)
         return;
     if (judge.bounds.tells_breaks && b->carried_at < 0)
@@ -793,8 +812,7 @@ static int64_t told_within(const lk_sim_hold *hold)
 static void see_renewal(const lk_sim_hold *hold)
 {
     for (const lk_sim_break *b = judge.breaks; b != NULL; b = b->next)
-        if (has_broken(b, hold) && b->began > judge.forgot_at && b->began > judge.forgot_ends_at &&
-            sent_at(hold) > b->ended + clock_ns)
+        if (has_broken(b, hold) && b->began > last_forgot_at(b->key) && sent_at(hold) > b->ended + clock_ns)
             lk_sim_fail("key %u: process %d has renewed token %llu, and it had been broken", hold->key,
                         hold->process->pid, (unsigned long long)hold->token);
 }

@@ -84,13 +84,15 @@ void lk_sim_judge_trouble(int64_t span_ns);
 void lk_sim_judge_leaves(void);
 /** A fault begins that lasts, or ends. */
 void lk_sim_judge_lasts(bool begins);
-/** The service loses its data now: what was confirmed before need not be true. */
-void lk_sim_judge_forgets(void);
+/** The service loses what it knows of the key, or all its data: what was confirmed before need not be true. */
+void lk_sim_judge_forgets(unsigned key);
+void lk_sim_judge_forgets_all(void);
 /** Somebody deletes them, and the server itself goes on: who connects anew can't know. */
 void lk_sim_judge_flushes(void);
-/** A failover loses what replicas did not have to confirm: all but grants and renewals. `goes_on`: as long as it isn't
- * called anew, as by those who use the old master still. */
-void lk_sim_judge_forgets_ends(bool goes_on);
+/** A failover loses what replicas did not have to confirm of the key, or of all: all but grants and renewals. `goes_on`: as long
+ * as it isn't called anew, as by those who use the old master still. */
+void lk_sim_judge_forgets_ends(unsigned key);
+void lk_sim_judge_forgets_all_ends(bool goes_on);
 /** Since then the servers' leader stood still, for longer than clients can bear. */
 void lk_sim_judge_was_deaf(int64_t since);
 /** Somebody who isn't ours has got the key now, for so long at least if nobody breaks it. */
