@@ -283,7 +283,8 @@ static void asks(use *u, unsigned key)
     lk_sim_judge_asks(&u->hold, u->p->process, key, &u->options);
     u->hold.locker = u->at->l;
     u->hold.leaves = &u->at->closing;
-    u->opened = u->at->opened;
+    u->hold.opened = &u->at->opened;
+    u->opened = u->hold.was_opened = u->at->opened;
 }
 
 static unsigned drawn_key(const inhabitant *p)
@@ -520,6 +521,8 @@ static inhabitant *new_process(lk_sim_application *application)
                                    .pid = 100 + (int)application->process_count,
                                    .ahead_ns = (int64_t)lk_sim_draw(1000) * 1000 * MS,
                                    .rate_ppm = (int64_t)lk_sim_draw(10001) - 5000};
+    if (application->is_one)
+        p->process->ahead_ns = p->process->rate_ppm = 0;
     return p;
 }
 

@@ -17,6 +17,7 @@ static const int64_t renews_ns = 100 * MS;  /* a renewal that is due is confirme
 static const int64_t clock_ns = 20 * MS;    /* what a clock is off in a lease, and more */
 static const int64_t rest_ns = 20 * MS;     /* from the driver's grant to the call's return */
 static const int64_t order_ns = 300 * MS;   /* so much later somebody has certainly come */
+static const int64_t rides_ns = 70 * MS;    /* so long may riders pass who waits, and more */
 static const int64_t free_ns = 300 * MS;    /* what is given back is free then */
 static const int64_t grace_ns = 3000 * MS;  /* so late may word of a break come */
 
@@ -56,8 +57,8 @@ static struct {
     const lk_sim_service *moved_from; /* the name led there before; NULL: it did not */
     int64_t used_at[LK_SIM_KEYS_MAX]; /* when somebody last had the key, or asked for it and was not done */
     int64_t used_with_at[LK_SIM_KEYS_MAX][SLOTS + 1]; /* likewise, with so many permits */
-    int64_t full_at[LK_SIM_KEYS_MAX]; /* when one who shares it, or wants a permit, last had no room */
-    int64_t idle_since[LK_SIM_KEYS_MAX]; /* since when there is room and somebody waits; -1: not so */
+    int64_t full_at[LK_SIM_KEYS_MAX];        /* when one who shares it, or wants a permit, last had no room */
+    int64_t idle_since[LK_SIM_KEYS_MAX];     /* since when there is room and somebody waits; -1: not so */
     int64_t deafened_at[LK_SIM_KEYS_MAX];    /* when its holders ceased to listen, lately; 0: never */
     unsigned lasting;                        /* faults that last */
     int64_t ill_since, well_at;              /* when the latest trouble began, and is over, if none lasts */
@@ -424,9 +425,12 @@ void lk_sim_judge_asks(lk_sim_hold *hold, lk_sim_process *process, unsigned key,
                           .renews = !options->no_renew,
                           .asked_behind = judge.greatest[key][greatest_of(key, PLAIN, true)].token,
                           .told = options->on_lost == NULL,
+                          .place_at = lk_sim_now(),
                           .overtaken_at = -1,
                           .over = -1};
     add(&judge.asking, hold);
+    lk_sim_tell("%d asks for key %u, %s, for %lld ms", process->pid, key, kind_name(hold),
+                (long long)options->wait_ms);
 }
 
 /* A break may have sent somebody back to the end of the queue. */
@@ -438,14 +442,35 @@ static bool was_any_break(unsigned key, int64_t since)
     return false;
 }
 
+/* Who rides may pass those who are no writers of its locker, for a while. */
+static bool goes_behind(const lk_sim_hold *hold, const lk_sim_hold *other)
+{
+    if (hold->rides)
+        return other->locker == hold->locker && other->mode != LOCKER_SHARED;
+    return other->locker == hold->locker || judge.bounds.has_order;
+}
+
+/* Readers of a locker may stand behind one of them alone. When that one gives up the next one lines up. */
+static void line_up(const lk_sim_hold *gone)
+{
+    for (lk_sim_hold *other = judge.asking; other != NULL; other = other->next)
+        if (gone->mode == LOCKER_SHARED && other->mode == LOCKER_SHARED && other->key == gone->key &&
+            other->locker == gone->locker && other->asked_at >= gone->asked_at)
+            other->place_at = lk_sim_now();
+}
+
+static bool is_leaving(const lk_sim_hold *hold)
+{
+    return *hold->leaves || *hold->opened != hold->was_opened;
+}
+
 /* Whether it certainly waits, and did all the time, and has come certainly before that one, who has the lock. */
 static bool came_before(const lk_sim_hold *other, const lk_sim_hold *hold)
 {
-    return other->key == hold->key && other->waits && !other->process->stopped && !*other->leaves &&
-           lk_sim_now() < other->leaves_at && hold->asked_at - other->asked_at >= order_ns &&
-           (other->locker == hold->locker || (judge.bounds.has_order && !hold->rides)) &&
-           lk_sim_judge_is_calm() && calm_since(other->asked_at) == other->asked_at &&
-           !was_any_break(hold->key, other->asked_at);
+    return other->key == hold->key && other->waits && !other->process->stopped && !is_leaving(other) &&
+           lk_sim_now() < other->leaves_at && hold->asked_at - other->place_at >= order_ns &&
+           goes_behind(hold, other) && lk_sim_judge_is_calm() &&
+           calm_since(other->asked_at) == other->asked_at && !was_any_break(hold->key, other->asked_at);
 }
 
 /* Nobody who waits is overtaken by one who came later. Who may have the lock beside that one has it by now, perhaps, and only does
@@ -466,12 +491,11 @@ static void see_order(const lk_sim_hold *hold)
 
 static void see_overtaken(const lk_sim_hold *asks)
 {
-    if (asks->overtaken_at >= 0 && !asks->process->stopped && !*asks->leaves &&
+    if (asks->overtaken_at >= 0 && !asks->process->stopped && !is_leaving(asks) &&
         lk_sim_now() < asks->leaves_at && lk_sim_judge_is_calm() &&
         lk_sim_ran(asks->process) - asks->overtaken_at > rest_ns)
         lk_sim_fail("key %u: process %d waits, and one who came later has had it for %lld ms", asks->key,
-                    asks->process->pid,
-                    (long long)((lk_sim_ran(asks->process) - asks->overtaken_at) / MS));
+                    asks->process->pid, (long long)((lk_sim_ran(asks->process) - asks->overtaken_at) / MS));
 }
 
 static void see_token(lk_sim_hold *hold)
@@ -500,11 +524,26 @@ static void see_token(lk_sim_hold *hold)
     judge.greatest[hold->key][kind].asked_at = hold->asked_at;
 }
 
+/* For a moment, or while nobody waits, wherever. */
+LK_UNCHECKED static void see_length(const lk_sim_hold *hold)
+{
+    const int64_t since = lk_sim_true(hold->process, hold->handle->claim->pub.granted_at);
+    if (hold->asked_at - since < rides_ns || !lk_sim_judge_is_calm())
+        return;
+    for (const lk_sim_hold *other = judge.asking; other != NULL; other = other->next)
+        if (other->key == hold->key && other->waits && !other->process->stopped && !is_leaving(other) &&
+            lk_sim_now() < other->leaves_at && hold->asked_at - other->place_at >= order_ns &&
+            calm_since(other->asked_at) == other->asked_at)
+            lk_sim_fail("key %u: process %d rides on a grant of %lld ms ago, and process %d waits", hold->key,
+                        hold->process->pid, (long long)((hold->asked_at - since) / MS), other->process->pid);
+}
+
 /* Who rides has the grant of another call, which was asked for when that one was. */
 LK_UNCHECKED static void see_ride(lk_sim_hold *hold)
 {
     if (hold->mode != LOCKER_SHARED)
         lk_sim_fail("key %u: token %llu was granted twice", hold->key, (unsigned long long)hold->token);
+    see_length(hold);
     hold->asked_at = lk_sim_true(hold->process, hold->handle->claim->pub.asked_at);
     for (const lk_sim_hold *other = judge.holds; other != NULL; other = other->next)
         if (other != hold && is_same_grant(other, hold))
@@ -619,6 +658,9 @@ static void see_other_use(const lk_sim_hold *hold)
 void lk_sim_judge_refused(lk_sim_hold *hold, locker_status status, const char *text)
 {
     take_out(&judge.asking, hold);
+    line_up(hold);
+    lk_sim_tell("a call of %d for key %u, %s: %s", hold->process->pid, hold->key, kind_name(hold),
+                locker_status_name(status));
     if (status == LOCKER_BUSY)
         see_busy(hold);
     judge.used_at[hold->key] = lk_sim_now();
@@ -636,7 +678,7 @@ void lk_sim_judge_refused(lk_sim_hold *hold, locker_status status, const char *t
         (status != LOCKER_BUSY && status != LOCKER_TIMEOUT && status != LOCKER_CANCELED &&
          status != LOCKER_CLOSED))
         lk_sim_fail("key %u: a lock call answered %s: %s", hold->key, locker_status_name(status), text);
-    if (status == LOCKER_CLOSED && !*hold->leaves)
+    if (status == LOCKER_CLOSED && !is_leaving(hold))
         lk_sim_fail("key %u: a lock call answered closed, and its locker isn't", hold->key);
     if (status == LOCKER_TIMEOUT && lk_sim_now() < hold->ends_at)
         lk_sim_fail("key %u: a lock call gave up after %lld ms, before its time", hold->key,

@@ -21,26 +21,30 @@ typedef struct lk_sim_hold {
     struct lk_sim_hold *next;
     lk_sim_process *process;
     unsigned key;
-    locker_mode mode;      /**< as it asks, as the next */
-    int32_t permits;       /**< one of so many; 0: it is a lock */
-    bool waits;            /**< it asks for more than one try */
-    int64_t asked_at;      /**< when the call began */
-    int64_t began;         /**< likewise, of the time that its process ran */
-    int64_t ttl_ns;        /**< what it asks for */
-    const void *locker;    /**< by which; set by who asks, as the next */
-    const bool *leaves;    /**< whether that is being closed */
-    int64_t leaves_at;     /**< before that it doesn't go by itself; 0: it may be canceled */
-    int64_t ends_at;       /**< before that its time is not over, whether it may be canceled or not */
-    bool renews;           /**< it is to be renewed */
-    int64_t overtaken_at;  /**< one who came later, beside whom it may be, was granted it; of the time that its process ran; -1: never */
+    locker_mode mode;       /**< as it asks, as the next */
+    int32_t permits;        /**< one of so many; 0: it is a lock */
+    bool waits;             /**< it asks for more than one try */
+    int64_t asked_at;       /**< when the call began */
+    int64_t began;          /**< likewise, of the time that its process ran */
+    int64_t ttl_ns;         /**< what it asks for */
+    const void *locker;     /**< by which; set by who asks, as the next */
+    const bool *leaves;     /**< whether that is being closed */
+    const unsigned *opened; /**< how often that place was opened */
+    unsigned was_opened;    /**< likewise, when the call began */
+    int64_t leaves_at;      /**< before that it doesn't go by itself; 0: it may be canceled */
+    int64_t ends_at;        /**< before that its time is not over, whether it may be canceled or not */
+    bool renews;            /**< it is to be renewed */
+    int64_t place_at;       /**< since then it certainly stands in line by itself */
+    int64_t
+        overtaken_at; /**< one who came later, beside whom it may be, was granted it; of the time that its process ran; -1: never */
     uint64_t asked_behind; /**< the greatest token of the key then */
     locker_handle *handle; /**< NULL: it is not granted yet */
     int64_t granted_at;
     uint64_t serial; /**< the number of its grant, among all */
     uint64_t token;
-    int32_t slot;          /**< of a permit */
-    bool rides;            /**< on a grant that another call of its process got */
-    bool shuts;            /**< it shuts others out, when it was last looked at */
+    int32_t slot;        /**< of a permit */
+    bool rides;          /**< on a grant that another call of its process got */
+    bool shuts;          /**< it shuts others out, when it was last looked at */
     int64_t first_until; /**< the deadline that it was granted with; 0: it was handed on inside its process */
     bool told;           /**< on_lost was called, or needs not be */
     int64_t until_local; /**< the deadline that was seen last, of its process' clock */

@@ -358,6 +358,7 @@ static void begin(const lk_sim_plan *plan)
     lk_sim_judge_begin(&bounds);
     run.application = (lk_sim_application){.uri = uri,
                                            .random = ~run.random,
+                                           .is_one = run.service->is_inside,
                                            .keys = at_most(keys, plan->keys),
                                            .slots = at_most(processes, plan->processes),
                                            .rest_ns = bounds.term_ns > lease_ns ? bounds.term_ns : lease_ns,
