@@ -1,81 +1,98 @@
-/* check_grants.c: what the grants of a key tell by themselves: that no two held at a time, and that fencing
- * tokens grew and were heeded. */
+/* check_grants.c: what the grants of a key tell by themselves: that fencing tokens grew, and were heeded. */
 #include <stdlib.h>
 
 #include "internal.h"
 
-/* ------------------------------------------------------------------ overlap ---- */
-
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-/* Two held at a time. What is held for ever is held until the history's end. Returns up to when overlap is in
- * the sum. */
-static int64_t overlap(lk_case *c, const lk_attempt *reign, const lk_attempt *a, int64_t counted_to)
-{
-    lk_finding *found = lk_found(c, LK_CHECK_OVERLAP, a->answered, reign->answered,
-                                 "was granted while another held it for certain");
-    const int64_t to = least(least(a->grant_to, reign->grant_to), c->last);
-    const int64_t uncounted = to - (a->from > counted_to ? a->from : counted_to);
-    if (found) {
-        found->from = a->from;
-        found->to = to;
-    }
-    c->figures->overlap_pairs++;
-    c->figures->overlap_ns += uncounted > 0 ? uncounted : 0;
-    if (to - a->from > c->figures->overlap_longest_ns)
-        c->figures->overlap_longest_ns = to - a->from;
-    return to > counted_to ? to : counted_to;
-}
-
-/* Each grant is set against the one before it that holds longest: that finds every moment at which two hold,
- * and at most one pair for each grant. */
-void lk_check_overlap(lk_case *c)
-{
-    const lk_attempt *reign = NULL;
-    int64_t counted_to = 0; /* overlap up to here is in the sum */
-    for (size_t i = 0; i < c->key->grant_count; i++) {
-        const lk_attempt *a = c->key->grants[i];
-        if (a->again)
-            continue;
-        c->figures->seen[LK_CHECK_OVERLAP]++;
-        if (reign && a->from < a->grant_to && a->from < reign->grant_to)
-            counted_to = overlap(c, reign, a, counted_to);
-        if (!reign || a->grant_to > reign->grant_to)
-            reign = a;
-    }
-    if (c->report->options.overlap_limit_ns > 0 &&
-        c->figures->overlap_ns <= c->report->options.overlap_limit_ns)
-        c->figures->breaches[LK_CHECK_OVERLAP] = c->figures->allowed[LK_CHECK_OVERLAP] = 0;
-}
-
 /* ------------------------------------------------------------------ tokens ---- */
+
+/* Of each kind, the greatest token of the first grants that were good when they returned; place i: of i of them. */
+typedef struct {
+    const lk_attempt **of[LK_KINDS];
+} peaks;
+
+static const lk_attempt *greater(const lk_attempt *a, const lk_attempt *b)
+{
+    return !a || (b && b->answered->token > a->answered->token) ? b : a;
+}
+
+static bool collect(peaks *p, const lk_history_key *key)
+{
+    const size_t room = key->grant_count + 1;
+    p->of[0] = calloc(LK_KINDS * room, sizeof *p->of[0]);
+    if (!p->of[0])
+        return false;
+    for (int kind = 0; kind < LK_KINDS; kind++) {
+        p->of[kind] = p->of[0] + (size_t)kind * room;
+        for (size_t i = 0; i < key->grant_count; i++) {
+            const lk_attempt *a = key->grants[i];
+            const bool counts = a->kind == (lk_kind)kind && a->from < a->to;
+            p->of[kind][i + 1] = counts ? greater(p->of[kind][i], a) : p->of[kind][i];
+        }
+    }
+    return true;
+}
+
+/* How many had returned before that moment. */
+static size_t returned(const lk_history_key *key, int64_t moment)
+{
+    size_t low = 0, high = key->grant_count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (key->grants[middle]->from < moment)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Of those that the service certainly granted before: one that may hold beside it had returned when it asked. */
+static const lk_attempt *greatest_before(const peaks *p, const lk_history_key *key, const lk_attempt *a)
+{
+    const lk_attempt *found = NULL;
+    for (int kind = 0; kind < LK_KINDS; kind++)
+        found = greater(
+            found, p->of[kind][returned(key, lk_excludes(a->kind, (lk_kind)kind) ? a->from : a->asked->t)]);
+    return found;
+}
 
 /* A grant that was over when it returned may be older than those that returned before it: it proves
  * nothing. */
+static void judge_token(lk_case *c, const peaks *p, lk_history_table *seen, const lk_attempt *a, size_t i)
+{
+    const lk_history_table_key name = {{a->answered->token, 0, 0, 0}};
+    bool is_new;
+    size_t *other = lk_history_table_at(seen, &name, &is_new);
+    const lk_attempt *before = greatest_before(p, c->key, a);
+    if (!other) {
+        c->report->out_of_memory = true;
+        return;
+    }
+    c->figures->seen[LK_CHECK_TOKENS]++;
+    if (!is_new)
+        before = c->key->grants[*other];
+    if (!is_new || (before && a->answered->token <= before->answered->token))
+        lk_found(c, LK_CHECK_TOKENS, a->answered, before->answered,
+                 a->answered->token == before->answered->token ? "has the token of an earlier grant"
+                                                               : "has a smaller token than an earlier grant");
+    *other = i;
+}
+
 void lk_check_tokens(lk_case *c)
 {
-    const lk_attempt *greatest = NULL;
-    size_t told = 0;
+    peaks p;
+    lk_history_table seen = {0};
+    if (!collect(&p, c->key)) {
+        c->report->out_of_memory = true;
+        return;
+    }
     for (size_t i = 0; i < c->key->grant_count; i++) {
         const lk_attempt *a = c->key->grants[i];
-        if (a->again || a->answered->token == 0 || a->from == a->to)
-            continue;
-        for (; c->key->grants[told]->from < a->from; told++) {
-            const lk_attempt *before = c->key->grants[told];
-            if (before->from < before->to &&
-                (!greatest || before->answered->token > greatest->answered->token))
-                greatest = before;
-        }
-        c->figures->seen[LK_CHECK_TOKENS]++;
-        if (greatest && a->answered->token <= greatest->answered->token)
-            lk_found(c, LK_CHECK_TOKENS, a->answered, greatest->answered,
-                     a->answered->token == greatest->answered->token
-                         ? "has the token of an earlier grant"
-                         : "has a smaller token than an earlier grant");
+        if (!a->again && a->answered->token != 0 && a->from < a->to)
+            judge_token(c, &p, &seen, a, i);
     }
+    lk_history_table_clear(&seen);
+    free(p.of[0]);
 }
 
 /* ------------------------------------------------------------------ writes ---- */

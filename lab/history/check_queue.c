@@ -36,7 +36,7 @@ static size_t collect(const lk_history_key *key, int64_t limit, struct place *pl
     for (size_t i = 0; i < key->grant_count; i++) {
         const lk_attempt *a = key->grants[i];
         struct place *p = &places[count];
-        if (a->again)
+        if (a->again || a->kind == LK_KIND_PERMIT)
             continue;
         p->attempt = a;
         if (numbered)
@@ -88,18 +88,26 @@ static void count_overtaken(lk_case *c, const struct place *p, size_t overtaken)
         c->figures->most_overtaken = overtaken;
 }
 
-/* From the last grant to the first: the tree has those who waited and got it later. Grants that returned at
- * the same time are in no order, so all of them are looked at before any is added. */
+/* From the last grant to the first: the trees have those who waited and got it later, all of them, and those who are not shared.
+ * Grants that returned at the same time are in no order, so all of them are looked at before any is added; nor are two that
+ * may hold together. */
 static void judge_order(lk_case *c, const struct place *queue, const struct place *grants, size_t count,
-                        size_t *tree)
+                        size_t *all, size_t *alone)
 {
     size_t end;
     for (size_t i = 0; i < count; i = end) {
         for (end = i; end < count && grants[end].attempt->from == grants[i].attempt->from; end++)
-            count_overtaken(c, &grants[end], sum(tree, before(queue, count, grants[end].came)));
-        for (size_t k = i; k < end; k++)
-            if (grants[k].attempt->asked->op == LK_OP_LOCK)
-                add(tree, count, before(queue, count, grants[k].stood));
+            count_overtaken(c, &grants[end],
+                            sum(grants[end].attempt->kind == LK_KIND_SHARED ? alone : all,
+                                before(queue, count, grants[end].came)));
+        for (size_t k = i; k < end; k++) {
+            const size_t at = before(queue, count, grants[k].stood);
+            if (grants[k].attempt->asked->op != LK_OP_LOCK)
+                continue;
+            add(all, count, at);
+            if (grants[k].attempt->kind != LK_KIND_SHARED)
+                add(alone, count, at);
+        }
     }
 }
 
@@ -108,20 +116,20 @@ static void order(lk_case *c)
 {
     const size_t room = c->key->grant_count + 1;
     struct place *queue = calloc(2 * room, sizeof *queue), *grants = queue + room;
-    size_t *tree = calloc(room, sizeof *tree);
-    if (queue && tree) {
+    size_t *trees = calloc(2 * room, sizeof *trees);
+    if (queue && trees) {
         const size_t count = collect(c->key, c->report->options.fifo_limit_ns, queue);
         for (size_t i = 0; i < count; i++)
             grants[i] = queue[i];
         qsort(queue, count, sizeof *queue, by_stood);
         qsort(grants, count, sizeof *grants, by_late_return);
-        judge_order(c, queue, grants, count, tree);
+        judge_order(c, queue, grants, count, trees, trees + room);
         c->figures->seen[LK_CHECK_FIFO] = count > 1 ? count : 0;
     } else {
         c->report->out_of_memory = true;
     }
     free(queue);
-    free(tree);
+    free(trees);
 }
 
 /* Jain's index of the grants for each process that got any. */

@@ -28,11 +28,26 @@ static void judge_looks(lk_case *c, const lk_index *index)
     }
 }
 
-/* From the last grant to the first, so that the next one of another is known: one that was good when it
+static const lk_attempt *sooner(const lk_attempt *a, const lk_attempt *b)
+{
+    return !a || (b && b->from < a->from) ? b : a;
+}
+
+/* The next grant that excludes that one. */
+static const lk_attempt *next_rival(lk_latest *next, const lk_attempt *a)
+{
+    const lk_attempt *found = lk_latest_of_slot(next, a);
+    for (int kind = 0; kind < LK_KINDS; kind++)
+        if (lk_excludes(a->kind, (lk_kind)kind))
+            found = sooner(found, next->of_kind[kind]);
+    return found && found->from > a->from ? found : NULL;
+}
+
+/* From the last grant to the first, so that the next ones of others are known: those that were good when they
  * returned. */
 void lk_check_truth(lk_case *c, const lk_index *index)
 {
-    const lk_attempt *next = NULL;
+    lk_latest latest = {0};
     for (size_t i = c->key->grant_count; i-- > 0;) {
         const lk_attempt *a = c->key->grants[i];
         const lk_event *against = lk_contradiction(index, c->key, a, a->from, a->to);
@@ -42,10 +57,11 @@ void lk_check_truth(lk_case *c, const lk_index *index)
                      "was held for certain while the service said otherwise");
         c->figures->seen[LK_CHECK_RELEASE] += a->unlocked != NULL;
         if (lk_answered(a->unlocked, LK_PHASE_OK))
-            judge_release(c, index, a, next && next->from > a->from ? next : NULL);
-        if (!a->again && a->from < a->to)
-            next = a;
+            judge_release(c, index, a, next_rival(&latest, a));
+        if (!a->again && a->from < a->to && !lk_latest_set(&latest, a))
+            c->report->out_of_memory = true;
     }
+    lk_latest_clear(&latest);
     judge_looks(c, index);
 }
 

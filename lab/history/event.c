@@ -65,6 +65,9 @@ static const struct field {
     {"token", INTEGER, offsetof(lk_event, token), 1 << LK_OP_WRITE, true, 0},
     {"valid_until", INTEGER, offsetof(lk_event, valid_until), 1 << LK_OP_LEASE, true, 0},
     {"ttl", INTEGER, offsetof(lk_event, ttl), 0, true, 0},
+    {"mode", TEXT, offsetof(lk_event, mode), 0, false, 0},
+    {"permits", INTEGER, offsetof(lk_event, permits), 0, true, 0},
+    {"slot", INTEGER, offsetof(lk_event, slot), 0, true, -1},
     {"id", TEXT, offsetof(lk_event, id), 0, false, 0},
     {"owner", TEXT, offsetof(lk_event, owner), 0, false, 0},
     {"order", INTEGER, offsetof(lk_event, order), 0, true, -1},
@@ -184,6 +187,17 @@ static const char *type_of(const struct field *field)
     return field->positive ? "an integer, not negative" : "an integer";
 }
 
+/* The words of `mode`, and what it doesn't go with. */
+static bool has_kind(const lk_event *event, char *why, size_t size)
+{
+    const bool is_shared = event->mode && strcmp(event->mode, "shared") == 0;
+    if (event->mode && !is_shared && strcmp(event->mode, "exclusive") != 0)
+        return snprintf(why, size, "there is no mode '%.40s'", event->mode), false;
+    if (is_shared && event->permits > 0)
+        return snprintf(why, size, "the mode is shared, and there are permits"), false;
+    return true;
+}
+
 bool lk_event_decode(const json_t *object, lk_event *event, char *why, size_t size)
 {
     if (!json_is_object(object))
@@ -210,5 +224,5 @@ bool lk_event_decode(const json_t *object, lk_event *event, char *why, size_t si
         return snprintf(why, size, "'sent' (%" PRId64 ") is later than 't' (%" PRId64 ")", event->sent,
                         event->t),
                false;
-    return true;
+    return has_kind(event, why, size);
 }

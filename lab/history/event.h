@@ -53,12 +53,14 @@ typedef struct {
     int64_t sent; /**< 0: none */
     int64_t order;
     int64_t waiters;
-    const char *worker, *backend, *scenario, *key, *id, *owner, *outcome, *resource, *kind, *what;
+    int64_t permits; /**< 0: none */
+    int64_t slot;
+    const char *worker, *backend, *scenario, *key, *id, *owner, *outcome, *resource, *kind, *what, *mode;
 } lk_event;
 
 #define LK_EVENT_INIT                                                                                        \
     {                                                                                                        \
-        .order = -1, .waiters = -1                                                                           \
+        .order = -1, .waiters = -1, .slot = -1                                                               \
     }
 
 /** The words of the format. Static text. */

@@ -134,6 +134,14 @@ const lk_attempt *lk_named(const lk_index *index, const lk_event *look)
     return named;
 }
 
+/* It names another one. He may hold it, too, unless he excludes that one. */
+static lk_voice speaks_of(const lk_attempt *named, const lk_attempt *attempt)
+{
+    if (attempt->kind == LK_KIND_EXCLUSIVE)
+        return LK_AGAINST;
+    return named && lk_excludes(named->kind, attempt->kind) ? LK_AGAINST : LK_NEUTRAL;
+}
+
 lk_voice lk_hears(const lk_index *index, const lk_event *look, const lk_attempt *attempt)
 {
     const lk_event *grant = attempt->answered;
@@ -143,12 +151,14 @@ lk_voice lk_hears(const lk_index *index, const lk_event *look, const lk_attempt 
         if (look->token == grant->token)
             return LK_FOR;
         const lk_attempt *named = with_token(index, look->token, attempt->from);
-        return named && named->process == attempt->process ? LK_NEUTRAL : LK_AGAINST;
+        return named && named->process == attempt->process
+                   ? LK_NEUTRAL
+                   : speaks_of(with_token(index, look->token, look->t), attempt);
     }
     if (look->id && grant->id)
-        return look->id == grant->id ? LK_FOR : LK_AGAINST;
+        return look->id == grant->id ? LK_FOR : speaks_of(with_id(index, look->id, look->t), attempt);
     if (look->owner && grant->owner)
-        return look->owner == grant->owner ? LK_FOR : LK_AGAINST;
+        return look->owner == grant->owner ? LK_FOR : speaks_of(NULL, attempt);
     return LK_NEUTRAL;
 }
 

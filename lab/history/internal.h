@@ -44,9 +44,13 @@ typedef struct {
     size_t grants;         /* of the key that is being looked at */
 } lk_process;
 
+/** How a lock is held. */
+typedef enum { LK_KIND_EXCLUSIVE, LK_KIND_SHARED, LK_KIND_PERMIT, LK_KINDS } lk_kind;
+
 /** A handle: one call for the lock and what came of it. Members that did not happen are NULL. */
 typedef struct {
     lk_process *process;
+    lk_kind kind; /* as it was asked for */
     int64_t handle;
     const lk_event *asked, *answered, *queued, *lost, *unlock, *unlocked;
     int64_t deadline; /* D as it was told last; LK_NEVER: none */
@@ -112,6 +116,31 @@ static inline bool lk_answered(const lk_event *answer, lk_history_phase phase)
 {
     return answer && answer->phase == phase;
 }
+
+/* ------------------------------------------------------------------ kinds (kinds.c) ---- */
+
+/** How a lock is asked for by that call. */
+lk_kind lk_kind_of(const lk_event *asked);
+
+/** Whether one excludes the other, whoever else holds. Two permits don't. */
+static inline bool lk_excludes(lk_kind a, lk_kind b)
+{
+    return a == LK_KIND_EXCLUSIVE || a != b;
+}
+
+/** The last grant of each kind, and of each slot, as they come. */
+typedef struct {
+    const lk_attempt *of_kind[LK_KINDS]; /* NULL: none came */
+    lk_history_table slots;
+    const lk_attempt **of_slot;
+    size_t slot_count, slot_room;
+} lk_latest;
+
+/** The last that came with the slot of that one; NULL: none, or it has no slot. */
+const lk_attempt *lk_latest_of_slot(lk_latest *latest, const lk_attempt *attempt);
+/** It comes. False: out of memory. */
+bool lk_latest_set(lk_latest *latest, const lk_attempt *attempt);
+void lk_latest_clear(lk_latest *latest);
 
 /* ------------------------------------------------------------------ judging ---- */
 

@@ -37,21 +37,29 @@ static void hold(lk_attempt *attempt)
     attempt->grant_to = attempt->to;
 }
 
-/* A handle that got a token which a handle of the same process still holds has entered again. */
-static void find_again(const lk_history_key *key)
+/* A handle that got a token which a handle of the same process still holds has entered again. False: out of memory. */
+static bool find_again(const lk_history_key *key)
 {
-    lk_attempt *grant = NULL, *last = NULL; /* the grant's first handle, and the one that holds longest */
-    for (size_t i = 0; i < key->grant_count; i++) {
+    lk_history_table grants = {0}; /* the first handle of each */
+    bool good = true;
+    for (size_t i = 0; good && i < key->grant_count; i++) {
         lk_attempt *a = key->grants[i];
-        if (grant && a->answered->token && a->answered->token == grant->answered->token &&
-            a->process == grant->process && last->to > a->from) {
+        const lk_history_table_key name = {{(intptr_t)a->process, a->answered->token, 0, 0}};
+        bool is_new;
+        if (a->answered->token == 0)
+            continue;
+        size_t *first = lk_history_table_at(&grants, &name, &is_new);
+        good = first != NULL;
+        if (good && !is_new && key->grants[*first]->grant_to > a->from) {
             a->again = true;
-            last = a->to > last->to ? a : last;
-            grant->grant_to = last->to;
-        } else {
-            grant = last = a;
+            if (a->to > key->grants[*first]->grant_to)
+                key->grants[*first]->grant_to = a->to;
+        } else if (good) {
+            *first = i;
         }
     }
+    lk_history_table_clear(&grants);
+    return good;
 }
 
 bool lk_intervals(lk_history_key *key)
@@ -69,6 +77,5 @@ bool lk_intervals(lk_history_key *key)
     }
     if (key->grant_count)
         qsort(key->grants, key->grant_count, sizeof *key->grants, by_return);
-    find_again(key);
-    return true;
+    return find_again(key);
 }

@@ -101,7 +101,8 @@ static bool begin(struct joining *j, lk_history_key *key, const lk_event *event,
     lk_attempt *attempt = &h->attempts[h->attempt_count];
     if (!lk_grow(&key->attempts, sizeof *key->attempts, key->attempt_count, &key->attempt_room))
         return lk_history_no_memory(j->error);
-    *attempt = (lk_attempt){.handle = event->handle, .asked = event, .deadline = LK_NEVER};
+    *attempt = (lk_attempt){
+        .kind = lk_kind_of(event), .handle = event->handle, .asked = event, .deadline = LK_NEVER};
     attempt->from = process; /* until link_processes() */
     key->attempts[key->attempt_count++] = attempt;
     *index = h->attempt_count++;

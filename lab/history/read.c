@@ -82,7 +82,7 @@ static bool keep_strings(lk_history *history, lk_event *event)
 {
     const char **const texts[] = {&event->worker, &event->backend, &event->scenario, &event->key,
                                   &event->id,     &event->owner,   &event->outcome,  &event->resource,
-                                  &event->kind,   &event->what};
+                                  &event->kind,   &event->what,    &event->mode};
     if (!event->backend)
         event->backend = "";
     if (!event->scenario)

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "application.h"
-#include "judge.h"
 #include "world/files.h"
 #include "world/seams.h"
 
@@ -169,6 +168,15 @@ static void lost(locker_handle *handle, void *user)
     }
 }
 
+/* Two who share a key and want it alone would wait for each other. */
+static void see_upgrade(use *u, locker_status status, bool is_held)
+{
+    if (is_held && !u->unlocked && !u->at->closing && lk_sim_judge_is_held(&u->hold) &&
+        status != LOCKER_INVALID)
+        lk_sim_fail("key %u: who shares it asked for it alone, and was told %s", u->hold.key,
+                    locker_status_name(status));
+}
+
 /* Its owner enters again, and leaves. */
 static void enter_again(use *u)
 {
@@ -180,7 +188,16 @@ static void enter_again(use *u)
     options.on_lost = NULL;
     options.cancel = NULL;
     const bool is_held = locker_handle_state(u->handle) != LOCKER_STATE_LOST;
+    const bool upgrades = options.mode == LOCKER_SHARED && lk_sim_draw(2) == 0;
+    if (u->p->of->uses[u->hold.key].has_modes)
+        options.mode = upgrades ? LOCKER_EXCLUSIVE : LOCKER_SHARED;
     const locker_status status = locker_try_lock(u->at->l, keys[u->hold.key], &options, &again, &err);
+    if (upgrades) {
+        see_upgrade(u, status, is_held);
+        if (status == LOCKER_OK)
+            locker_handle_free(again);
+        return;
+    }
     if (status != LOCKER_OK) {
         if (is_held && !u->unlocked && !u->at->closing && lk_sim_judge_is_held(&u->hold))
             lk_sim_fail("key %u: its owner could not enter again: %s", u->hold.key, err.text);
@@ -227,9 +244,19 @@ static void hold_it(use *u)
 
 /* ------------------------------------------------------------------ what a thread does ---- */
 
-static locker_lock_options drawn_options(use *u)
+/* Readers come more often. Now and then somebody wants another number of permits. */
+static void draw_use(const lk_sim_use *of_key, locker_lock_options *options)
+{
+    if (of_key->has_modes && lk_sim_draw(3) > 0)
+        options->mode = LOCKER_SHARED;
+    if (of_key->permits > 0)
+        options->permits = of_key->permits + (lk_sim_draw(32) == 0);
+}
+
+static locker_lock_options drawn_options(use *u, unsigned key)
 {
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
+    draw_use(&u->p->of->uses[key], &options);
     const uint64_t kind = lk_sim_draw(100);
     options.wait_ms = kind < 35 ? 0 : kind < 80 ? (int64_t)lk_sim_draw(WAIT_MS) + 1 : -1;
     const bool is_usual = lk_sim_draw(2) == 0; /* with equal ones a lock may be handed on inside a process */
@@ -256,7 +283,8 @@ static void asks(use *u, unsigned key)
     lk_sim_judge_asks(&u->hold, u->p->process, key, &u->options);
     u->hold.locker = u->at->l;
     u->hold.leaves = &u->at->closing;
-    u->opened = u->at->opened;
+    u->hold.opened = &u->at->opened;
+    u->opened = u->hold.was_opened = u->at->opened;
 }
 
 static unsigned drawn_key(const inhabitant *p)
@@ -270,7 +298,7 @@ static void take_one(const inhabitant *p, const place *at)
     use u = {.p = p, .at = at};
     const unsigned key = drawn_key(p);
     locker_error err;
-    u.options = drawn_options(&u);
+    u.options = drawn_options(&u, key);
     alarm_clock *const a = lk_sim_draw(5) == 0 ? set_alarm(p->process) : NULL;
     if (a != NULL)
         u.options.cancel = a->cancel;
@@ -324,6 +352,21 @@ static void break_one(const inhabitant *p, const place *at)
     locker_info_clear(&info);
 }
 
+/* Keys are used in all the ways that the driver has. */
+static void draw_uses(lk_sim_application *of, const locker_semantics *semantics)
+{
+    const bool has_modes = semantics->shared != LOCKER_ORDER_NONE, has_permits = semantics->permits_most > 0;
+    if (of->knows_uses)
+        return;
+    of->knows_uses = true;
+    for (unsigned key = 0; (has_modes || has_permits) && key < LK_SIM_KEYS_MAX; key++) {
+        const uint64_t kind = lk_sim_draw_from(&of->random, 5);
+        of->uses[key].has_modes = has_modes && (kind == 1 || kind == 2);
+        if (has_permits && kind >= 3)
+            of->uses[key].permits = 2 + (int32_t)lk_sim_draw_from(&of->random, 2);
+    }
+}
+
 /* Until it is open, or nobody wants it any more. */
 static locker *opened(const inhabitant *p)
 {
@@ -334,6 +377,7 @@ static locker *opened(const inhabitant *p)
             lk_sim_fail("opening answered %s: %s", locker_status_name(err.status), err.text);
         sleep_ns(100 * MS);
     }
+    draw_uses(p->of, locker_get_semantics(l));
     return l;
 }
 
@@ -353,7 +397,7 @@ static void shut_with_a_lock(const inhabitant *p, place *at)
     use u = {.p = p, .at = at};
     const unsigned key = (unsigned)lk_sim_draw(p->of->keys);
     locker_error err;
-    u.options = drawn_options(&u);
+    u.options = drawn_options(&u, key);
     u.options.wait_ms = 0;
     u.options.no_renew = true;
     asks(&u, key);
@@ -477,6 +521,8 @@ static inhabitant *new_process(lk_sim_application *application)
                                    .pid = 100 + (int)application->process_count,
                                    .ahead_ns = (int64_t)lk_sim_draw(1000) * 1000 * MS,
                                    .rate_ppm = (int64_t)lk_sim_draw(10001) - 5000};
+    if (application->is_one)
+        p->process->ahead_ns = p->process->rate_ppm = 0;
     return p;
 }
 
@@ -542,6 +588,7 @@ static void take_each(inhabitant *p, bool tries)
     p->places[0].l = opened(p);
     for (unsigned key = 0; key < p->of->keys; key++) {
         use u = {.p = p, .at = &p->places[0], .options = LOCKER_LOCK_OPTIONS_INIT};
+        u.options.permits = tries ? 0 : p->of->uses[key].permits; /* at the end it is free for any use */
         if (!tries || !took(&u, key, 0))
             (void)took(&u, key, LEASE_MS + LEASE_MORE_MS + 500);
     }

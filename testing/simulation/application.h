@@ -4,12 +4,23 @@
 
 #include <locker/locker.h>
 
+#include "judge.h"
 #include "world/fibers.h"
 
 enum { LK_SIM_PROCESSES_MAX = 24, LK_SIM_SLOTS_MAX = 4 };
 
+/** How a key is used. */
+typedef struct {
+    bool has_modes;  /**< shared, or exclusive */
+    int32_t permits; /**< one of so many; 0: it is a lock */
+} lk_sim_use;
+
 typedef struct {
     const char *uri;
+    uint64_t random;                  /**< what uses are drawn from, where the driver has more than one */
+    bool knows_uses;                  /**< they are drawn */
+    lk_sim_use uses[LK_SIM_KEYS_MAX]; /**< of each key */
+    bool is_one;                      /**< all its processes are one to the service, with one clock */
     unsigned keys;
     unsigned slots;        /**< so many processes run at once */
     unsigned threads_most; /**< in each; 0: as is drawn */

@@ -20,6 +20,8 @@ typedef struct {
 } lk_sim_fault;
 
 typedef struct {
+    bool
+        is_inside; /**< it is in the processes themselves: nothing goes wrong, and none of the next but the first two is called */
     /** It listens from now on. Answers the URI, which lasts until the end. `random`: what it draws for itself, by
      * lk_sim_draw_from(). `bounds`: all zero. */
     const char *(*begin)(uint64_t *random, lk_sim_bounds *bounds);

@@ -17,15 +17,20 @@ static const int64_t renews_ns = 100 * MS;  /* a renewal that is due is confirme
 static const int64_t clock_ns = 20 * MS;    /* what a clock is off in a lease, and more */
 static const int64_t rest_ns = 20 * MS;     /* from the driver's grant to the call's return */
 static const int64_t order_ns = 300 * MS;   /* so much later somebody has certainly come */
+static const int64_t rides_ns = 70 * MS;    /* so long may riders pass who waits, and more */
 static const int64_t free_ns = 300 * MS;    /* what is given back is free then */
 static const int64_t grace_ns = 3000 * MS;  /* so late may word of a break come */
 
 enum { RELEASED = 64 };
 
+/* How a key is held, and which permit it is. Of two permits the slots shut each other out. */
+enum { PLAIN, SHARED, PERMIT, SLOTS = 4, KINDS = PERMIT + SLOTS };
+
 struct lk_sim_break {
     lk_sim_break *next;
     const lk_sim_process *process; /* NULL: it is over */
     unsigned key;
+    uint64_t asked_token;     /* as it was asked; 0: any */
     uint64_t token;           /* the only one that may be broken; 0: any */
     uint64_t serial;          /* the grant that it has certainly broken, and named by no token; 0: none */
     const lk_sim_process *of; /* whose that was */
@@ -39,24 +44,28 @@ static struct {
     lk_sim_bounds bounds;
     lk_sim_hold *holds, *asking;
     lk_sim_break *breaks;
-    uint64_t tokens[LK_SIM_KEYS_MAX];             /* the greatest that was granted */
-    int64_t token_asked_at[LK_SIM_KEYS_MAX];      /* when that call began */
+    struct {
+        uint64_t token;   /* the greatest that was granted */
+        int64_t asked_at; /* when that call began */
+    } greatest[LK_SIM_KEYS_MAX][KINDS];
     uint64_t released[LK_SIM_KEYS_MAX][RELEASED]; /* tokens that unlock said OK of, lately */
     unsigned released_count[LK_SIM_KEYS_MAX];
     struct {
         int64_t since, until;
     } strangers[LK_SIM_KEYS_MAX];
-    lk_sim_grant latest[LK_SIM_KEYS_MAX];
+    lk_sim_grant latest[LK_SIM_KEYS_MAX][KINDS];
     const lk_sim_service *moved_from; /* the name led there before; NULL: it did not */
     int64_t used_at[LK_SIM_KEYS_MAX]; /* when somebody last had the key, or asked for it and was not done */
-    int64_t idle_since[LK_SIM_KEYS_MAX];  /* since when nobody holds it and somebody waits; -1: not so */
-    int64_t deafened_at[LK_SIM_KEYS_MAX]; /* when its holders ceased to listen, lately; 0: never */
-    unsigned lasting;                     /* faults that last */
-    int64_t ill_since, well_at;           /* when the latest trouble began, and is over, if none lasts */
-    int64_t calm_at;                      /* when all that was left behind is over, too */
-    int64_t forgot_ends_at;        /* when a failover did that lost none that was confirmed; -1: never */
-    int64_t forgot_at;             /* when the service lost its data; -1: never */
-    int64_t flushed_at;            /* likewise, and the same server went on */
+    int64_t used_with_at[LK_SIM_KEYS_MAX][SLOTS + 1]; /* likewise, with so many permits */
+    int64_t full_at[LK_SIM_KEYS_MAX];        /* when one who shares it, or wants a permit, last had no room */
+    int64_t idle_since[LK_SIM_KEYS_MAX];     /* since when there is room and somebody waits; -1: not so */
+    int64_t deafened_at[LK_SIM_KEYS_MAX];    /* when its holders ceased to listen, lately; 0: never */
+    unsigned lasting;                        /* faults that last */
+    int64_t ill_since, well_at;              /* when the latest trouble began, and is over, if none lasts */
+    int64_t calm_at;                         /* when all that was left behind is over, too */
+    int64_t forgot_at[LK_SIM_KEYS_MAX];      /* when the service lost what it knew of it; -1: never */
+    int64_t flushed_at[LK_SIM_KEYS_MAX];     /* likewise, and the same server went on */
+    int64_t forgot_ends_at[LK_SIM_KEYS_MAX]; /* when it lost nothing that was confirmed; -1: never */
     int64_t deaf_from, deaf_until; /* a leader heard of no touch for too long: the latest such time */
     unsigned grants;
 } judge;
@@ -65,9 +74,11 @@ void lk_sim_judge_begin(const lk_sim_bounds *bounds)
 {
     memset(&judge, 0, sizeof judge);
     judge.bounds = *bounds;
-    judge.forgot_at = judge.flushed_at = judge.forgot_ends_at = -1;
     for (unsigned i = 0; i < LK_SIM_KEYS_MAX; i++)
-        judge.idle_since[i] = -1;
+        judge.idle_since[i] = judge.forgot_at[i] = judge.flushed_at[i] = judge.forgot_ends_at[i] = -1;
+    for (unsigned i = 0; i < LK_SIM_KEYS_MAX; i++)
+        for (unsigned permits = 0; permits <= SLOTS; permits++)
+            judge.used_with_at[i][permits] = -1;
 }
 
 unsigned lk_sim_judge_grants(void)
@@ -122,36 +133,56 @@ static int64_t calm_since(int64_t at)
 }
 
 /* What no replica had to confirm. */
-static void forget_others(void)
+static void forget_others(unsigned key)
 {
-    memset(judge.strangers, 0, sizeof judge.strangers);
-    memset(judge.released, 0, sizeof judge.released); /* what was given back may be held again */
+    memset(&judge.strangers[key], 0, sizeof judge.strangers[key]);
+    memset(judge.released[key], 0, sizeof judge.released[key]); /* what was given back may be held again */
 }
 
-void lk_sim_judge_forgets(void)
+void lk_sim_judge_forgets(unsigned key)
 {
-    judge.forgot_at = lk_sim_now();
-    forget_others();
+    judge.forgot_at[key] = lk_sim_now();
+    forget_others(key);
     if (!judge.bounds.keeps_count)
-        memset(judge.tokens, 0, sizeof judge.tokens);
+        memset(judge.greatest[key], 0, sizeof judge.greatest[key]);
+}
+
+void lk_sim_judge_forgets_all(void)
+{
+    for (unsigned key = 0; key < LK_SIM_KEYS_MAX; key++)
+        lk_sim_judge_forgets(key);
 }
 
 void lk_sim_judge_flushes(void)
 {
-    lk_sim_judge_forgets();
-    judge.flushed_at = lk_sim_now();
+    for (unsigned key = 0; key < LK_SIM_KEYS_MAX; key++) {
+        lk_sim_judge_forgets(key);
+        judge.flushed_at[key] = lk_sim_now();
+    }
 }
 
-void lk_sim_judge_forgets_ends(bool goes_on)
+static void forget_ends(unsigned key, int64_t at)
 {
-    judge.forgot_ends_at = goes_on ? INT64_MAX : lk_sim_now();
-    forget_others();
+    judge.forgot_ends_at[key] = at;
+    forget_others(key);
 }
 
-/* When the service last lost what it had confirmed. */
-static int64_t last_forgot_at(void)
+void lk_sim_judge_forgets_ends(unsigned key)
 {
-    return judge.forgot_ends_at > judge.forgot_at ? judge.forgot_ends_at : judge.forgot_at;
+    forget_ends(key, lk_sim_now());
+}
+
+void lk_sim_judge_forgets_all_ends(bool goes_on)
+{
+    for (unsigned key = 0; key < LK_SIM_KEYS_MAX; key++)
+        forget_ends(key, goes_on ? INT64_MAX : lk_sim_now());
+}
+
+/* When the service last lost of it what it had confirmed. */
+static int64_t last_forgot_at(unsigned key)
+{
+    return judge.forgot_ends_at[key] > judge.forgot_at[key] ? judge.forgot_ends_at[key]
+                                                            : judge.forgot_at[key];
 }
 
 void lk_sim_judge_was_deaf(int64_t since)
@@ -183,12 +214,72 @@ void lk_sim_judge_handed(unsigned key, const lk_sim_process *process)
             hold->handed_at = lk_sim_now();
 }
 
+/* ------------------------------------------------------------------ who holds beside whom ---- */
+
+static unsigned kind_of(const lk_sim_hold *hold)
+{
+    if (hold->permits > 0)
+        return PERMIT + (hold->slot > 0 ? (unsigned)hold->slot : 0);
+    return hold->mode == LOCKER_SHARED ? SHARED : PLAIN;
+}
+
+/* Whichever permit it is. */
+static unsigned wants(const lk_sim_hold *hold)
+{
+    return hold->permits > 0 ? KINDS : kind_of(hold);
+}
+
+/* For the trace. */
+static const char *kind_name(const lk_sim_hold *hold)
+{
+    static char text[64];
+    if (hold->permits == 0)
+        return hold->mode != LOCKER_SHARED ? "exclusive" : hold->rides ? "shared, as another is" : "shared";
+    (void)snprintf(text, sizeof text, "slot %d of %d", hold->slot, hold->permits);
+    return text;
+}
+
+/* Of permits as of readers: any number, as far as this is asked. */
+static bool shuts_out(unsigned one, unsigned other)
+{
+    return one == PLAIN || other == PLAIN || (one == SHARED) != (other == SHARED) ||
+           (one >= PERMIT && one < KINDS && one == other);
+}
+
+static bool is_same_grant(const lk_sim_hold *one, const lk_sim_hold *other)
+{
+    return one->handle->claim == other->handle->claim;
+}
+
+/* The latest grant that it shuts out. */
+static lk_sim_grant latest_of(unsigned key, unsigned kind)
+{
+    lk_sim_grant latest = {0};
+    for (unsigned other = 0; other < KINDS; other++)
+        if (shuts_out(kind, other) && judge.latest[key][other].serial > latest.serial)
+            latest = judge.latest[key][other];
+    return latest;
+}
+
+/* Of which kind the greatest token is of those grants; all: also of those beside which it may be. */
+static unsigned greatest_of(unsigned key, unsigned kind, bool all)
+{
+    unsigned greatest = PLAIN;
+    for (unsigned other = 0; other < KINDS; other++)
+        if ((all || shuts_out(kind, other)) &&
+            judge.greatest[key][other].token > judge.greatest[key][greatest].token)
+            greatest = other;
+    return greatest;
+}
+
 /* ------------------------------------------------------------------ excuses ---- */
 
 /* What its deadline counts from: of ZooKeeper that of its session, of which a hundredth is taken off. */
 static int64_t sent_at(const lk_sim_hold *hold)
 {
     const int64_t term = judge.bounds.term_ns;
+    if (hold->until_local == INT64_MAX)
+        return hold->asked_at;
     return judge.bounds.has_leases ? hold->until - hold->ttl_ns
                                    : lk_sim_true(hold->process, hold->until_local - (term - term / 100));
 }
@@ -199,7 +290,7 @@ static bool is_forgotten(const lk_sim_hold *hold)
 {
     const int64_t counts = sent_at(hold),
                   sent = judge.bounds.has_leases || counts > hold->asked_at ? counts : hold->asked_at;
-    return judge.forgot_at >= 0 && sent <= judge.forgot_at;
+    return judge.forgot_at[hold->key] >= 0 && sent <= judge.forgot_at[hold->key];
 }
 
 /* Its session's deadline counts from what a server answered by itself meanwhile. */
@@ -322,6 +413,9 @@ void lk_sim_judge_asks(lk_sim_hold *hold, lk_sim_process *process, unsigned key,
 {
     *hold = (lk_sim_hold){.process = process,
                           .key = key,
+                          .mode = options->mode,
+                          .permits = options->permits,
+                          .slot = -1,
                           .waits = options->wait_ms != 0,
                           .asked_at = lk_sim_now(),
                           .began = lk_sim_ran(process),
@@ -329,10 +423,14 @@ void lk_sim_judge_asks(lk_sim_hold *hold, lk_sim_process *process, unsigned key,
                           .leaves_at = options->cancel != NULL ? 0 : ends_at(options),
                           .ends_at = ends_at(options),
                           .renews = !options->no_renew,
-                          .asked_behind = judge.tokens[key],
+                          .asked_behind = judge.greatest[key][greatest_of(key, PLAIN, true)].token,
                           .told = options->on_lost == NULL,
+                          .place_at = lk_sim_now(),
+                          .overtaken_at = -1,
                           .over = -1};
     add(&judge.asking, hold);
+    lk_sim_tell("%d asks for key %u, %s, for %lld ms", process->pid, key, kind_name(hold),
+                (long long)options->wait_ms);
 }
 
 /* A break may have sent somebody back to the end of the queue. */
@@ -344,20 +442,60 @@ static bool was_any_break(unsigned key, int64_t since)
     return false;
 }
 
-/* Nobody who waits is overtaken by one who came later. */
+/* Who rides may pass those who are no writers of its locker, for a while. */
+static bool goes_behind(const lk_sim_hold *hold, const lk_sim_hold *other)
+{
+    if (hold->rides)
+        return other->locker == hold->locker && other->mode != LOCKER_SHARED;
+    return other->locker == hold->locker || judge.bounds.has_order;
+}
+
+/* Readers of a locker may stand behind one of them alone. When that one gives up the next one lines up. */
+static void line_up(const lk_sim_hold *gone)
+{
+    for (lk_sim_hold *other = judge.asking; other != NULL; other = other->next)
+        if (gone->mode == LOCKER_SHARED && other->mode == LOCKER_SHARED && other->key == gone->key &&
+            other->locker == gone->locker && other->asked_at >= gone->asked_at)
+            other->place_at = lk_sim_now();
+}
+
+static bool is_leaving(const lk_sim_hold *hold)
+{
+    return *hold->leaves || *hold->opened != hold->was_opened;
+}
+
+/* Whether it certainly waits, and did all the time, and has come certainly before that one, who has the lock. */
+static bool came_before(const lk_sim_hold *other, const lk_sim_hold *hold)
+{
+    return other->key == hold->key && other->waits && !other->process->stopped && !is_leaving(other) &&
+           lk_sim_now() < other->leaves_at && hold->asked_at - other->place_at >= order_ns &&
+           goes_behind(hold, other) && lk_sim_judge_is_calm() &&
+           calm_since(other->asked_at) == other->asked_at && !was_any_break(hold->key, other->asked_at);
+}
+
+/* Nobody who waits is overtaken by one who came later. Who may have the lock beside that one has it by now, perhaps, and only does
+ * not know yet. */
 static void see_order(const lk_sim_hold *hold)
 {
-    for (const lk_sim_hold *other = judge.asking; hold->waits && other != NULL; other = other->next) {
-        if (other->key != hold->key || !other->waits || other->process->stopped || *other->leaves ||
-            lk_sim_now() >= other->leaves_at || hold->asked_at - other->asked_at < order_ns ||
-            (other->locker != hold->locker && !judge.bounds.has_order))
+    for (lk_sim_hold *other = judge.asking; hold->waits && other != NULL; other = other->next) {
+        if (!came_before(other, hold))
             continue;
-        if (lk_sim_judge_is_calm() && calm_since(other->asked_at) == other->asked_at &&
-            !was_any_break(hold->key, other->asked_at))
+        if (shuts_out(wants(hold), wants(other)))
             lk_sim_fail("key %u: process %d has it, and process %d had asked %lld ms before", hold->key,
                         hold->process->pid, other->process->pid,
                         (long long)((hold->asked_at - other->asked_at) / MS));
+        if (other->overtaken_at < 0)
+            other->overtaken_at = lk_sim_ran(other->process);
     }
+}
+
+static void see_overtaken(const lk_sim_hold *asks)
+{
+    if (asks->overtaken_at >= 0 && !asks->process->stopped && !is_leaving(asks) &&
+        lk_sim_now() < asks->leaves_at && lk_sim_judge_is_calm() &&
+        lk_sim_ran(asks->process) - asks->overtaken_at > rest_ns)
+        lk_sim_fail("key %u: process %d waits, and one who came later has had it for %lld ms", asks->key,
+                    asks->process->pid, (long long)((lk_sim_ran(asks->process) - asks->overtaken_at) / MS));
 }
 
 static void see_token(lk_sim_hold *hold)
@@ -371,17 +509,52 @@ static void see_token(lk_sim_hold *hold)
     const bool was_passed = hold->first_until == 0; /* a number of the lock as it was confirmed */
     if ((!judge.bounds.keeps_count && is_forgotten(hold)) || (was_passed && is_excused(hold)))
         return;
-    const bool counts = judge.bounds.keeps_count || hold->asked_at > judge.forgot_at;
-    const uint64_t behind = lk_sim_judge_is_held(hold) && !is_excused(hold) ? judge.tokens[hold->key]
-                            : counts                                        ? hold->asked_behind
-                                                                            : 0;
+    const unsigned kind = kind_of(hold);
+    const bool counts = judge.bounds.keeps_count || hold->asked_at > judge.forgot_at[hold->key];
+    uint64_t behind = counts ? hold->asked_behind : 0;
+    if (lk_sim_judge_is_held(hold) && !is_excused(hold) &&
+        behind < judge.greatest[hold->key][greatest_of(hold->key, kind, false)].token)
+        behind = judge.greatest[hold->key][greatest_of(hold->key, kind, false)].token;
     if (hold->token <= behind)
         lk_sim_fail("key %u: token %llu was granted after token %llu", hold->key,
                     (unsigned long long)hold->token, (unsigned long long)behind);
-    if (hold->token <= judge.tokens[hold->key])
+    if (hold->token <= judge.greatest[hold->key][kind].token)
         return;
-    judge.tokens[hold->key] = hold->token;
-    judge.token_asked_at[hold->key] = hold->asked_at;
+    judge.greatest[hold->key][kind].token = hold->token;
+    judge.greatest[hold->key][kind].asked_at = hold->asked_at;
+}
+
+/* For a moment, or while nobody waits, wherever. */
+LK_UNCHECKED static void see_length(const lk_sim_hold *hold)
+{
+    const int64_t since = lk_sim_true(hold->process, hold->handle->claim->pub.granted_at);
+    if (hold->asked_at - since < rides_ns || !lk_sim_judge_is_calm())
+        return;
+    for (const lk_sim_hold *other = judge.asking; other != NULL; other = other->next)
+        if (other->key == hold->key && other->waits && !other->process->stopped && !is_leaving(other) &&
+            lk_sim_now() < other->leaves_at && hold->asked_at - other->place_at >= order_ns &&
+            calm_since(other->asked_at) == other->asked_at)
+            lk_sim_fail("key %u: process %d rides on a grant of %lld ms ago, and process %d waits", hold->key,
+                        hold->process->pid, (long long)((hold->asked_at - since) / MS), other->process->pid);
+}
+
+/* Who rides has the grant of another call, which was asked for when that one was. */
+LK_UNCHECKED static void see_ride(lk_sim_hold *hold)
+{
+    if (hold->mode != LOCKER_SHARED)
+        lk_sim_fail("key %u: token %llu was granted twice", hold->key, (unsigned long long)hold->token);
+    see_length(hold);
+    hold->asked_at = lk_sim_true(hold->process, hold->handle->claim->pub.asked_at);
+    for (const lk_sim_hold *other = judge.holds; other != NULL; other = other->next)
+        if (other != hold && is_same_grant(other, hold))
+            hold->serial = other->serial;
+}
+
+static void see_slot(lk_sim_hold *hold)
+{
+    hold->slot = locker_handle_slot(hold->handle);
+    if (hold->permits == 0 ? hold->slot != -1 : hold->slot < 0 || hold->slot >= hold->permits)
+        lk_sim_fail("key %u: slot %d was granted of %d", hold->key, hold->slot, hold->permits);
 }
 
 /* What comes so late that not much is left of it is confirmed first, once and again; what is handed on inside a process has
@@ -411,21 +584,28 @@ LK_UNCHECKED void lk_sim_judge_granted(lk_sim_hold *hold, locker_handle *handle)
     take_out(&judge.asking, hold);
     hold->handle = handle;
     hold->token = locker_handle_token(handle);
-    lk_sim_tell("granted key %u token %llu to %d", hold->key, (unsigned long long)hold->token,
-                hold->process->pid);
     hold->serial = ++judge.grants;
     hold->granted_at = lk_sim_now();
+    judge.idle_since[hold->key] = -1;
     add(&judge.holds, hold);
+    hold->rides = handle != &handle->claim->first_handle;
+    see_slot(hold);
+    lk_sim_tell("granted key %u token %llu to %d, %s", hold->key, (unsigned long long)hold->token,
+                hold->process->pid, kind_name(hold));
     if (lk_sim_judge_is_held(hold))
         see_rest(hold);
     hold->first_until = handle->claim->key->passed > 0 ? 0 : hold->until;
-    if (hold->first_until != 0 && lk_sim_judge_is_held(hold) && !is_excused(hold))
-        judge.latest[hold->key] = (lk_sim_grant){hold->serial, hold->asked_at, hold->granted_at};
-    for (const lk_sim_break *b = judge.breaks; b != NULL; b = b->next)
-        if (has_broken(b, hold) && b->began > last_forgot_at())
-            knows_from_now(hold, b);
-    see_token(hold);
     see_order(hold);
+    if (hold->rides)
+        see_ride(hold);
+    if (hold->first_until != 0 && !hold->rides && lk_sim_judge_is_held(hold) && !is_excused(hold))
+        judge.latest[hold->key][kind_of(hold)] =
+            (lk_sim_grant){hold->serial, hold->asked_at, hold->granted_at};
+    for (const lk_sim_break *b = judge.breaks; b != NULL; b = b->next)
+        if (has_broken(b, hold) && b->began > last_forgot_at(b->key))
+            knows_from_now(hold, b);
+    if (!hold->rides)
+        see_token(hold);
 }
 
 /* A try asks the service at once, unless another of its process asks: then it is told what that one knows. */
@@ -435,6 +615,14 @@ static bool is_asked_for(const lk_sim_process *process, unsigned key)
         if (other->process == process && other->key == key)
             return true;
     return false;
+}
+
+/* There was room for one who shares it, or has a permit, however it is used. */
+static bool had_room(unsigned key, int64_t since)
+{
+    const bool is_strangers = lk_sim_now() < judge.strangers[key].until + free_ns;
+    return !is_strangers && lk_sim_judge_is_calm() && calm_since(since) == since &&
+           judge.full_at[key] < since - free_ns;
 }
 
 /* Certainly: what was given back late, or by a call of unknown outcome, is free by then. */
@@ -452,14 +640,34 @@ static void see_busy(const lk_sim_hold *hold)
 {
     if (!hold->waits && was_free(hold->key, hold->asked_at))
         lk_sim_fail("key %u: a try was told busy, and nobody had it", hold->key);
+    if (!hold->waits && kind_of(hold) != PLAIN && had_room(hold->key, hold->asked_at))
+        lk_sim_fail("key %u: a try was told busy, and there was room", hold->key);
+}
+
+/* Somebody had it otherwise, or wanted to. */
+static void see_other_use(const lk_sim_hold *hold)
+{
+    for (int32_t permits = 0; permits <= SLOTS; permits++)
+        if (permits != hold->permits && judge.used_with_at[hold->key][permits] >= 0 &&
+            judge.used_with_at[hold->key][permits] >= hold->asked_at - free_ns)
+            return;
+    if (lk_sim_judge_is_calm() && calm_since(hold->asked_at) == hold->asked_at)
+        lk_sim_fail("key %u: a call was told of another use, and there was none", hold->key);
 }
 
 void lk_sim_judge_refused(lk_sim_hold *hold, locker_status status, const char *text)
 {
     take_out(&judge.asking, hold);
+    line_up(hold);
+    lk_sim_tell("a call of %d for key %u, %s: %s", hold->process->pid, hold->key, kind_name(hold),
+                locker_status_name(status));
     if (status == LOCKER_BUSY)
         see_busy(hold);
     judge.used_at[hold->key] = lk_sim_now();
+    if (status == LOCKER_CONFIG) {
+        see_other_use(hold);
+        return;
+    }
     const bool may_be_away = lk_sim_now() < judge.well_at + judge.bounds.back_ns &&
                              (hold->waits || is_asked_for(hold->process, hold->key));
     /* whether replicas have it may still be asked for when the call's time is over */
@@ -470,7 +678,7 @@ void lk_sim_judge_refused(lk_sim_hold *hold, locker_status status, const char *t
         (status != LOCKER_BUSY && status != LOCKER_TIMEOUT && status != LOCKER_CANCELED &&
          status != LOCKER_CLOSED))
         lk_sim_fail("key %u: a lock call answered %s: %s", hold->key, locker_status_name(status), text);
-    if (status == LOCKER_CLOSED && !*hold->leaves)
+    if (status == LOCKER_CLOSED && !is_leaving(hold))
         lk_sim_fail("key %u: a lock call answered closed, and its locker isn't", hold->key);
     if (status == LOCKER_TIMEOUT && lk_sim_now() < hold->ends_at)
         lk_sim_fail("key %u: a lock call gave up after %lld ms, before its time", hold->key,
@@ -484,7 +692,7 @@ bool lk_sim_judge_is_held(lk_sim_hold *hold)
     const int64_t until = LK_READ(claim->valid_until);
     if (until != hold->until_local) {
         hold->until_local = until;
-        hold->until = lk_sim_true(hold->process, until);
+        hold->until = until == INT64_MAX ? INT64_MAX : lk_sim_true(hold->process, until);
     }
     return LK_READ(claim->phase) == LK_GRANTED && lk_sim_now() < hold->until;
 }
@@ -496,6 +704,8 @@ void lk_sim_judge_said(lk_sim_hold *hold, bool was_held, int64_t since, locker_s
     if (!is_true)
         lk_sim_fail("key %u: the handle of token %llu says %s", hold->key, (unsigned long long)hold->token,
                     locker_state_name(state));
+    if (left_ms == -1 && hold->until == INT64_MAX)
+        return;
     if (left_ms < 0 || (!was_held && left_ms > 0) ||
         (left_ms > 0 && left_ms * MS > hold->until - since + clock_ns))
         lk_sim_fail("key %u: the handle of token %llu has %lld ms left, and it is held for %lld", hold->key,
@@ -505,9 +715,11 @@ void lk_sim_judge_said(lk_sim_hold *hold, bool was_held, int64_t since, locker_s
 
 LK_UNCHECKED void lk_sim_judge_gives(lk_sim_hold *hold)
 {
-    hold->gave_behind = judge.tokens[hold->key];
-    hold->gave_after = judge.latest[hold->key];
-    hold->behind_asked_at = judge.token_asked_at[hold->key];
+    const unsigned greatest = greatest_of(hold->key, kind_of(hold), false);
+    hold->gave_behind = judge.greatest[hold->key][greatest].token;
+    hold->gave_after = latest_of(hold->key, kind_of(hold));
+    hold->behind_asked_at = judge.greatest[hold->key][greatest].asked_at;
+    hold->gave_part = hold->handle->claim->open_handles > 1;
     hold->passed_before = hold->handle->l->stats.handed_over;
     hold->gave_lost = !lk_sim_judge_is_held(hold);
     hold->gave_at = lk_sim_now();
@@ -534,8 +746,8 @@ LK_UNCHECKED static bool was_passed_on(const lk_sim_hold *hold)
 static bool was_kept(const lk_sim_hold *hold, int64_t asked_at)
 {
     for (const lk_sim_break *b = judge.breaks; b != NULL; b = b->next)
-        if (may_have_broken(b, hold) && b->began <= last_forgot_at())
-            return asked_at <= last_forgot_at();
+        if (may_have_broken(b, hold) && b->began <= last_forgot_at(b->key))
+            return asked_at <= last_forgot_at(hold->key);
     return false;
 }
 
@@ -549,7 +761,7 @@ static bool was_handed_anew(const lk_sim_hold *hold)
  * the first time is known to have taken it. */
 static bool was_asked_twice(const lk_sim_hold *hold)
 {
-    return judge.flushed_at >= 0 && sent_at(hold) <= judge.flushed_at &&
+    return judge.flushed_at[hold->key] >= 0 && sent_at(hold) <= judge.flushed_at[hold->key] &&
            hold->process->connected_at >= hold->gave_at;
 }
 
@@ -568,12 +780,12 @@ static void see_release(const lk_sim_hold *hold)
         lk_sim_fail("key %u: unlock of token %llu answered OK, and token %llu had been granted before",
                     hold->key, (unsigned long long)hold->token, (unsigned long long)hold->gave_behind);
     /* What was given before a failover may have been carried out by a master that the replica hadn't heard of. */
-    const bool proves = judge.bounds.breaks_prove && hold->gave_at > last_forgot_at();
+    const bool proves = judge.bounds.breaks_prove && hold->gave_at > last_forgot_at(hold->key);
     for (const lk_sim_break *b = judge.breaks; proves && b != NULL; b = b->next)
-        if (has_broken(b, hold) && b->began > last_forgot_at())
+        if (has_broken(b, hold) && b->began > last_forgot_at(b->key))
             lk_sim_fail("key %u: unlock of token %llu answered OK, and it had been broken", hold->key,
                         (unsigned long long)hold->token);
-    if (hold->gave_at > judge.forgot_ends_at) /* else a failover may have lost that */
+    if (hold->gave_at > judge.forgot_ends_at[hold->key]) /* else a failover may have lost that */
         judge.released[hold->key][judge.released_count[hold->key]++ % RELEASED] = hold->token;
 }
 
@@ -591,9 +803,9 @@ void lk_sim_judge_unlocked(lk_sim_hold *hold, locker_status status)
         lk_sim_fail("key %u: unlock of token %llu answered unknown, and all was well", hold->key,
                     (unsigned long long)hold->token);
     judge.used_at[hold->key] = lk_sim_now();
-    if (!is_forgotten(hold) && status == LOCKER_OK)
+    if (!is_forgotten(hold) && status == LOCKER_OK && !hold->gave_part)
         see_release(hold);
-    if (status == LOCKER_OK)
+    if (status == LOCKER_OK && !hold->gave_part)
         see_successor(hold);
     if (is_forgotten(hold))
         return;
@@ -628,6 +840,7 @@ lk_sim_break *lk_sim_judge_breaks(lk_sim_process *process, unsigned key, uint64_
     *b = (lk_sim_break){.next = judge.breaks,
                         .process = process,
                         .key = key,
+                        .asked_token = token,
                         .token = token,
                         .began = lk_sim_now(),
                         .carried_at = -1};
@@ -639,7 +852,7 @@ lk_sim_break *lk_sim_judge_breaks(lk_sim_process *process, unsigned key, uint64_
 
 static void see_broken(const lk_sim_break *b)
 {
-    if (b->began <= last_forgot_at()) /* the failover may have lost it, and its answer came late */
+    if (b->began <= last_forgot_at(b->key)) /* the failover may have lost it, and its answer came late */
         return;
     if (judge.bounds.breaks_prove && b->serial == 0 && was_released(b->key, b->token))
         lk_sim_fail("key %u: token %llu was broken, and unlock had answered OK", b->key,
@@ -649,11 +862,28 @@ static void see_broken(const lk_sim_break *b)
             knows_from_now(hold, b);
 }
 
-/* Who certainly held it all the time. NULL: nobody did. */
+/* Who certainly held the key then, and all the time since. NULL: nobody did. */
+static const lk_sim_hold *held_since(unsigned key, const lk_sim_hold *holder, int64_t since)
+{
+    for (lk_sim_hold *hold = judge.holds; hold != NULL; hold = hold->next)
+        if (hold == holder && hold->key == key && !hold->gives && lk_sim_judge_is_held(hold) &&
+            !is_excused(hold) && hold->granted_at <= since)
+            return hold;
+    return NULL;
+}
+
 static const lk_sim_hold *holder_throughout(const lk_sim_break *b)
 {
-    const lk_sim_hold *const now = b->holder != NULL ? lk_sim_judge_holder(b->key) : NULL;
-    return now != NULL && now == b->holder && now->granted_at <= b->began ? now : NULL;
+    return held_since(b->key, b->holder, b->began);
+}
+
+/* Whether that is told of him, or of one of several. */
+static bool tells_of(const locker_info *info, uint64_t token)
+{
+    for (size_t i = 0; i < info->holders_len; i++)
+        if (locker_info_holder(info, i)->token == token)
+            return true;
+    return info->token == token;
 }
 
 /* It says that it has broken a lock, and not whose: who held it all the time had it. */
@@ -661,7 +891,11 @@ static void see_unnamed(lk_sim_break *b)
 {
     b->known = true; /* here it excuses nobody */
     const lk_sim_hold *const hold = holder_throughout(b);
-    b->known = hold != NULL && b->began > last_forgot_at();
+    if (hold != NULL && kind_of(hold) != PLAIN) { /* of which of them it says nothing */
+        b->known = false;
+        return;
+    }
+    b->known = hold != NULL && b->began > last_forgot_at(b->key);
     if (!b->known)
         return;
     if (judge.bounds.tells_breaks && b->carried_at < 0)
@@ -679,15 +913,33 @@ static bool may_be_old(const lk_sim_process *process, int64_t since)
 }
 
 /* Who held it all the time is whom it has broken, or tells of. A lock whose token isn't known isn't the one that was named. */
-static void see_whom(const lk_sim_break *b, locker_status status, uint64_t token)
+static void see_whom(const lk_sim_break *b, locker_status status, const locker_info *broken)
 {
     const lk_sim_hold *const now = holder_throughout(b);
-    const bool is_unknown = status == LOCKER_BUSY && token == 0;
-    const uint64_t now_token = now != NULL ? now->token : 0;
-    const bool is_right = status != LOCKER_INVALID && (is_unknown || token == now_token);
+    const bool is_unknown = status == LOCKER_BUSY && broken->token == 0;
+    const bool is_anothers = status == LOCKER_OK && now != NULL && b->asked_token != 0 &&
+                             b->asked_token != now->token && kind_of(now) != PLAIN;
+    const bool is_right = status != LOCKER_INVALID &&
+                          (is_unknown || is_anothers || (now != NULL && tells_of(broken, now->token)));
     if (now != NULL && !is_right)
         lk_sim_fail("key %u: a break answered %s, token %llu, and token %llu was held all the time", b->key,
-                    locker_status_name(status), (unsigned long long)token, (unsigned long long)now->token);
+                    locker_status_name(status), (unsigned long long)broken->token,
+                    (unsigned long long)now->token);
+}
+
+/* The others of several that it has broken. */
+static void see_more_broken(const lk_sim_break *of, const locker_info *broken)
+{
+    for (size_t i = 1; i < broken->holders_len; i++) {
+        lk_sim_break *const more = malloc(sizeof *more);
+        if (more == NULL)
+            abort();
+        *more = *of;
+        more->token = locker_info_holder(broken, i)->token;
+        more->next = judge.breaks;
+        judge.breaks = more;
+        see_broken(more);
+    }
 }
 
 void lk_sim_judge_broke(lk_sim_break *of, locker_status status, const locker_info *broken)
@@ -703,15 +955,16 @@ void lk_sim_judge_broke(lk_sim_break *of, locker_status status, const locker_inf
                         (unsigned long long)broken->token, (unsigned long long)of->token);
         of->token = broken->token;
         of->known = true;
-        see_whom(of, status, broken->token);
+        see_whom(of, status, broken);
         see_broken(of);
+        see_more_broken(of, broken);
     } else if (status == LOCKER_OK) {
         see_unnamed(of);
     } else if (status == LOCKER_BUSY || status == LOCKER_INVALID) { /* nobody's */
         of->known = true;
         of->token = 0;
         if (!is_old)
-            see_whom(of, status, broken->token);
+            see_whom(of, status, broken);
     } else if (status != LOCKER_CLOSED && (status != LOCKER_UNAVAILABLE ||
                                            (lk_sim_judge_was_well(of->began) && !judge.bounds.has_replica))) {
         lk_sim_fail("key %u: a break answered %s", of->key, locker_status_name(status));
@@ -725,13 +978,16 @@ void lk_sim_judge_shown(const lk_sim_process *process, unsigned key, const lk_si
         return;
     if (info->held && was_free(key, since))
         lk_sim_fail("key %u: it was shown as held, and nobody had it", key);
-    const lk_sim_hold *const now = holder != NULL ? lk_sim_judge_holder(key) : NULL;
-    if (now == NULL || now != holder || now->granted_at > since)
+    const lk_sim_hold *const now = held_since(key, holder, since);
+    if (now == NULL)
         return;
     if (!info->held)
         lk_sim_fail("key %u: it was shown as free, and token %llu was held", key,
                     (unsigned long long)now->token);
-    if (info->token != 0 && info->token != now->token)
+    if (info->held && (info->mode != now->mode || info->permits != now->permits))
+        lk_sim_fail("key %u: it was shown to be held in another way than token %llu", key,
+                    (unsigned long long)now->token);
+    if (info->token != 0 && !tells_of(info, now->token))
         lk_sim_fail("key %u: token %llu was shown, and %llu was held", key, (unsigned long long)info->token,
                     (unsigned long long)now->token);
 }
@@ -793,8 +1049,7 @@ static int64_t told_within(const lk_sim_hold *hold)
 static void see_renewal(const lk_sim_hold *hold)
 {
     for (const lk_sim_break *b = judge.breaks; b != NULL; b = b->next)
-        if (has_broken(b, hold) && b->began > judge.forgot_at && b->began > judge.forgot_ends_at &&
-            sent_at(hold) > b->ended + clock_ns)
+        if (has_broken(b, hold) && b->began > last_forgot_at(b->key) && sent_at(hold) > b->ended + clock_ns)
             lk_sim_fail("key %u: process %d has renewed token %llu, and it had been broken", hold->key,
                         hold->process->pid, (unsigned long long)hold->token);
 }
@@ -846,6 +1101,48 @@ static void meet_stranger(const lk_sim_hold *hold)
                     (unsigned long long)hold->token);
 }
 
+/* What those who hold a key, and those who ask for it, are. */
+typedef struct {
+    unsigned plain, shared, permits; /* holders, or what is given back just now */
+    unsigned plain_asks, permit_asks;
+    bool is_used;
+    bool is_mixed; /* not all want as many permits: */
+    int32_t use;
+} users;
+
+static void count(users *u, const lk_sim_hold *hold, bool holds)
+{
+    const unsigned kind = kind_of(hold);
+    u->is_mixed = u->is_mixed || (u->is_used && u->use != hold->permits);
+    u->is_used = true;
+    u->use = hold->permits;
+    if (hold->permits > 0)
+        *(holds ? &u->permits : &u->permit_asks) += 1;
+    else if (kind == PLAIN)
+        *(holds ? &u->plain : &u->plain_asks) += 1;
+    else if (holds)
+        u->shared++;
+    if (hold->permits <= SLOTS)
+        judge.used_with_at[hold->key][hold->permits] = lk_sim_now();
+}
+
+/* Who asks could have the key now: he waits, and nobody is in the way, nor waits in front of him. */
+static bool has_room(const users *u, const lk_sim_hold *asks)
+{
+    if (!asks->waits || asks->process->stopped || u->is_mixed)
+        return false;
+    if (asks->permits > 0)
+        return u->permits < (unsigned)asks->permits;
+    return u->plain == 0 && (asks->mode == LOCKER_SHARED ? u->plain_asks == 0 : u->shared == 0);
+}
+
+/* Whether perhaps nobody more can share it, or have a permit. */
+static bool is_full(const users *u)
+{
+    return u->plain + u->plain_asks > 0 || u->is_mixed ||
+           (u->use > 0 && u->permits + u->permit_asks >= (unsigned)u->use);
+}
+
 static void see_idle(unsigned key, bool is_idle)
 {
     if (!is_idle)
@@ -868,27 +1165,51 @@ void lk_sim_judge_ended(uint64_t token)
                 (long long)((hold->until - lk_sim_now()) / MS));
 }
 
-void lk_sim_judge_look(void)
+/* Those who hold a key with it, that were looked at before. As each permit has a slot of its own, no more are held than there
+ * are. */
+static void see_beside(const lk_sim_hold *hold)
 {
-    const lk_sim_hold *holder[LK_SIM_KEYS_MAX] = {NULL};
-    bool is_used[LK_SIM_KEYS_MAX] = {false}, is_wanted[LK_SIM_KEYS_MAX] = {false};
+    for (const lk_sim_hold *other = judge.holds; other != hold; other = other->next) {
+        if (!other->shuts || other->key != hold->key)
+            continue;
+        const bool is_same = hold->token != 0 && hold->token == other->token && !is_same_grant(hold, other);
+        if (is_same || hold->permits != other->permits || shuts_out(kind_of(hold), kind_of(other)))
+            (void)meet(other, hold);
+    }
+}
+
+static void look_at_holds(users *of)
+{
     for (lk_sim_hold *hold = judge.holds; hold != NULL; hold = hold->next) {
+        hold->shuts = false;
         if (!hold->gives && !look_at(hold))
             continue;
-        is_used[hold->key] = true;
+        count(&of[hold->key], hold, true);
         judge.used_at[hold->key] = lk_sim_now();
-        if (!hold->gives)
-            holder[hold->key] = holder[hold->key] == NULL ? hold : meet(holder[hold->key], hold);
+        hold->shuts = !hold->gives;
+        if (hold->shuts)
+            see_beside(hold);
+        if (hold->shuts && lk_sim_now() < judge.strangers[hold->key].until)
+            meet_stranger(hold);
     }
+}
+
+void lk_sim_judge_look(void)
+{
+    users of[LK_SIM_KEYS_MAX] = {0};
+    bool is_idle[LK_SIM_KEYS_MAX] = {false};
+    look_at_holds(of);
     for (const lk_sim_hold *hold = judge.asking; hold != NULL; hold = hold->next) {
-        is_wanted[hold->key] = is_wanted[hold->key] || (hold->waits && !hold->process->stopped);
+        count(&of[hold->key], hold, false);
+        see_overtaken(hold);
         if (hold->waits)
             judge.used_at[hold->key] = lk_sim_now();
     }
+    for (const lk_sim_hold *hold = judge.asking; hold != NULL; hold = hold->next)
+        is_idle[hold->key] = is_idle[hold->key] || has_room(&of[hold->key], hold);
     for (unsigned key = 0; key < LK_SIM_KEYS_MAX; key++) {
-        const bool is_strangers = lk_sim_now() < judge.strangers[key].until;
-        if (is_strangers && holder[key] != NULL)
-            meet_stranger(holder[key]);
-        see_idle(key, is_wanted[key] && !is_used[key] && !is_strangers);
+        if (is_full(&of[key]))
+            judge.full_at[key] = lk_sim_now();
+        see_idle(key, is_idle[key] && lk_sim_now() >= judge.strangers[key].until);
     }
 }

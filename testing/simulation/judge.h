@@ -21,20 +21,30 @@ typedef struct lk_sim_hold {
     struct lk_sim_hold *next;
     lk_sim_process *process;
     unsigned key;
-    bool waits;            /**< it asks for more than one try */
-    int64_t asked_at;      /**< when the call began */
-    int64_t began;         /**< likewise, of the time that its process ran */
-    int64_t ttl_ns;        /**< what it asks for */
-    const void *locker;    /**< by which; set by who asks, as the next */
-    const bool *leaves;    /**< whether that is being closed */
-    int64_t leaves_at;     /**< before that it doesn't go by itself; 0: it may be canceled */
-    int64_t ends_at;       /**< before that its time is not over, whether it may be canceled or not */
-    bool renews;           /**< it is to be renewed */
+    locker_mode mode;       /**< as it asks, as the next */
+    int32_t permits;        /**< one of so many; 0: it is a lock */
+    bool waits;             /**< it asks for more than one try */
+    int64_t asked_at;       /**< when the call began */
+    int64_t began;          /**< likewise, of the time that its process ran */
+    int64_t ttl_ns;         /**< what it asks for */
+    const void *locker;     /**< by which; set by who asks, as the next */
+    const bool *leaves;     /**< whether that is being closed */
+    const unsigned *opened; /**< how often that place was opened */
+    unsigned was_opened;    /**< likewise, when the call began */
+    int64_t leaves_at;      /**< before that it doesn't go by itself; 0: it may be canceled */
+    int64_t ends_at;        /**< before that its time is not over, whether it may be canceled or not */
+    bool renews;            /**< it is to be renewed */
+    int64_t place_at;       /**< since then it certainly stands in line by itself */
+    int64_t
+        overtaken_at; /**< one who came later, beside whom it may be, was granted it; of the time that its process ran; -1: never */
     uint64_t asked_behind; /**< the greatest token of the key then */
     locker_handle *handle; /**< NULL: it is not granted yet */
     int64_t granted_at;
     uint64_t serial; /**< the number of its grant, among all */
     uint64_t token;
+    int32_t slot;        /**< of a permit */
+    bool rides;          /**< on a grant that another call of its process got */
+    bool shuts;          /**< it shuts others out, when it was last looked at */
     int64_t first_until; /**< the deadline that it was granted with; 0: it was handed on inside its process */
     bool told;           /**< on_lost was called, or needs not be */
     int64_t until_local; /**< the deadline that was seen last, of its process' clock */
@@ -46,9 +56,10 @@ typedef struct lk_sim_hold {
     bool gives;        /**< unlock was called: it shuts nobody out any more */
     int64_t gave_at;   /**< when that was */
     bool gave_lost;    /**< it was lost before */
+    bool gave_part;    /**< others of its process have the same grant still: the service isn't asked */
     uint64_t passed_before;  /**< how often its locker had handed locks on inside its process then */
-    uint64_t gave_behind;    /**< the greatest token of the key then */
-    lk_sim_grant gave_after; /**< the latest one of the key then */
+    uint64_t gave_behind;    /**< the greatest token then of those that it shuts out */
+    lk_sim_grant gave_after; /**< the latest one of them then */
     int64_t behind_asked_at; /**< when the call that got that began */
 } lk_sim_hold;
 
@@ -84,13 +95,15 @@ void lk_sim_judge_trouble(int64_t span_ns);
 void lk_sim_judge_leaves(void);
 /** A fault begins that lasts, or ends. */
 void lk_sim_judge_lasts(bool begins);
-/** The service loses its data now: what was confirmed before need not be true. */
-void lk_sim_judge_forgets(void);
+/** The service loses what it knows of the key, or all its data: what was confirmed before need not be true. */
+void lk_sim_judge_forgets(unsigned key);
+void lk_sim_judge_forgets_all(void);
 /** Somebody deletes them, and the server itself goes on: who connects anew can't know. */
 void lk_sim_judge_flushes(void);
-/** A failover loses what replicas did not have to confirm: all but grants and renewals. `goes_on`: as long as it isn't
- * called anew, as by those who use the old master still. */
-void lk_sim_judge_forgets_ends(bool goes_on);
+/** A failover loses what replicas did not have to confirm of the key, or of all: all but grants and renewals. `goes_on`: as long
+ * as it isn't called anew, as by those who use the old master still. */
+void lk_sim_judge_forgets_ends(unsigned key);
+void lk_sim_judge_forgets_all_ends(bool goes_on);
 /** Since then the servers' leader stood still, for longer than clients can bear. */
 void lk_sim_judge_was_deaf(int64_t since);
 /** Somebody who isn't ours has got the key now, for so long at least if nobody breaks it. */
@@ -132,7 +145,7 @@ void lk_sim_judge_said(lk_sim_hold *hold, bool was_held, int64_t since, locker_s
 lk_sim_break *lk_sim_judge_breaks(lk_sim_process *process, unsigned key, uint64_t token);
 void lk_sim_judge_broke(lk_sim_break *of, locker_status status, const locker_info *broken);
 
-/** Who certainly holds the key. NULL: nobody does. */
+/** Who certainly holds the key, one of them. NULL: nobody does. */
 lk_sim_hold *lk_sim_judge_holder(unsigned key);
 /** A look by a process that began then, when that one held the key, has told this. */
 void lk_sim_judge_shown(const lk_sim_process *process, unsigned key, const lk_sim_hold *holder, int64_t since,

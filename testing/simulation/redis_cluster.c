@@ -28,13 +28,15 @@ typedef struct {
     bool is_given;
     unsigned steps;
     int64_t until;
+    int64_t came_at; /* it has been there since then, wholly; 0: always */
 } slot;
 
 typedef struct {
     lk_sim_redis redis;
     char id[LK_SR_ID_LEN + 1], address[LK_SR_HOST_MAX];
     bool is_cut;
-    int64_t up_at; /* before that it finds that the cluster is down */
+    int64_t cut_at; /* lately */
+    int64_t up_at;  /* before that it finds that the cluster is down */
 } node;
 
 static struct {
@@ -170,7 +172,7 @@ void lk_sim_cluster_comes_up(lk_sim_redis *redis)
 static void has_heard_nobody(void *context)
 {
     node *const n = context;
-    if (n->is_cut)
+    if (n->is_cut && lk_sim_now() - n->cut_at >= timeout_ns)
         is_down_until(n, INT64_MAX);
 }
 
@@ -179,9 +181,10 @@ void lk_sim_cluster_cut(lk_sim_redis *redis, bool is_cut)
     node *const n = &cluster.at[number_of(redis)];
     n->is_cut = is_cut;
     redis->halts = is_cut;
-    if (is_cut)
+    if (is_cut) {
+        n->cut_at = lk_sim_now();
         lk_sim_at(lk_sim_now() + timeout_ns, has_heard_nobody, n);
-    else if (n->up_at == INT64_MAX)
+    } else if (n->up_at == INT64_MAX)
         is_down_until(n, lk_sim_now() + timeout_ns);
 }
 
@@ -215,12 +218,12 @@ static void deafen(unsigned number)
             lk_sim_judge_deafens(key);
 }
 
-bool lk_sim_cluster_promote(unsigned place, bool is_planned)
+void lk_sim_cluster_promote(unsigned place, bool is_planned)
 {
     lk_sim_redis *const old = lk_sim_cluster_master(place), *const heir = old->replica;
     if (is_planned)
         lk_sim_redis_catch_up(old);
-    const bool lost = lk_sim_redis_promote(old);
+    (void)lk_sim_redis_promote(old);
     lk_sim_tell("%s is the master in the place of %s", heir->service.host, old->service.host);
     cluster.master[place] = number_of(heir);
     hears(&cluster.at[number_of(heir)]);
@@ -229,7 +232,6 @@ bool lk_sim_cluster_promote(unsigned place, bool is_planned)
         if (cluster.slots[i].place == place)
             deafen(cluster.slots[i].number);
     all_hear();
-    return lost;
 }
 
 void lk_sim_cluster_follows(unsigned place)
@@ -273,6 +275,12 @@ bool lk_sim_cluster_find(const char *name, lk_sim_redis **at, bool *is_asking)
         *at = *is_asking ? lk_sim_cluster_master(s->to) : *at;
     }
     return lk_sim_cluster_is_well(source(s)) && lk_sim_cluster_is_well(*at);
+}
+
+unsigned lk_sim_cluster_place(unsigned which, int64_t *since)
+{
+    *since = cluster.slots[which].came_at;
+    return cluster.slots[which].place;
 }
 
 void lk_sim_cluster_hurry(unsigned which)
@@ -358,6 +366,7 @@ static void finish(void *context)
     order(from, s->number, "NODE", to);
     deafen(s->number);
     s->is_moving = s->is_given = false;
+    s->came_at = lk_sim_now();
     all_hear();
 }
 

@@ -33,9 +33,9 @@ void lk_sim_cluster_cut(lk_sim_redis *redis, bool is_cut);
 /** Whether its replica could take the place now: one of whose slots none moves. */
 bool lk_sim_cluster_has_heir(unsigned place);
 
-/** The replica is the master. Answers whether something was lost by that. `is_planned`: it catches up before. The one before
- * follows when lk_sim_cluster_follows() says so. */
-bool lk_sim_cluster_promote(unsigned place, bool is_planned);
+/** The replica is the master. `is_planned`: it catches up before, and nothing is lost. The one before follows when
+ * lk_sim_cluster_follows() says so. */
+void lk_sim_cluster_promote(unsigned place, bool is_planned);
 void lk_sim_cluster_follows(unsigned place);
 
 /* ------------------------------------------------------------------ slots ---- */
@@ -45,6 +45,9 @@ enum { LK_SIM_CLUSTER_SLOTS = 2 }; /* those that the run's keys have */
 /** The slot begins to move to another place. Some of its keys do so soon, and the others not before that time has passed. False: it
  * moves already, or one of the two can't. */
 bool lk_sim_cluster_move(unsigned slot, unsigned steps, int64_t span_ns);
+
+/** Who has the slot, and since when; 0: since the beginning. */
+unsigned lk_sim_cluster_place(unsigned slot, int64_t *since);
 
 /** If it moves, the rest of it does so now. */
 void lk_sim_cluster_hurry(unsigned slot);

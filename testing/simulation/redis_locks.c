@@ -83,6 +83,14 @@ bool lk_sim_redis_locks_told(const lk_sim_connection *connection, const char *te
 
 /* ------------------------------------------------------------------ breaks, strangers, the end ---- */
 
+bool lk_sim_redis_locks_name(lk_sr_text commands, unsigned key)
+{
+    const char *const name = lk_sim_redis_key_names[key];
+    char word[64];
+    const int len = snprintf(word, sizeof word, "$%zu\r\n%s\r\n", strlen(name), name);
+    return memmem(commands.data, commands.len, word, (size_t)len) != NULL;
+}
+
 /* The mark that a break leaves of what it has broken. */
 void lk_sim_redis_locks_put(const char *name)
 {

@@ -19,6 +19,9 @@ void lk_sim_redis_locks_begin(const lk_sr_key *(*find)(const char *name));
  * it back. */
 bool lk_sim_redis_locks_told(const lk_sim_connection *connection, const char *text, unsigned *key);
 
+/** Whether commands, as a master sends them to its replica, name the lock of that key. */
+bool lk_sim_redis_locks_name(lk_sr_text commands, unsigned key);
+
 /** SET has put something there. */
 void lk_sim_redis_locks_put(const char *name);
 

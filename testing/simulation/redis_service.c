@@ -270,6 +270,9 @@ bool lk_sim_redis_promote(lk_sim_redis *master)
 {
     lk_sim_redis *const replica = master->replica;
     const bool lost = lk_sr_link_unit(master->link).len > 0;
+    for (lk_sr_text unit; (unit = lk_sr_link_unit(master->link)).len > 0; lk_sr_link_taken(master->link))
+        if (master->loses != NULL)
+            master->loses(unit);
     lk_sim_redis_advance(replica);
     lk_sr_detach(master->link);
     master->link = NULL;

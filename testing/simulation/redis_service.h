@@ -19,6 +19,8 @@ struct lk_sim_redis {
     void (*tells)(lk_sim_connection *, const char *text);
     /** SET has put something there. NULL: nobody wants to know. */
     void (*puts)(const char *name);
+    /** These commands of its are lost, as its replica that had not heard them is a master now. NULL: nobody wants to know. */
+    void (*loses)(lk_sr_text commands);
 };
 
 /** Listens at host:6379 from now on. Its clock runs as `clock`'s; NULL: as is drawn. */

@@ -306,7 +306,7 @@ static bool is_done(void *context)
 {
     (void)context;
     if (!run.application.ends && lk_sim_judge_grants() >= GRANTS_LEAST &&
-        run.made + run.without >= FAULTS_LEAST) {
+        (run.service->is_inside || run.made + run.without >= FAULTS_LEAST)) {
         run.application.ends = true;
         if (run.service->settle != NULL)
             run.service->settle();
@@ -357,12 +357,15 @@ static void begin(const lk_sim_plan *plan)
     run.settle_ns = bounds.settle_ns;
     lk_sim_judge_begin(&bounds);
     run.application = (lk_sim_application){.uri = uri,
+                                           .random = ~run.random,
+                                           .is_one = run.service->is_inside,
                                            .keys = at_most(keys, plan->keys),
                                            .slots = at_most(processes, plan->processes),
                                            .rest_ns = bounds.term_ns > lease_ns ? bounds.term_ns : lease_ns,
                                            .threads_most = plan->threads};
     lk_sim_application_begin(&run.application);
-    lk_sim_at(50 * MS, fault_comes, NULL);
+    if (!run.service->is_inside)
+        lk_sim_at(50 * MS, fault_comes, NULL);
 }
 
 void lk_sim_run_with(const lk_sim_faulty *service, const lk_sim_plan *plan, FILE *trace,

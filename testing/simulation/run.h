@@ -35,5 +35,7 @@ extern void (*lk_sim_run_failed)(void);
 void lk_sim_run_redis(const lk_sim_plan *plan, FILE *trace, lk_sim_result *result);
 /** The same with a Redis Cluster. */
 void lk_sim_run_redis_cluster(const lk_sim_plan *plan, FILE *trace, lk_sim_result *result);
+/** The same with locks in memory, which all processes share: none of them stands still or is killed. */
+void lk_sim_run_memory(const lk_sim_plan *plan, FILE *trace, lk_sim_result *result);
 /** The same with ZooKeeper, where there is an archive of its client library. */
 void lk_sim_run_zookeeper(const lk_sim_plan *plan, FILE *trace, lk_sim_result *result);

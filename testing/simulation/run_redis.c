@@ -128,10 +128,10 @@ static bool forgets(const lk_sim_fault *fault)
     lk_sim_fault_strikes(fault, "the server forgets");
     lk_sim_judge_leaves();
     if (run.recovers) /* all but what no holder has to bring back */
-        lk_sim_judge_forgets_ends(false);
+        lk_sim_judge_forgets_all_ends(false);
     if (fault->detail / 64 % 2 == 0) {
         if (!run.recovers)
-            lk_sim_judge_forgets();
+            lk_sim_judge_forgets_all();
         lk_sim_redis_restart(run.master, false);
     } else {
         if (!run.recovers)
@@ -185,9 +185,9 @@ static void promote(bool splits)
     if (lk_sim_redis_promote(run.master) || splits) {
         lk_sim_judge_leaves();
         if (run.confirms || run.recovers)
-            lk_sim_judge_forgets_ends(splits);
+            lk_sim_judge_forgets_all_ends(splits);
         else
-            lk_sim_judge_forgets();
+            lk_sim_judge_forgets_all();
     }
     lives(NULL);
     run.master->service.alias = NULL;
@@ -223,7 +223,7 @@ static void is_told(void *context)
     run.is_split = false;
     lk_sim_network_reset(NULL, &old->service);
     lk_sim_redis_replicate(run.master, old);
-    lk_sim_judge_forgets_ends(false);
+    lk_sim_judge_forgets_all_ends(false);
     lk_sim_judge_leaves();
     lk_sim_judge_trouble(back_off_ns);
 }

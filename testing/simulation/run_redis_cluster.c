@@ -28,11 +28,12 @@ static struct {
     lk_sim_fault waiting;
     struct {
         unsigned place;
-        bool is_away; /* something of it lasts */
+        bool is_away;    /* something of it lasts ... */
+        int64_t away_at; /* ... since then */
         bool is_followed;
         const lk_sim_redis *old;
     } places[LK_SIM_PLACES];
-    int64_t moved_at; /* when a slot last moved, or might */
+    bool is_lost[LK_SIM_REDIS_KEYS]; /* by a failover: something of its lock */
     char uri[320];
 } run;
 
@@ -52,7 +53,6 @@ static int64_t drawn_span(uint64_t detail)
 
 static bool moves(unsigned slot, uint64_t detail)
 {
-    run.moved_at = lk_sim_now();
     return lk_sim_cluster_move(slot, (unsigned)(detail % 7), drawn_span(detail / 7));
 }
 
@@ -146,13 +146,20 @@ static bool has_no_memory(const lk_sim_fault *fault, lk_sim_redis *master)
     return true;
 }
 
+/* What is there: of a slot that is half moved, some keys. */
 static bool forgets(const lk_sim_fault *fault, lk_sim_redis *master)
 {
     if (!run.forgets || master->service.refuses)
         return false;
     lk_sim_fault_strikes(fault, "a node forgets");
     lk_sim_judge_leaves();
-    lk_sim_judge_forgets();
+    for (unsigned key = 0; key < LK_SIM_REDIS_KEYS; key++) {
+        lk_sim_redis *at;
+        bool is_asking;
+        (void)lk_sim_cluster_find(lk_sim_redis_key_names[key], &at, &is_asking);
+        if (at == master)
+            lk_sim_judge_forgets(key);
+    }
     lk_sim_redis_restart(master, false);
     lk_sim_cluster_comes_up(master);
     lk_sim_judge_trouble(comes_up_ns + back_off_ns);
@@ -177,34 +184,57 @@ static bool has_no_counters(const lk_sim_fault *fault)
 
 /* ------------------------------------------------------------------ a node and its replica ---- */
 
-/* Its replica takes the place. A key that had come by a move just before is not what a replica was waited for. */
+/* A lock there of which a command is lost is another one now, or may be. */
+static void loses(lk_sr_text commands)
+{
+    for (unsigned key = 0; key < LK_SIM_REDIS_KEYS; key++)
+        run.is_lost[key] = run.is_lost[key] || lk_sim_redis_locks_name(commands, key);
+}
+
+/* Of what was lost of a key. What had come by a move just before is not what a replica was waited for. */
+static void forgets_some(unsigned place)
+{
+    for (unsigned key = 0; key < LK_SIM_REDIS_KEYS; key++) {
+        int64_t came_at;
+        const bool is_there = lk_sim_cluster_place(key / 2, &came_at) == place;
+        const bool has_just_come = came_at > 0 && lk_sim_now() - came_at <= lease_ns;
+        if (!is_there || !run.is_lost[key])
+            continue;
+        lk_sim_judge_leaves();
+        if (run.confirms && !has_just_come)
+            lk_sim_judge_forgets_ends(key);
+        else
+            lk_sim_judge_forgets(key);
+    }
+}
+
+/* Its replica takes the place. */
 static void promote(unsigned place, bool is_planned)
 {
     lk_sim_redis *const old = lk_sim_cluster_master(place);
     run.places[place].old = old;
-    if (lk_sim_cluster_promote(place, is_planned)) {
-        lk_sim_judge_leaves();
-        if (run.confirms && lk_sim_now() - run.moved_at > 4 * lease_ns)
-            lk_sim_judge_forgets_ends(false);
-        else
-            lk_sim_judge_forgets();
-    }
+    memset(run.is_lost, 0, sizeof run.is_lost);
+    lk_sim_cluster_promote(place, is_planned);
+    forgets_some(place);
     lk_sim_judge_moves(&old->service);
     lk_sim_judge_trouble(back_off_ns);
 }
 
-/* The others have noticed by now. */
+/* The others have noticed by now, if it has been so all the time. */
 static void takes_over(void *context)
 {
     const unsigned place = *(const unsigned *)context;
     const lk_sim_redis *const old = lk_sim_cluster_master(place);
-    if (run.places[place].is_away && old == run.places[place].old && lk_sim_cluster_has_heir(place))
+    const bool is_noticed =
+        run.places[place].is_away && lk_sim_now() - run.places[place].away_at >= election_ns;
+    if (is_noticed && old == run.places[place].old && lk_sim_cluster_has_heir(place))
         promote(place, false);
 }
 
 static void goes_for_long(unsigned place)
 {
     run.places[place].is_away = true;
+    run.places[place].away_at = lk_sim_now();
     run.places[place].old = lk_sim_cluster_master(place);
     lk_sim_at(lk_sim_now() + election_ns, takes_over, &run.places[place].place);
 }
@@ -408,7 +438,6 @@ static const char *begin(uint64_t *random, lk_sim_bounds *bounds)
                               .has_leases = true,
                               .tells_breaks = true};
     lk_sim_redis_locks_begin(find);
-    run.moved_at = -4 * lease_ns;
     run.forgets = lk_sim_draw_from(random, 8) == 0;
     run.fails_over = lk_sim_draw_from(random, 2) == 0;
     run.has_strangers = lk_sim_draw_from(random, 4) == 0;
@@ -420,6 +449,7 @@ static const char *begin(uint64_t *random, lk_sim_bounds *bounds)
     for (unsigned i = 0; i < LK_SIM_NODES; i++) {
         lk_sim_cluster_node(i)->tells = tells;
         lk_sim_cluster_node(i)->puts = lk_sim_redis_locks_put;
+        lk_sim_cluster_node(i)->loses = loses;
     }
     for (unsigned place = 0; place < LK_SIM_PLACES; place++)
         run.places[place].place = place;
@@ -437,6 +467,7 @@ static const char *begin(uint64_t *random, lk_sim_bounds *bounds)
 static void settle(void)
 {
     run.ends = true;
+    run.is_waiting = false;
     for (unsigned slot = 0; slot < LK_SIM_CLUSTER_SLOTS; slot++)
         lk_sim_cluster_hurry(slot);
 }

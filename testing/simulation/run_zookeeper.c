@@ -122,7 +122,7 @@ static bool forget(const lk_sim_fault *fault, int server)
     if (!run.forgets || run.away[server])
         return false;
     lk_sim_fault_strikes(fault, "the server forgets");
-    lk_sim_judge_forgets();
+    lk_sim_judge_forgets_all();
     lk_sim_judge_trouble(run.timeout_ns + run.settle_ns); /* a waiter keeps his session for two */
     lk_sim_zookeeper_kill(&run.zookeeper, server, true);
     lk_sim_zookeeper_start(&run.zookeeper, server, false);

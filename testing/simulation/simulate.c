@@ -41,6 +41,7 @@ typedef struct {
 static const driver drivers[] = {
     {"redis", lk_sim_run_redis}, /* the default */
     {"redis-cluster", lk_sim_run_redis_cluster},
+    {"memory", lk_sim_run_memory},
 #ifdef LK_SIM_ZOOKEEPER
     {"zookeeper", lk_sim_run_zookeeper},
 #endif

@@ -48,6 +48,9 @@ class Refused(HistoryCase):
         self.refused("no phase 'done'", dict(asked(1, 1), phase="done"))
         self.refused("'queue' has no phase 'ok'", line(1, 1, "queue", "ok", handle=1))
         self.refused("'lock' has no phase 'begin'", line(1, 1, "lock", "begin", handle=1))
+        self.refused("no mode 'upgrade'", asked(1, 1, mode="upgrade"))
+        self.refused("the mode is shared, and there are permits", asked(1, 1, mode="shared", permits=2))
+        self.refused("'permits' must be an integer, not negative", asked(1, 1, permits=-1))
 
     def test_an_answer_before_its_question(self):
         self.refused("'sent' (%d) is later than 't'" % at(7), says(5, True, sent=7))
