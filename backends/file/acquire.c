@@ -1,5 +1,5 @@
-/* acquire.c: one attempt to lock a file, and what follows it: a grant is written into the file's record and
- * checked to be the file at the name; a claim that will wait is enrolled in the lock's queue (queue.c).
+/* acquire.c: one attempt to lock a file (grant.c), and what follows it: a claim that will wait is enrolled in the lock's queue
+ * (queue.c).
  *
  * How no wake-up is lost. A waiter keeps its descriptor open, marks byte 1, takes a ticket and only then looks who is
  * before it. It follows its predecessor, whose end can't be missed. The first has none: it watches the lock file and
@@ -18,19 +18,18 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "beside.h"
 #include "directory.h"
+#include "grant.h"
 #include "lk_time.h"
 #include "lockfile.h"
 #include "queue.h"
 #include "range.h"
-#include "sweep.h"
-#include "tokens.h"
 #include "watch.h"
 
 enum {
     ROUNDS = 16,                      /* attempts on a file that keeps being replaced */
     POLL_MAX = 1000 * LK_MS,          /* the repetitions' distance in the end */
-    POLL_BREAKER = 5 * LK_MS,         /* while another breaks the lock: twice as long each time */
     POLL_WITHOUT_EVENTS = 50 * LK_MS, /* between attempts when inotify is not to be had */
     LOOK_MAX = 3,    /* s; between looks of those behind; the kernel goes through all their marks then */
     LOOK_MANY = 100, /* ... so of one behind more than 300 a second later for so many each */
@@ -74,104 +73,11 @@ static bool looks_busy(lk_file *self, const lk_file_name *name)
     const int fd = lk_file_open(self, name, O_RDONLY);
     if (fd < 0)
         return false;
-    const bool locked = lk_file_range_locked(fd, 0);
+    const bool locked = lk_file_range_met(fd, F_WRLCK, 0) == F_WRLCK; /* and not beside others */
     close(fd);
     if (!locked)
         LK_WRITE(*memo, 0);
     return locked;
-}
-
-/* Write the grant into the record. The lock is ours. */
-static locker_status write_grant(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
-{
-    locker_claim *claim = c->claim;
-    lk_file_record record;
-    lk_file_reading reading;
-    int code = lk_file_record_read(c->fd, &record, &reading);
-    if (code != 0)
-        return lk_file_fail(self, "read", name, code, err);
-    if (reading == LK_FILE_RECORD_FOREIGN)
-        return lk_denied(err,
-                         "%.150s/%.150s is too long to be a lock file and is left alone; move it away, or "
-                         "use a directory for locks alone",
-                         self->path, name->text);
-    if (reading == LK_FILE_RECORD_DAMAGED)
-        self->svc->log(self->svc, LOCKER_LOG_WARN,
-                       "the record in %.150s/%.150s is damaged; the fencing token goes on from the clock",
-                       self->path, name->text);
-    c->fresh = reading == LK_FILE_RECORD_EMPTY;
-    if (reading != LK_FILE_RECORD_GOOD) /* there may have been another file before it */
-        code = lk_file_tokens_floor(self, name->hash, &record.token);
-    if (code != 0)
-        return lk_file_fail(self, "read the tokens beside", name, code, err);
-    code = lk_file_record_grant(c->fd, self->template, &record.token, claim->owner, self->sync);
-    if (code != 0)
-        return lk_file_fail(self, "write", name, code, err);
-    /* One who breaks the lock may have read the last holder's record and not replaced the file yet. It took
-     * its byte before it read: either we see that, or it reads our token. No watch tells of its end. */
-    if (lk_file_range_locked(c->fd, 2)) {
-        c->breaker_ns = lk_time_earlier(2 * (c->breaker_ns == 0 ? POLL_BREAKER : c->breaker_ns), POLL_MAX);
-        claim->retry_at = lk_file_now(self) + c->breaker_ns;
-        return LOCKER_BUSY;
-    }
-    claim->token = record.token;
-    claim->valid_until = LOCKER_NEVER;
-    return LOCKER_OK;
-}
-
-/* See that the locked file is the one at the name, and enter the grant, as one step for dispatch: a forced
- * unlock before it is seen here, one after it finds the grant listed. The token is in the record by then,
- * where a forced unlock looks for the greatest that was ever granted. */
-static locker_status confirm_grant(lk_file *self, const lk_file_name *name, lk_file_claim *c,
-                                   locker_error *err)
-{
-    lk_mutex_lock(&self->mutex);
-    /* An event up to here is about an earlier grant of the name; one that comes later breaks this one. */
-    lk_file_hear_locked(self);
-    /* The watch comes before the look: what happens after that must be seen by it. */
-    bool watched = self->dir_wd >= 0 || lk_file_watch_directory_locked(self);
-    if (name->last == 0)
-        lk_file_watch_drop_locked(self, c);
-    else /* the watch on the directory doesn't see what happens below it */
-        watched = (c->wd != 0 || lk_file_watch_add_locked(self, c)) && watched;
-    const locker_status status = lk_file_confirm(self, name, &c->id, err);
-    if (status == LOCKER_OK) {
-        c->state = LK_FILE_HELD;
-        self->held++;
-        lk_file_sweep_count_locked(self, c->fresh);
-        if (lk_file_look_later_locked(self, watched))
-            self->svc->attend(self->svc);
-    }
-    lk_mutex_unlock(&self->mutex);
-    if (!watched)
-        lk_file_watch_warn(self);
-    return status;
-}
-
-/* Let go of everything: the claim is as acquire first saw it. */
-static void reset(lk_file *self, lk_file_claim *c, bool locked)
-{
-    lk_mutex_lock(&self->mutex);
-    lk_file_detach_locked(self, c);
-    lk_mutex_unlock(&self->mutex);
-    (void)lk_file_let_go(self, c, locked);
-}
-
-/* Lock the file, and make that a grant. BUSY with the descriptor still open: another has it. */
-static locker_status take(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
-{
-    const int code = lk_file_range_take(c->fd, F_WRLCK, 0);
-    if (code == EAGAIN)
-        return LOCKER_BUSY;
-    locker_status status =
-        code == 0 ? write_grant(self, name, c, err) : lk_file_fail(self, "lock", name, code, err);
-    if (status == LOCKER_OK)
-        status = confirm_grant(self, name, c, err);
-    if (status == LOCKER_OK)
-        lk_file_queue_granted(self, c);
-    else
-        reset(self, c, true);
-    return status;
 }
 
 /* When to try again without an event. The token tells whether the event meant that another was faster, which
@@ -202,11 +108,21 @@ static int64_t untouched_for(const lk_file_claim *c)
     return age >= 0 ? age : INT64_MAX;
 }
 
+/* Whether the claim could have the lock but for those before it. */
+static bool is_free(const lk_file_claim *c)
+{
+    static const lk_file_broken none;
+    if (c->behind_plain)
+        return !lk_file_range_locked(c->fd, 0);
+    return lk_file_range_met(c->fd, F_RDLCK, 0) == F_UNLCK &&
+           (c->claim->permits == 0 || lk_file_slot_find(c->fd, c->claim->permits, &none) >= 0);
+}
+
 /* Whether the lock is free, and was at the last look, and nobody had it meanwhile. */
 static bool is_stalled(lk_file *self, lk_file_claim *c)
 {
     const bool was_free = c->was_free;
-    c->was_free = !lk_file_range_locked(c->fd, 0);
+    c->was_free = is_free(c);
     if (!c->was_free)
         return false;
     const int64_t now = lk_file_now(self);
@@ -240,10 +156,11 @@ static locker_status wait_on(lk_file *self, const lk_file_name *name, lk_file_cl
     const bool next = c->is_next;
     c->notified = c->is_next = false;
     lk_mutex_unlock(&self->mutex);
-    locker_status status = next ? take(self, name, c, err) : LOCKER_BUSY;
+    locker_status status = next ? lk_file_take(self, name, c, err) : LOCKER_BUSY;
     if (status != LOCKER_BUSY || c->fd < 0)
         return status;
-    const bool looks = !fresh && !notified && lk_file_queue_is_steady(self, c);
+    const bool looks = !fresh && !notified && locker_claim_is_plain(c->claim) &&
+                       lk_file_queue_is_steady(self, c);
     const size_t before = looks ? c->before : lk_file_queue_place(self, c, fresh);
     const bool turn = before == 0 || is_stalled(self, c);
     bool watched = false, newly = false;
@@ -261,7 +178,7 @@ static locker_status wait_on(lk_file *self, const lk_file_name *name, lk_file_cl
     /* Replaced before the watch was there: the new file is the one to wait for. */
     status = lk_file_confirm(self, name, &c->id, err);
     if (status == LOCKER_OK)
-        status = turn ? take(self, name, c, err) : LOCKER_BUSY;
+        status = turn ? lk_file_take(self, name, c, err) : LOCKER_BUSY;
     if (status != LOCKER_BUSY || c->fd < 0)
         return status;
     if (turn)
@@ -273,11 +190,12 @@ static locker_status wait_on(lk_file *self, const lk_file_name *name, lk_file_cl
     return status;
 }
 
-/* Others wait, so this isn't the turn of one who comes; but when none of them takes the lock. */
-static bool must_queue(const lk_file_claim *c)
+/* Others wait, so this isn't the turn of one who comes; but when none of them takes the lock. *met: how it is held. */
+static bool must_queue(const lk_file_claim *c, short *met)
 {
-    return lk_file_range_locked(c->fd, 1) &&
-           (lk_file_range_locked(c->fd, 0) || untouched_for(c) < DESERTED * LK_MS);
+    *met = F_UNLCK;
+    return lk_file_range_locked(c->fd, 1) && ((*met = lk_file_range_met(c->fd, F_WRLCK, 0)) != F_UNLCK ||
+                                              untouched_for(c) < DESERTED * LK_MS);
 }
 
 /* Locked by another, or waited for, and met for the first time. */
@@ -286,7 +204,10 @@ static locker_status enrol(lk_file *self, const lk_file_name *name, lk_file_clai
     if (!c->claim->will_wait) {
         /* Who has a file that a sweep has removed finds that out, and has no lock. */
         const bool removed = lk_file_confirm(self, name, &c->id, err) == LK_FILE_AGAIN;
-        lk_file_close(self, c);
+        if (locker_claim_is_plain(c->claim))
+            lk_file_close(self, c);
+        else
+            lk_file_reset(self, c, false);
         if (removed)
             return LK_FILE_AGAIN;
         LK_WRITE(self->busy[name->hash % LK_FILE_BUSY_NAMES], name->hash);
@@ -295,9 +216,10 @@ static locker_status enrol(lk_file *self, const lk_file_name *name, lk_file_clai
     lk_mutex_lock(&self->mutex);
     c->state = LK_FILE_WAITING;
     lk_mutex_unlock(&self->mutex);
-    const int code = lk_file_range_take(c->fd, F_RDLCK, 1);
+    short met;
+    const int code = lk_file_range_take(c->fd, F_RDLCK, 1, &met);
     if (code == EAGAIN) { /* a sweep is removing the file, and takes long */
-        reset(self, c, false);
+        lk_file_reset(self, c, false);
         c->claim->retry_at = lk_file_now(self) + POLL_WITHOUT_EVENTS;
         return LOCKER_BUSY;
     }
@@ -307,16 +229,36 @@ static locker_status enrol(lk_file *self, const lk_file_name *name, lk_file_clai
     return wait_on(self, name, c, true, err);
 }
 
+/* The file is open: its first attempt, but when it is another's turn. */
+static locker_status come_in(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
+{
+    short met = F_UNLCK;
+    const locker_status status = lk_file_join(self, name, c, err);
+    if (status != LOCKER_OK) {
+        lk_file_reset(self, c, false);
+        return status;
+    }
+    /* One that has waited for a file that was replaced stands in line with its like. */
+    if (c->ticket[0] == '\0' && !must_queue(c, &met))
+        return lk_file_take(self, name, c, err);
+    return met == F_RDLCK && locker_claim_is_plain(c->claim)
+               ? lk_file_kept_out(self, name, c, lk_file_use_of_others(c->fd), err)
+               : LOCKER_BUSY;
+}
+
 static locker_status come(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
 {
-    if (!c->claim->will_wait && looks_busy(self, name))
+    if (!c->claim->will_wait && c->claim->permits == 0 && looks_busy(self, name))
         return LOCKER_BUSY;
     locker_status status = open_claim(self, name, c, err);
     if (status != LOCKER_OK)
         return status;
-    /* One that has waited for a file that was replaced stands in line with its like. */
-    status = c->ticket[0] != '\0' || must_queue(c) ? LOCKER_BUSY : take(self, name, c, err);
-    return status == LOCKER_BUSY && c->fd >= 0 ? enrol(self, name, c, err) : status;
+    status = come_in(self, name, c, err);
+    if (status == LOCKER_BUSY && c->fd >= 0)
+        return enrol(self, name, c, err);
+    if (status != LOCKER_OK && c->fd >= 0)
+        lk_file_reset(self, c, false);
+    return status;
 }
 
 static locker_status attempt(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
@@ -324,7 +266,7 @@ static locker_status attempt(lk_file *self, const lk_file_name *name, lk_file_cl
     const locker_status status =
         c->state == LK_FILE_NONE ? come(self, name, c, err) : wait_on(self, name, c, false, err);
     if (status != LOCKER_OK && status != LOCKER_BUSY && c->state != LK_FILE_NONE)
-        reset(self, c, false);
+        lk_file_reset(self, c, false);
     return status;
 }
 

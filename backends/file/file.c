@@ -138,6 +138,8 @@ static const locker_semantics semantics = {
     .fairness = LOCKER_FAIR_GLOBAL,
     .tokens_persist = true,
     .can_break = true,
+    .shared = LOCKER_ORDER_ARRIVAL,
+    .permits_most = LOCKER_PERMITS_MAX,
     .holder_dies = "The kernel frees the lock at once, unless a child that it forked lives on without exec "
                    "or locker_close().",
     .holder_stalls = "It keeps the lock, however long; locker_break() takes it away.",

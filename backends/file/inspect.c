@@ -8,22 +8,15 @@
 #include "directory.h"
 #include "lk_time.h"
 #include "lockfile.h"
+#include "fresh.h"
+#include "holders.h"
 #include "queue.h"
 #include "range.h"
-#include "tokens.h"
 #include "watch.h"
 
 enum { TRIES = 4 };
 
-/* Read a record that its holder may be writing at this moment: a torn one is whole a moment later. */
-static int read_steady(int fd, lk_file_record *record)
-{
-    lk_file_reading reading = LK_FILE_RECORD_DAMAGED;
-    int code = 0;
-    for (int i = 0; i < TRIES && code == 0 && reading == LK_FILE_RECORD_DAMAGED; i++)
-        code = lk_file_record_read(fd, record, &reading);
-    return code;
-}
+static const locker_break_options anybody = LOCKER_BREAK_OPTIONS_INIT;
 
 static void describe_holder(const lk_file_record *record, locker_info *info)
 {
@@ -31,6 +24,48 @@ static void describe_holder(const lk_file_record *record, locker_info *info)
     info->token = record->token;
     info->since_unix_ms = record->since_ms;
     memcpy(info->owner, record->owner, sizeof info->owner);
+}
+
+/* Tell of the holders whom `only` names. */
+static locker_status describe_holders(const lk_file_holder *all, size_t count,
+                                      const locker_break_options *only, locker_info *info, locker_error *err)
+{
+    const int32_t permits = count > 0 ? all[0].permits : 0;
+    info->holders = calloc(count + 1, sizeof *info->holders);
+    if (info->holders == NULL)
+        return lk_out_of_memory(err);
+    for (size_t i = 0; i < count; i++) {
+        locker_holder *const holder = &info->holders[info->holders_len];
+        if (!locker_break_names(only, all[i].owner, all[i].token))
+            continue;
+        *holder = (locker_holder){.token = all[i].token,
+                                  .since_unix_ms = all[i].since_ms,
+                                  .remaining_ms = -1,
+                                  .slot = all[i].permits > 0 ? all[i].slot : -1};
+        memcpy(holder->owner, all[i].owner, sizeof holder->owner);
+        info->holders_len++;
+    }
+    locker_info_settle(info, permits > 0 ? LOCKER_EXCLUSIVE : LOCKER_SHARED, permits);
+    return LOCKER_OK;
+}
+
+/* Who holds it beside others, and who waits. */
+static locker_status describe_queue(const lk_file *self, const lk_file_id *id, int fd, bool shared,
+                                    locker_info *info, locker_error *err)
+{
+    lk_file_tickets t = lk_file_tickets_of(self, id);
+    lk_file_holder *all = NULL;
+    size_t count = 0;
+    locker_status status = LOCKER_OK;
+    if (shared && !lk_file_holders_list(&t, LK_FILE_RECORD_HELD, fd, &all, &count))
+        status = lk_out_of_memory(err);
+    if (status == LOCKER_OK && count > 0)
+        status = describe_holders(all, count, &anybody, info, err);
+    if (status == LOCKER_OK && !lk_file_queue_list(&t, info))
+        status = lk_out_of_memory(err);
+    free(all);
+    lk_file_tickets_close(&t);
+    return status;
 }
 
 locker_status lk_file_show(void *self_, const char *key, size_t key_len, int64_t until, locker_info *info,
@@ -50,75 +85,26 @@ locker_status lk_file_show(void *self_, const char *key, size_t key_len, int64_t
         info->waiters = 0;
         return LOCKER_OK;
     }
-    const bool held = lk_file_range_locked(fd, 0);
-    int code = read_steady(fd, &record);
+    const short met = lk_file_range_met(fd, F_WRLCK, 0);
+    int code = lk_file_record_read_steady(fd, &record);
     struct statx s;
     if (code == 0 && statx(fd, "", AT_EMPTY_PATH, STATX_INO, &s) != 0)
         code = errno;
+    locker_status status = LOCKER_OK;
+    if (code == 0) {
+        if (met == F_WRLCK)
+            describe_holder(&record, info);
+        info->token = record.token;
+        const lk_file_id id = lk_file_id_of(&s);
+        status = describe_queue(self, &id, fd, met == F_RDLCK, info, err);
+    }
     close(fd);
-    if (code != 0)
-        return lk_file_fail(self, "read", &name, code, err);
-    if (held)
-        describe_holder(&record, info);
-    info->token = record.token;
-    const lk_file_id id = lk_file_id_of(&s);
-    return lk_file_queue_list(self, &id, info) ? LOCKER_OK : lk_out_of_memory(err);
+    return code == 0 ? status : lk_file_fail(self, "read", &name, code, err);
 }
 
 static locker_status not_held(const lk_file *self, const lk_file_name *name, locker_error *err)
 {
     return lk_invalid(err, "nobody holds the lock of %.150s/%.150s", self->path, name->text);
-}
-
-/* A new file under a name that no key has, locked: nobody gets it before its record is written. */
-static int make_fresh(const lk_file *self, int parent, char temporary[LK_FILE_NEW_NAME])
-{
-    const int fd = lk_file_make(self, parent, temporary);
-    if (fd < 0)
-        return -1;
-    const int code = lk_file_range_lock(fd, F_WRLCK, 0);
-    if (code == 0)
-        return fd;
-    unlinkat(parent, temporary, 0);
-    close(fd);
-    errno = code;
-    return -1;
-}
-
-static locker_status replace(lk_file *self, const lk_file_name *name, int parent, int held,
-                             lk_file_record *record, locker_error *err)
-{
-    char temporary[LK_FILE_NEW_NAME];
-    const int fresh = make_fresh(self, parent, temporary);
-    if (fresh < 0)
-        return lk_file_fail(self, "make a fresh file for", name, errno, err);
-    locker_status status = LOCKER_OK;
-    lk_file_record next = {.token = record->token};
-    /* One that can't be read has no token: then as for a fresh file, which the next grant won't take it for. */
-    int code = next.token == 0 ? lk_file_tokens_floor(self, name->hash, &next.token) : 0;
-    /* A record before the name: the disk is not full, and a crash right after the rename loses no token. */
-    if (code == 0)
-        code = lk_file_record_write(fresh, self->template, &next, self->sync);
-    lk_file_record now = {0};
-    if (code == 0 &&
-        (!lk_file_range_locked(held, 0) || read_steady(held, &now) != 0 || now.token != record->token))
-        status = LK_FILE_AGAIN; /* it changed hands meanwhile: look whose it is */
-    else if (code == 0 && renameat(parent, temporary, parent, name->text + name->last) != 0)
-        code = errno;
-    if (code != 0)
-        status = lk_file_fail(self, "replace", name, code, err);
-    if (status != LOCKER_OK) {
-        unlinkat(parent, temporary, 0);
-    } else if (read_steady(held, &now) == 0 && now.token > next.token) {
-        /* Whoever was granted the old file had written its token there before it looked: here it is read. */
-        next.token = now.token;
-        code = lk_file_record_write(fresh, self->template, &next, self->sync);
-        if (code != 0)
-            status = lk_file_fail(self, "write", name, code, err);
-    }
-    lk_file_range_lock(fresh, F_UNLCK, 0);
-    close(fresh);
-    return status;
 }
 
 /* Whether `held` is the file at the name, is held, and by whom. */
@@ -134,8 +120,59 @@ static locker_status examine(const lk_file *self, const lk_file_name *name, int 
         return LK_FILE_AGAIN;
     if (!lk_file_range_locked(held, 0))
         return not_held(self, name, err);
-    const int code = read_steady(held, record);
+    const int code = lk_file_record_read_steady(held, record);
     return code == 0 ? LOCKER_OK : lk_file_fail(self, "read", name, code, err);
+}
+
+/* Break those whom `only` names. False: there are none any more. */
+static bool break_named(const lk_file_tickets *t, const lk_file_holder *all, size_t count,
+                        const locker_break_options *only)
+{
+    bool any = false;
+    for (size_t i = 0; i < count; i++)
+        if (locker_break_names(only, all[i].owner, all[i].token))
+            any = lk_file_holder_break(t->queue, &all[i]) || any;
+    return any;
+}
+
+/* Byte 2 is ours. Those who hold beside others are broken by their records, and as long as one is left the file stays, for that one
+ * holds it. When nobody is, there is a fresh file, so that what the broken ones still lock is in nobody's way. */
+static locker_status break_beside(lk_file *self, const lk_file_name *name, int parent, int held,
+                                  const lk_file_id *id, const lk_file_record *record,
+                                  const locker_break_options *only, locker_info *broken, locker_error *err)
+{
+    lk_file_tickets t = lk_file_tickets_of(self, id);
+    lk_file_holder *all = NULL;
+    size_t count = 0, named = 0;
+    locker_status status = LOCKER_OK;
+    if (!lk_file_holders_list(&t, LK_FILE_RECORD_HELD, held, &all, &count))
+        status = lk_out_of_memory(err);
+    for (size_t i = 0; status == LOCKER_OK && i < count; i++)
+        named += locker_break_names(only, all[i].owner, all[i].token);
+    if (status == LOCKER_OK && count > 0)
+        status = describe_holders(all, count, named > 0 ? only : &anybody, broken, err);
+    else if (status == LOCKER_OK) /* somebody removed what they say of themselves */
+        describe_holder(record, broken);
+    if (status == LOCKER_OK)
+        status = locker_break_check(only, broken, err);
+    if (status == LOCKER_OK && count > 0 && !break_named(&t, all, count, only))
+        status = LK_FILE_AGAIN;
+    lk_file_tickets_close(&t);
+    free(all);
+    if (status == LOCKER_OK && (count == 0 || named == count)) {
+        const locker_status replaced = lk_file_replace(self, name, parent, held, record, err);
+        status = count == 0 ? replaced : LOCKER_OK; /* else who comes next does it */
+    }
+    return status;
+}
+
+static locker_status break_alone(lk_file *self, const lk_file_name *name, int parent, int held,
+                                 const lk_file_record *record, const locker_break_options *only,
+                                 locker_info *broken, locker_error *err)
+{
+    describe_holder(record, broken);
+    const locker_status status = locker_break_check(only, broken, err);
+    return status == LOCKER_OK ? lk_file_replace(self, name, parent, held, record, err) : status;
 }
 
 /* What is looked at and what is replaced are in one directory, whatever is at its path by now. */
@@ -148,7 +185,8 @@ static locker_status break_once(lk_file *self, const lk_file_name *name, int par
         return errno == ENOENT ? not_held(self, name, err) : lk_file_fail(self, "open", name, errno, err);
     locker_status status;
     lk_file_id id;
-    const int code = lk_file_range_take(held, F_WRLCK, 2);
+    short met;
+    const int code = lk_file_range_take(held, F_WRLCK, 2, &met);
     if (code == EAGAIN)
         status = locker_error_set(err, LOCKER_UNAVAILABLE, code,
                                   "the lock of %.150s/%.150s is being broken by another; look again",
@@ -157,13 +195,11 @@ static locker_status break_once(lk_file *self, const lk_file_name *name, int par
         status = lk_file_fail(self, "lock", name, code, err);
     else
         status = examine(self, name, held, &id, &record, err);
-    if (status == LOCKER_OK) {
-        describe_holder(&record, broken);
-        status = locker_break_check(only, broken, err);
-    }
     if (status == LOCKER_OK)
-        status = replace(self, name, parent, held, &record, err);
-    if (status == LOCKER_OK) /* they wait for a file that is at no name any more */
+        status = lk_file_range_met(held, F_WRLCK, 0) == F_RDLCK
+                     ? break_beside(self, name, parent, held, &id, &record, only, broken, err)
+                     : break_alone(self, name, parent, held, &record, only, broken, err);
+    if (status == LOCKER_OK) /* those who wait, maybe for a file that is at no name any more, and those who were broken */
         lk_file_queue_poke(self, &id);
     lk_file_range_lock(held, F_UNLCK, 2); /* a child forked meanwhile may have a copy of the descriptor */
     close(held);
@@ -185,6 +221,8 @@ locker_status lk_file_break(void *self_, const char *key, size_t key_len, const 
         if (parent < 0)
             return errno == ENOENT ? not_held(self, &name, err)
                                    : lk_file_fail(self, "find", &name, errno, err);
+        free(broken->holders); /* of the turn before */
+        *broken = (locker_info)LOCKER_INFO_INIT;
         status = break_once(self, &name, parent, only, broken, err);
         lk_file_parent_close(self, parent);
     }

@@ -25,14 +25,22 @@ int lk_file_range_unlock(int fd)
 
 bool lk_file_range_locked(int fd, off_t byte)
 {
-    return lk_file_range_meets(fd, F_WRLCK, byte);
+    return lk_file_range_met(fd, F_WRLCK, byte) != F_UNLCK;
 }
 
-bool lk_file_range_meets(int fd, short type, off_t byte)
+/* A lock of the whole file, without an end, is a sweep's, and nobody has another one beside it. */
+short lk_file_range_met(int fd, short type, off_t byte)
 {
     struct flock range = {.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
-    /* A lock of the whole file is a sweep's, and nobody has another one beside it. */
-    return fcntl(fd, F_OFD_GETLK, &range) == 0 && range.l_type != F_UNLCK && range.l_len == 1;
+    return fcntl(fd, F_OFD_GETLK, &range) == 0 && range.l_len != 0 ? range.l_type : F_UNLCK;
+}
+
+off_t lk_file_range_find(int fd, off_t start, off_t length)
+{
+    struct flock range = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = start, .l_len = length};
+    const bool met =
+        length > 0 && fcntl(fd, F_OFD_GETLK, &range) == 0 && range.l_type != F_UNLCK && range.l_len != 0;
+    return met ? range.l_start : -1;
 }
 
 static int lock_from(int fd, short type, off_t start)

@@ -25,8 +25,10 @@ int lk_file_range_lock(int fd, short type, off_t byte);
 int lk_file_range_unlock(int fd);
 /* Whether somebody else has the byte locked, a sweep left aside. */
 bool lk_file_range_locked(int fd, off_t byte);
-/* Whether a lock of this type would meet one of somebody else, a sweep left aside. */
-bool lk_file_range_meets(int fd, short type, off_t byte);
+/* What type of lock one of this type would meet, of somebody else, a sweep left aside; F_UNLCK: none. */
+short lk_file_range_met(int fd, short type, off_t byte);
+/* Where in `length` bytes somebody else has one locked, a sweep left aside; -1: nowhere. */
+off_t lk_file_range_find(int fd, off_t start, off_t length);
 /* A sweep's F_OFD_SETLK of the whole file. 0, or an errno; EAGAIN when another has any byte of it. */
 int lk_file_whole_lock(int fd, short type);
 /* Unlock all but the first byte. */

@@ -14,8 +14,11 @@
  *
  * What is written into a FIFO: one byte by its owner when it is granted the lock, so that the successor, which asks how
  * much is there when it has ended, knows that nobody is between them and lists nothing; and one byte by who wants a
- * waiter to look again. */
-#include <dirent.h>
+ * waiter to look again.
+ *
+ * Who shares the lock, or wants a permit, waits for those before it which have no record (holders.c): for those who wait, and
+ * for one that has the lock for itself. When it is granted it has a record, and pokes the next that may hold beside it; it
+ * goes on to read its FIFO, for who breaks it says so there, and doesn't write into it, as others may hold when it ends. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -24,187 +27,27 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "lk_escape.h"
+#include "holders.h"
 #include "lk_time.h"
 #include "lockfile.h"
 #include "queue.h"
+#include "tickets.h"
 
-enum {
-    ROUNDS = 16,                         /* attempts in a queue whose directory comes and goes */
-    QUEUE_NAME = 48,                     /* ".queue-" and three numbers */
-    OWNER_AT = LK_FILE_TICKET_LENGTH + 1 /* behind the dot */
-};
-
-static void queue_name(char out[QUEUE_NAME], const lk_file_id *id)
-{
-    snprintf(out, QUEUE_NAME, LK_FILE_QUEUE_PREFIX "%x-%x-%llx", id->device[0], id->device[1],
-             (unsigned long long)id->inode);
-}
-
-static int open_directory(const lk_file *self, const char *name)
-{
-    return openat(self->dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-}
-
-/* The directory of a queue. -1: errno says why. */
-static int open_queue(const lk_file *self, const lk_file_id *id, bool create)
-{
-    char name[QUEUE_NAME];
-    queue_name(name, id);
-    const int fd = open_directory(self, name);
-    if (fd >= 0 || errno != ENOENT || !create)
-        return fd;
-    return lk_file_directory_make(self, self->dir_fd, name) || errno == EEXIST ? open_directory(self, name)
-                                                                               : -1;
-}
-
-/* The name of a ticket, behind a dot while it isn't in the queue; what follows its number is the owner, where that fits. */
-static void ticket_name(char out[NAME_MAX + 2], const lk_file_claim *c)
-{
-    char owner[3 * LOCKER_OWNER_MAX + 1];
-    *lk_escape(owner, c->claim->owner, strlen(c->claim->owner)) = '\0';
-    snprintf(out, NAME_MAX + 2, ".%s", c->ticket);
-    if (OWNER_AT + strlen("-") + strlen(owner) <= NAME_MAX)
-        snprintf(out + OWNER_AT, NAME_MAX + 2 - OWNER_AT, "-%s", owner);
-}
-
-/* Whether it is a ticket's name. */
-static bool is_ticket(const char *name)
-{
-    return strnlen(name, LK_FILE_TICKET_LENGTH) == LK_FILE_TICKET_LENGTH && name[0] != '.';
-}
-
-static int compare_tickets(const char *a, const char *b)
-{
-    return memcmp(a, b, LK_FILE_TICKET_LENGTH);
-}
-
-/* A FIFO's other end. -1: ENXIO: its owner is dead, or was stopped while making it. */
-static int open_other(int queue, const char *name)
-{
-    return openat(queue, name, O_WRONLY | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
-}
-
-/* ------------------------------------------------------------------ all tickets ---- */
-
-static bool is_half_made(const char *name)
-{
-    return name[0] == '.' && is_ticket(name + 1);
-}
-
-static int is_ours(const struct dirent *e)
-{
-    return is_ticket(e->d_name) || is_half_made(e->d_name);
-}
-
-static int compare_entries(const struct dirent **a, const struct dirent **b)
-{
-    return compare_tickets((*a)->d_name, (*b)->d_name);
-}
-
-/* The tickets of a queue, first to last. */
-typedef struct {
-    int queue; /* its directory; -1: `code` says why there is none */
-    int code;
-    int count;
-    struct dirent **all;
-} tickets;
-
-/* What was left half made goes: its maker died before it was renamed, or is about to open it, and makes another then. */
-static void clean_up(int queue, const char *name)
-{
-    const int fd = open_other(queue, name);
-    if (fd >= 0)
-        close(fd);
-    else if (errno == ENXIO)
-        (void)unlinkat(queue, name, 0);
-}
-
-static tickets list_tickets(int queue)
-{
-    tickets t = {.queue = queue, .code = errno};
-    t.count = queue >= 0 ? scandirat(queue, ".", &t.all, is_ours, compare_entries) : 0;
-    if (t.count < 0) { /* no descriptor, no memory: who stands there is not known, and not nobody */
-        t = (tickets){.queue = -1, .code = errno};
-        close(queue);
-    }
-    int kept = 0;
-    for (int i = 0; i < t.count; i++) {
-        const bool half = is_half_made(t.all[i]->d_name);
-        if (half)
-            clean_up(queue, t.all[i]->d_name);
-        if (half)
-            free(t.all[i]);
-        else
-            t.all[kept++] = t.all[i];
-    }
-    t.count = kept;
-    return t;
-}
-
-static tickets open_tickets(const lk_file *self, const lk_file_id *id)
-{
-    return list_tickets(open_queue(self, id, false));
-}
-
-static void close_tickets(tickets *t)
-{
-    for (int i = 0; i < t->count; i++)
-        free(t->all[i]);
-    free(t->all);
-    if (t->queue >= 0)
-        close(t->queue);
-}
-
-/* Where a ticket is, or would be. */
-static int find(const tickets *t, const char *ticket)
-{
-    int i = 0;
-    while (i < t->count && compare_tickets(t->all[i]->d_name, ticket) < 0)
-        i++;
-    return i;
-}
-
-/* Have its owner look again. False: that holds the lock, or has been told already; or it is nobody's. */
-static bool poke(int queue, const char *name)
-{
-    const int reached = open_other(queue, name); /* ENXIO: its owner is dead */
-    if (reached < 0)
-        return false;
-    /* Read as well, for a writer alone would get SIGPIPE when the owner closes it right now. */
-    const int fd = openat(queue, name, O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
-    struct stat s;
-    int written = 1;
-    const bool pokes = fd >= 0 && fstat(fd, &s) == 0 && S_ISFIFO(s.st_mode) &&
-                       ioctl(fd, FIONREAD, &written) == 0 && written == 0 && write(fd, "", 1) == 1;
-    if (fd >= 0)
-        close(fd);
-    close(reached);
-    return pokes;
-}
-
-/* Tell the first that waits behind the claim. */
-static void poke_from(const tickets *t, const char *ticket)
-{
-    int i = find(t, ticket);
-    while (i < t->count &&
-           (compare_tickets(t->all[i]->d_name, ticket) == 0 || !poke(t->queue, t->all[i]->d_name)))
-        i++;
-}
+enum { ROUNDS = 16 /* attempts in a queue whose directory comes and goes */ };
 
 static void poke_behind(const lk_file *self, const lk_file_claim *c)
 {
-    tickets t = open_tickets(self, &c->id);
-    poke_from(&t, c->ticket);
-    close_tickets(&t);
+    lk_file_tickets t = lk_file_tickets_of(self, &c->id);
+    lk_file_tickets_poke_behind(&t, c->ticket, !locker_claim_is_plain(c->claim));
+    lk_file_tickets_close(&t);
 }
 
 void lk_file_queue_poke(const lk_file *self, const lk_file_id *id)
 {
-    tickets t = open_tickets(self, id);
+    lk_file_tickets t = lk_file_tickets_of(self, id);
     for (int i = 0; i < t.count; i++)
-        (void)poke(t.queue, t.all[i]->d_name);
-    close_tickets(&t);
+        (void)lk_file_tickets_poke(&t, i);
+    lk_file_tickets_close(&t);
 }
 
 /* ------------------------------------------------------------------ one's own ticket ---- */
@@ -250,8 +93,8 @@ static lk_file_slot *enlist_locked(lk_file *self, lk_file_claim *c, int fd, uint
 /* Not while somebody has a ticket in it. */
 static void remove_queue(const lk_file *self, const lk_file_id *id)
 {
-    char name[QUEUE_NAME];
-    queue_name(name, id);
+    char name[LK_FILE_QUEUE_NAME];
+    lk_file_queue_name(name, id);
     (void)unlinkat(self->dir_fd, name, AT_REMOVEDIR);
 }
 
@@ -282,11 +125,12 @@ static bool close_ticket(lk_file *self, lk_file_claim *c)
     return fd >= 0;
 }
 
-/* Make the FIFO in the queue. 0, or an errno; ENOENT: the queue was removed. */
-static int make_ticket(lk_file *self, lk_file_claim *c, int queue)
+/* Make the FIFO in the queue, of one that `holds` with its record: it never looks like one that waits. 0, or an errno;
+ * ENOENT: the queue was removed. */
+static int make_ticket(lk_file *self, lk_file_claim *c, int queue, bool holds)
 {
-    char name[NAME_MAX + 2];
-    ticket_name(name, c);
+    char name[LK_FILE_NAME_SIZE];
+    lk_file_ticket_name(name, c);
     if (mknodat(queue, name, S_IFIFO | (self->shared ? 0660 : 0600), 0) != 0)
         return errno;
     const int fd = openat(queue, name, O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
@@ -303,27 +147,38 @@ static int make_ticket(lk_file *self, lk_file_claim *c, int queue)
     lk_mutex_unlock(&self->mutex);
     if (code != 0)
         close(fd);
-    else if ((self->shared && fchmod(fd, 0660) != 0) || renameat(queue, name, queue, name + 1) != 0)
+    else if (holds)
+        code = lk_file_holder_write(queue, c);
+    if (code == 0 &&
+        ((self->shared && fchmod(fd, 0660) != 0) || renameat(queue, name, queue, name + 1) != 0))
         code = errno;
     if (code == 0)
         return 0;
     (void)close_ticket(self, c);
     (void)unlinkat(queue, name, 0);
+    if (holds)
+        (void)lk_file_holder_end(queue, c);
     return code;
 }
 
-void lk_file_queue_enter(lk_file *self, lk_file_claim *c)
+static int enter(lk_file *self, lk_file_claim *c, bool holds)
 {
     number_ticket(c);
     int code = ENOENT;
     for (int i = 0; i < ROUNDS && code == ENOENT; i++) {
-        const int queue = open_queue(self, &c->id, true);
-        code = queue < 0 ? errno : make_ticket(self, c, queue);
+        const int queue = lk_file_queue_open(self, &c->id, true);
+        code = queue < 0 ? errno : make_ticket(self, c, queue, holds);
         if (queue >= 0)
             close(queue);
     }
     if (code != 0)
         remove_queue(self, &c->id);
+    return code;
+}
+
+void lk_file_queue_enter(lk_file *self, lk_file_claim *c)
+{
+    const int code = enter(self, c, false);
     if (code != 0 && !atomic_exchange_explicit(&self->unqueued, true, memory_order_relaxed))
         self->svc->log(self->svc, LOCKER_LOG_WARN,
                        "can't make a ticket in a queue in %.200s: %s; who waits is not served in order",
@@ -333,12 +188,12 @@ void lk_file_queue_enter(lk_file *self, lk_file_claim *c)
 /* Remove the name of a ticket that was closed. */
 static void remove_ticket(const lk_file *self, const lk_file_claim *c)
 {
-    char path[QUEUE_NAME + NAME_MAX + 2];
-    queue_name(path, &c->id);
+    char path[LK_FILE_QUEUE_NAME + LK_FILE_NAME_SIZE];
+    lk_file_queue_name(path, &c->id);
     char *const name = path + strlen(path);
-    ticket_name(name, c);
+    lk_file_ticket_name(name, c);
     *name = '/';
-    const int copy = open_other(self->dir_fd, path);
+    const int copy = lk_file_ticket_open(self->dir_fd, path);
     (void)unlinkat(self->dir_fd, path, 0);
     if (copy >= 0)
         poke_behind(self, c);
@@ -346,19 +201,106 @@ static void remove_ticket(const lk_file *self, const lk_file_claim *c)
         close(copy);
 }
 
+/* ------------------------------------------------------------------ beside others ---- */
+
+int lk_file_queue_hold(lk_file *self, lk_file_claim *c)
+{
+    if (c->ticket_fd < 0)
+        return enter(self, c, true);
+    const int queue = lk_file_queue_open(self, &c->id, true);
+    const int code = queue < 0 ? errno : lk_file_holder_write(queue, c);
+    if (queue >= 0)
+        close(queue);
+    return code;
+}
+
+int lk_file_queue_end_hold(const lk_file *self, const lk_file_claim *c)
+{
+    const int queue = lk_file_queue_open(self, &c->id, false);
+    const int code = queue < 0 ? errno : lk_file_holder_end(queue, c);
+    if (queue >= 0)
+        close(queue);
+    return code;
+}
+
+void lk_file_queue_look_locked(lk_file *self, lk_file_claim *c)
+{
+    if (c->broken || c->state != LK_FILE_HELD || locker_claim_is_plain(c->claim))
+        return;
+    const int queue = lk_file_queue_open(self, &c->id, false);
+    c->broken = queue >= 0 && lk_file_holder_is_broken(queue, c);
+    if (queue >= 0)
+        close(queue);
+    if (c->broken)
+        self->svc->lease_lost(self->svc, c->claim, "it was broken");
+}
+
+/* Not before the lock is let go of: while it isn't, the record of one that was broken lets others in. */
+static void forget_hold(const lk_file *self, const lk_file_claim *c)
+{
+    const int queue = lk_file_queue_open(self, &c->id, false);
+    if (queue < 0)
+        return;
+    lk_file_holder_forget(queue, c);
+    close(queue);
+}
+
+/* Whether one of the tickets is that of the record. */
+static bool has_ticket(const lk_file_tickets *t, const char *record)
+{
+    char name[LK_FILE_RECORD_NAME + 1];
+    for (int i = 0; i < t->count; i++) {
+        lk_file_ticket_record(name, record[0], t->all[i]->d_name);
+        if (strcmp(name, record) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* What the dead have left. */
+static void clean(const lk_file_tickets *t)
+{
+    for (int i = 0; i < t->record_count && !t->half_made; i++)
+        if (!has_ticket(t, t->record[i]->d_name))
+            (void)unlinkat(t->queue, t->record[i]->d_name, 0);
+    for (int i = 0; i < t->count; i++) {
+        const int fd = lk_file_ticket_open(t->queue, t->all[i]->d_name);
+        if (fd >= 0)
+            close(fd);
+        else if (errno == ENXIO)
+            lk_file_tickets_bury(t, i);
+    }
+}
+
+/* What the dead left goes with the last who lives, and now and then with another. */
+static void clean_up_behind(const lk_file *self, const lk_file_claim *c, bool last)
+{
+    if (!last && c->ticket[LK_FILE_TICKET_TIME - 1] != '0')
+        return;
+    lk_file_tickets t = lk_file_tickets_of(self, &c->id);
+    clean(&t);
+    lk_file_tickets_close(&t);
+}
+
 int lk_file_let_go(lk_file *self, lk_file_claim *c, bool had)
 {
+    const bool beside = !locker_claim_is_plain(c->claim);
     const bool waited = had && lk_file_range_locked(c->fd, 1);
     if (waited) /* who comes now goes by this time (acquire.c) */
         (void)futimens(c->fd, NULL);
-    const int code = lk_file_range_unlock(c->fd);
+    const bool last = beside && had && !waited && !lk_file_range_locked(c->fd, 0);
+    const int code = beside ? lk_file_whole_lock(c->fd, F_UNLCK) : lk_file_range_unlock(c->fd);
     const bool queued = close_ticket(self, c); /* at once: the next one needs nothing of what follows */
     /* The lock file's close is what tells the first in the queue, unless that follows a ticket; but not while a forked
      * child has a copy of the descriptor. */
     if (waited)
         (void)futimens(c->fd, NULL);
+    if (beside && had)
+        forget_hold(self, c);
     if (queued) {
         remove_ticket(self, c);
+        if (beside && had)
+            clean_up_behind(self, c, last);
         remove_queue(self, &c->id);
     }
     lk_file_close(self, c);
@@ -370,11 +312,13 @@ void lk_file_queue_granted(lk_file *self, lk_file_claim *c)
     lk_mutex_lock(&self->mutex);
     unfollow_locked(self, c);
     const int fd = c->ticket_fd;
-    const bool poked = c->poked;
-    if (fd >= 0)
+    const bool poked = c->poked, beside = !locker_claim_is_plain(c->claim);
+    if (fd >= 0 && !beside)
         unwatch_locked(self, fd);
     lk_mutex_unlock(&self->mutex);
-    if (fd < 0)
+    if (beside && lk_file_range_locked(c->fd, 1))
+        poke_behind(self, c);
+    if (fd < 0 || beside)
         return;
     int written = 0;
     const bool told =
@@ -390,11 +334,11 @@ void lk_file_queue_granted(lk_file *self, lk_file_claim *c)
 static int follow(lk_file *self, lk_file_claim *c, int queue, const char *name)
 {
     lk_mutex_lock(&self->mutex);
-    const bool followed = c->ahead_fd >= 0 && compare_tickets(c->ahead, name) == 0;
+    const bool followed = c->ahead_fd >= 0 && lk_file_ticket_compare(c->ahead, name) == 0;
     lk_mutex_unlock(&self->mutex);
     if (followed)
         return 0;
-    const int fd = open_other(queue, name);
+    const int fd = lk_file_ticket_open(queue, name);
     if (fd < 0)
         return errno;
     lk_mutex_lock(&self->mutex);
@@ -425,49 +369,68 @@ static bool is_want(int code)
     return code == EMFILE || code == ENFILE || code == ENOMEM || code == ENOSPC || code == EACCES;
 }
 
-/* Follow the last before the claim who lives. How many stand before it. */
-static size_t follow_last(lk_file *self, lk_file_claim *c, const tickets *t)
+/* Whether the claim may hold though the ticket's owner does, or it holds no more. */
+static bool is_beside(const lk_file_tickets *t, const lk_file_claim *c, const char *ticket)
 {
-    for (int i = find(t, c->ticket) - 1; i >= 0; i--) {
+    return lk_file_tickets_has(t, LK_FILE_RECORD_BROKEN, ticket) ||
+           (!locker_claim_is_plain(c->claim) && lk_file_tickets_has(t, LK_FILE_RECORD_HELD, ticket));
+}
+
+/* Follow the last before the claim who lives, and for whom it waits. How many stand before it. */
+static size_t follow_last(lk_file *self, lk_file_claim *c, const lk_file_tickets *t)
+{
+    for (int i = lk_file_tickets_find(t, c->ticket) - 1; i >= 0; i--) {
+        if (is_beside(t, c, t->all[i]->d_name))
+            continue;
         const int code = follow(self, c, t->queue, t->all[i]->d_name);
         if (code != 0)
             unfollow(self, c);
         if (code == 0 || is_want(code))
             return (size_t)i + 1;
         if (code == ENXIO)
-            (void)unlinkat(t->queue, t->all[i]->d_name, 0);
+            lk_file_tickets_bury(t, i);
     }
     unfollow(self, c);
     return 0;
 }
 
-static bool is_entered(const tickets *t, const lk_file_claim *c)
+static bool is_entered(const lk_file_tickets *t, const lk_file_claim *c)
 {
-    const int i = find(t, c->ticket);
-    return i < t->count && compare_tickets(t->all[i]->d_name, c->ticket) == 0;
+    const int i = lk_file_tickets_find(t, c->ticket);
+    return i < t->count && lk_file_ticket_compare(t->all[i]->d_name, c->ticket) == 0;
+}
+
+/* One who wants it for itself stands before the claim. */
+static bool is_behind_plain(const lk_file_tickets *t, const lk_file_claim *c)
+{
+    for (int i = lk_file_tickets_find(t, c->ticket) - 1; i >= 0; i--)
+        if (t->all[i]->d_name[LK_FILE_TICKET_LENGTH] != '+')
+            return true;
+    return false;
 }
 
 size_t lk_file_queue_place(lk_file *self, lk_file_claim *c, bool fresh)
 {
     if (c->ticket_fd < 0)
         return 0;
-    tickets t = open_tickets(self, &c->id);
+    lk_file_tickets t = lk_file_tickets_of(self, &c->id);
     if (!is_entered(&t, c) && (t.queue >= 0 || t.code == ENOENT)) {
         /* It was overtaken, or cleaned away: it comes again, with the time at which it came first. */
-        close_tickets(&t);
+        lk_file_tickets_close(&t);
         if (close_ticket(self, c))
             remove_ticket(self, c);
         lk_file_queue_enter(self, c);
-        t = open_tickets(self, &c->id);
+        t = lk_file_tickets_of(self, &c->id);
         fresh = true;
     }
     size_t before = 1; /* where it can't be known: ask again, as one who isn't told */
     if (t.queue >= 0)
         before = follow_last(self, c, &t);
+    c->behind_plain = locker_claim_is_plain(c->claim) || is_behind_plain(&t, c);
     /* Who came later may have been faster: it follows another, or is to be next behind one that holds. */
     if (fresh)
-        poke_from(&t, c->ticket);
-    close_tickets(&t);
+        lk_file_tickets_poke_behind(&t, c->ticket, false);
+    lk_file_tickets_close(&t);
     c->before = before;
     return before;
 }
@@ -484,31 +447,37 @@ bool lk_file_queue_is_steady(lk_file *self, const lk_file_claim *c)
 
 void lk_file_queue_overtake(lk_file *self, const lk_file_claim *c)
 {
-    tickets t = open_tickets(self, &c->id);
-    for (int i = find(&t, c->ticket) - 1; i >= 0; i--)
-        (void)unlinkat(t.queue, t.all[i]->d_name, 0);
-    close_tickets(&t);
+    lk_file_tickets t = lk_file_tickets_of(self, &c->id);
+    for (int i = lk_file_tickets_find(&t, c->ticket) - 1; i >= 0; i--)
+        if (!lk_file_tickets_has(&t, LK_FILE_RECORD_HELD, t.all[i]->d_name))
+            (void)unlinkat(t.queue, t.all[i]->d_name, 0);
+    lk_file_tickets_close(&t);
 }
 
 void lk_file_queue_sweep(const lk_file *self, const char *entry)
 {
-    tickets t = list_tickets(open_directory(self, entry));
-    bool empty = t.queue >= 0;
+    lk_file_tickets t = lk_file_tickets_list(lk_file_queue_open_name(self, entry));
+    bool empty = t.queue >= 0 && !t.half_made;
     for (int i = 0; i < t.count && empty; i++) {
-        const int fd = open_other(t.queue, t.all[i]->d_name);
+        const int fd = lk_file_ticket_open(t.queue, t.all[i]->d_name);
         empty = fd < 0 && errno == ENXIO && unlinkat(t.queue, t.all[i]->d_name, 0) == 0;
         if (fd >= 0)
             close(fd);
     }
-    close_tickets(&t);
+    for (int i = 0; i < t.record_count && empty; i++)
+        (void)unlinkat(t.queue, t.record[i]->d_name, 0);
+    lk_file_tickets_close(&t);
     if (empty)
         (void)unlinkat(self->dir_fd, entry, AT_REMOVEDIR);
 }
 
 /* Whether its owner lives, and waits. */
-static bool is_waiting(int queue, const char *name)
+static bool is_waiting(const lk_file_tickets *t, const char *name)
 {
-    const int fd = open_other(queue, name);
+    if (lk_file_tickets_has(t, LK_FILE_RECORD_HELD, name) ||
+        lk_file_tickets_has(t, LK_FILE_RECORD_BROKEN, name))
+        return false;
+    const int fd = lk_file_ticket_open(t->queue, name);
     int written = 0;
     const bool waits = fd >= 0 && ioctl(fd, FIONREAD, &written) == 0 && written == 0;
     if (fd >= 0)
@@ -516,31 +485,19 @@ static bool is_waiting(int queue, const char *name)
     return waits;
 }
 
-/* The owner in a ticket's name; empty, where it didn't fit. */
-static void read_owner(char out[LOCKER_OWNER_MAX + 1], const char *name)
+bool lk_file_queue_list(const lk_file_tickets *t, locker_info *info)
 {
-    size_t n = 0;
-    name += LK_FILE_TICKET_LENGTH;
-    if (*name == '-')
-        n = lk_unescape(out, LOCKER_OWNER_MAX, name + 1);
-    out[n] = '\0';
-}
-
-bool lk_file_queue_list(const lk_file *self, const lk_file_id *id, locker_info *info)
-{
-    tickets t = open_tickets(self, id);
-    if (t.queue >= 0 || t.code == ENOENT)
+    if (t->queue >= 0 || t->code == ENOENT)
         info->waiters = 0;
-    info->queue = t.count > 0 ? calloc((size_t)t.count, sizeof *info->queue) : NULL;
+    info->queue = t->count > 0 ? calloc((size_t)t->count, sizeof *info->queue) : NULL;
     info->queue_stride = sizeof *info->queue;
-    const bool enough = t.count == 0 || info->queue != NULL;
-    for (int i = 0; i < t.count && enough; i++) {
-        if (!is_waiting(t.queue, t.all[i]->d_name))
+    const bool enough = t->count == 0 || info->queue != NULL;
+    for (int i = 0; i < t->count && enough; i++) {
+        if (!is_waiting(t, t->all[i]->d_name))
             continue;
         info->waiters++;
-        read_owner(info->queue[info->queue_len++].owner, t.all[i]->d_name);
+        lk_file_ticket_read(t->all[i]->d_name, &info->queue[info->queue_len++]);
     }
-    close_tickets(&t);
     return enough;
 }
 
@@ -572,6 +529,7 @@ void lk_file_queue_hear_locked(lk_file *self)
             else
                 c->poked = read(c->ticket_fd, told, sizeof told) > 0;
             c->notified = true;
+            lk_file_queue_look_locked(self, c);
             if (c->state == LK_FILE_WAITING)
                 self->svc->wake(self->svc, c->claim);
         }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "instance.h"
+#include "tickets.h"
 
 /* Take a ticket, behind all that there are. One who can't have one (no FIFO, no descriptor) waits as if it were the
  * first: it gets the lock, but not in its order. */
@@ -19,11 +20,15 @@ void lk_file_queue_granted(lk_file *self, lk_file_claim *c);
 int lk_file_let_go(lk_file *self, lk_file_claim *c, bool had);
 /* Have all that wait for this file look again. */
 void lk_file_queue_poke(const lk_file *self, const lk_file_id *id);
+/* The claim holds beside others: write that down, with a ticket if it has none. 0, or an errno. */
+int lk_file_queue_hold(lk_file *self, lk_file_claim *c);
+/* It holds no more: as lk_file_holder_end(). */
+int lk_file_queue_end_hold(const lk_file *self, const lk_file_claim *c);
+/* Tell it if it was broken. */
+void lk_file_queue_look_locked(lk_file *self, lk_file_claim *c) LK_REQUIRES(self->mutex);
 /* Tell in info who waits, first to last, as far as that can be known. False: no memory. */
-bool lk_file_queue_list(const lk_file *self, const lk_file_id *id, locker_info *info);
-/* What names of queues in the lock directory begin with, and no lock file's does. */
-#define LK_FILE_QUEUE_PREFIX ".queue-"
-/* `entry` is one: remove it if nobody who lives stands in it. */
+bool lk_file_queue_list(const lk_file_tickets *t, locker_info *info);
+/* `entry` is a queue: remove it if nobody who lives stands in it. */
 void lk_file_queue_sweep(const lk_file *self, const char *entry);
 /* Hear of predecessors' ends, and of pokes. */
 void lk_file_queue_hear_locked(lk_file *self) LK_REQUIRES(self->mutex);

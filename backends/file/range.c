@@ -1,6 +1,7 @@
 /* range.c: takes a byte of a lock file over a sweep, which has all of them for the moment in which it removes the
  * file. Who said BUSY then would speak of a lock that nobody holds. */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
 
@@ -14,11 +15,12 @@ enum {
     SLEEP = 500 * LK_US
 };
 
-int lk_file_range_take(int fd, short type, off_t byte)
+int lk_file_range_take(int fd, short type, off_t byte, short *met)
 {
     for (int i = 0;; i++) {
         const int code = lk_file_range_lock(fd, type, byte);
-        if (code != EAGAIN || i == YIELDS + SLEEPS || lk_file_range_meets(fd, type, byte))
+        *met = F_UNLCK;
+        if (code != EAGAIN || i == YIELDS + SLEEPS || (*met = lk_file_range_met(fd, type, byte)) != F_UNLCK)
             return code;
         const struct timespec pause = lk_time_spec(SLEEP);
         if (i < YIELDS)

@@ -4,5 +4,5 @@
 #include <sys/types.h>
 
 /* As lk_file_range_lock(), but a sweep that has the file is waited for: EAGAIN is about somebody who holds,
- * waits or breaks. (Or the sweep was stopped in the middle.) */
-int lk_file_range_take(int fd, short type, off_t byte);
+ * waits or breaks, whose type of lock *met is. (F_UNLCK: the sweep was stopped in the middle.) */
+int lk_file_range_take(int fd, short type, off_t byte, short *met);

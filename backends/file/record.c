@@ -23,6 +23,8 @@ enum {
 };
 _Static_assert(END_AT + NUMBER + 1 == LK_FILE_RECORD_SIZE, "the record's columns and its size disagree");
 
+enum { TRIES = 4 };
+
 static const char magic[] = "liblocker 1\n";
 
 static void put_number(char *at, size_t width, uint64_t value)
@@ -99,6 +101,16 @@ int lk_file_record_read(int fd, lk_file_record *record, lk_file_reading *reading
     else
         *reading = LK_FILE_RECORD_DAMAGED;
     return 0;
+}
+
+/* Read a record that its holder may be writing at this moment: a torn one is whole a moment later. */
+int lk_file_record_read_steady(int fd, lk_file_record *record)
+{
+    lk_file_reading reading = LK_FILE_RECORD_DAMAGED;
+    int code = 0;
+    for (int i = 0; i < TRIES && code == 0 && reading == LK_FILE_RECORD_DAMAGED; i++)
+        code = lk_file_record_read(fd, record, &reading);
+    return code;
 }
 
 int lk_file_record_write(int fd, const char *template, const lk_file_record *record, bool sync)

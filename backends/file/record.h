@@ -23,6 +23,8 @@ typedef enum {
 void lk_file_record_template(char out[LK_FILE_RECORD_SIZE]);
 /* Read the record of an open lock file. 0, or an errno. */
 int lk_file_record_read(int fd, lk_file_record *record, lk_file_reading *reading);
+/* The same, of one that its holder may be writing at this moment: a torn one is whole a moment later. */
+int lk_file_record_read_steady(int fd, lk_file_record *record);
 /* Write it. 0, or an errno. */
 int lk_file_record_write(int fd, const char *template, const lk_file_record *record, bool sync);
 /* Write that of a grant to `owner`, which follows one with the token *token; that is the grant's then. 0, or an errno. */

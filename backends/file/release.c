@@ -22,13 +22,16 @@ locker_status lk_file_release(void *self_, locker_claim *grant, int64_t until, l
     lk_mutex_unlock(&self->mutex);
     /* The proof that nobody else can have had the lock: our file is the one at the name, and no event says that
      * it, or the directory, was away: that is there before the kernel lets anybody make another one. */
-    const int looked = lk_file_look(self, c);
+    int looked = lk_file_look(self, c);
+    /* And if others may have held it beside: nobody has broken our part. */
+    if (looked == 0 && !broken && !locker_claim_is_plain(grant))
+        looked = lk_file_queue_end_hold(self, c);
     if (looked == 0 && !broken)
         lk_file_sweep_own(self, c);
     const int unlocked = lk_file_let_go(self, c, true);
     if (broken || looked == ESTALE)
         return lk_lost(err,
-                       "the lock of \"%s\" was broken: its file in %.150s was replaced, moved or removed",
+                       "the lock of \"%s\" was broken, or its file in %.150s replaced, moved or removed",
                        grant->key, self->path);
     if (looked != 0 || unlocked != 0) {
         const int code = looked != 0 ? looked : unlocked;

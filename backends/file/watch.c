@@ -340,6 +340,7 @@ static void look_after_locked(lk_file *self, lk_file_claim *c) LK_REQUIRES(self-
     if (c->looked && c->wd == 0 && !self->unwatched)
         watch_held_locked(self, c);
     c->looked = true;
+    lk_file_queue_look_locked(self, c);
     if (unseen)
         look_at_locked(self, c);
 }

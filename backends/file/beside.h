@@ -1,0 +1,30 @@
+/* beside.h: the bytes of a lock file by which several hold it at once. */
+#pragma once
+
+#include <locker/locker.h>
+#include <sys/types.h>
+
+/* One by one they come in: what is looked at meanwhile stays so, as far as it is about those who hold beside others. 0, or an
+ * errno; EAGAIN: one who was on its way in was stopped, or many come. `patient`: it is worth a long wait. */
+int lk_file_gate_enter(int fd, bool patient);
+void lk_file_gate_leave(int fd);
+
+/* With how many permits others use the file; 0: with none. */
+int32_t lk_file_use_of_others(int fd);
+/* Inside the gate: say that the file is used with so many permits. 0, or an errno; EBUSY: it is used otherwise, *in_use as in
+ * locker_other_use(). */
+int lk_file_use_join(int fd, int32_t permits, int32_t *in_use);
+
+/* The byte that a holder has for itself, which says which slot it has; of one that shares the lock, 0. */
+off_t lk_file_holder_byte(int32_t slot, uint64_t token);
+
+/* Bytes of holders that were broken and have not let go of the file: they hold nothing. */
+typedef struct {
+    off_t *bytes;
+    size_t count;
+} lk_file_broken;
+
+/* The least of so many slots that nobody has. -1: there is none. */
+int32_t lk_file_slot_find(int fd, int32_t permits, const lk_file_broken *broken);
+/* Whether anybody holds it beside others, who wasn't broken. */
+bool lk_file_is_shared(int fd, const lk_file_broken *broken);

@@ -1,0 +1,111 @@
+/* fresh.c: puts a fresh file in the place of one that is held: nobody can take a kernel lock from another process, so the holder's
+ * file is at no name any more. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "directory.h"
+#include "fresh.h"
+#include "holders.h"
+#include "lockfile.h"
+#include "queue.h"
+#include "range.h"
+#include "tokens.h"
+
+/* A new file under a name that no key has, locked: nobody gets it before its record is written. */
+static int make_fresh(const lk_file *self, int parent, char temporary[LK_FILE_NEW_NAME])
+{
+    const int fd = lk_file_make(self, parent, temporary);
+    if (fd < 0)
+        return -1;
+    const int code = lk_file_range_lock(fd, F_WRLCK, 0);
+    if (code == 0)
+        return fd;
+    unlinkat(parent, temporary, 0);
+    close(fd);
+    errno = code;
+    return -1;
+}
+
+locker_status lk_file_replace(lk_file *self, const lk_file_name *name, int parent, int held,
+                              const lk_file_record *record, locker_error *err)
+{
+    char temporary[LK_FILE_NEW_NAME];
+    const int fresh = make_fresh(self, parent, temporary);
+    if (fresh < 0)
+        return lk_file_fail(self, "make a fresh file for", name, errno, err);
+    locker_status status = LOCKER_OK;
+    lk_file_record next = {.token = record->token};
+    /* One that can't be read has no token: then as for a fresh file, which the next grant won't take it for. */
+    int code = next.token == 0 ? lk_file_tokens_floor(self, name->hash, &next.token) : 0;
+    /* A record before the name: the disk is not full, and a crash right after the rename loses no token. */
+    if (code == 0)
+        code = lk_file_record_write(fresh, self->template, &next, self->sync);
+    lk_file_record now = {0};
+    if (code == 0 &&
+        (!lk_file_range_locked(held, 0) || lk_file_record_read_steady(held, &now) != 0 || now.token != record->token))
+        status = LK_FILE_AGAIN; /* it changed hands meanwhile: look whose it is */
+    else if (code == 0 && renameat(parent, temporary, parent, name->text + name->last) != 0)
+        code = errno;
+    if (code != 0)
+        status = lk_file_fail(self, "replace", name, code, err);
+    if (status != LOCKER_OK) {
+        unlinkat(parent, temporary, 0);
+    } else if (lk_file_record_read_steady(held, &now) == 0 && now.token > next.token) {
+        /* Whoever was granted the old file had written its token there before it looked: here it is read. */
+        next.token = now.token;
+        code = lk_file_record_write(fresh, self->template, &next, self->sync);
+        if (code != 0)
+            status = lk_file_fail(self, "write", name, code, err);
+    }
+    lk_file_range_lock(fresh, F_UNLCK, 0);
+    close(fresh);
+    return status;
+}
+
+/* Byte 2 is ours: whoever is on the way in sees that, and begins anew. */
+static locker_status replace_broken(lk_file *self, const lk_file_name *name, const lk_file_claim *c,
+                                    locker_error *err)
+{
+    lk_file_tickets t = lk_file_tickets_of(self, &c->id);
+    lk_file_broken broken = {0};
+    const bool known = t.queue >= 0 && lk_file_holders_broken(&t, c->fd, &broken) && broken.count > 0;
+    lk_file_tickets_close(&t);
+    locker_status status = LOCKER_BUSY;
+    lk_file_record record;
+    if (known && !lk_file_is_shared(c->fd, &broken)) {
+        const int parent = lk_file_parent(self, name, false);
+        if (parent >= 0 && lk_file_record_read_steady(c->fd, &record) == 0 &&
+            lk_file_compare(self, name, &c->id) == 0)
+            status = lk_file_replace(self, name, parent, c->fd, &record, err);
+        if (parent >= 0)
+            lk_file_parent_close(self, parent);
+    }
+    free(broken.bytes);
+    return status == LOCKER_OK ? LK_FILE_AGAIN : status;
+}
+
+/* Looked at first, for who comes is kept out as long as byte 2 is locked. */
+static bool is_any_broken(const lk_file *self, const lk_file_claim *c)
+{
+    lk_file_tickets t = lk_file_tickets_of(self, &c->id);
+    lk_file_broken broken = {0};
+    const bool any = lk_file_holders_broken(&t, c->fd, &broken) && broken.count > 0;
+    free(broken.bytes);
+    lk_file_tickets_close(&t);
+    return any;
+}
+
+locker_status lk_file_leave_broken(lk_file *self, const lk_file_name *name, const lk_file_claim *c,
+                                   locker_error *err)
+{
+    short met;
+    if (!is_any_broken(self, c) || lk_file_range_take(c->fd, F_WRLCK, 2, &met) != 0)
+        return LOCKER_BUSY;
+    const locker_status status = replace_broken(self, name, c, err);
+    (void)lk_file_range_lock(c->fd, F_UNLCK, 2);
+    if (status == LK_FILE_AGAIN)
+        lk_file_queue_poke(self, &c->id);
+    return status;
+}

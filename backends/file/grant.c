@@ -1,0 +1,259 @@
+/* grant.c: locks a file, and makes that a grant: it is written into the file's record, and checked to be in the file at the name.
+ *
+ * One that shares the lock, or has a permit, holds it beside others (beside.c). It goes in through a gate, one at a time, so
+ * that tokens grow, and slots are one's own; plain locks need none, as they have the file for themselves. */
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "directory.h"
+#include "fresh.h"
+#include "grant.h"
+#include "holders.h"
+#include "lk_time.h"
+#include "lockfile.h"
+#include "queue.h"
+#include "range.h"
+#include "sweep.h"
+#include "tokens.h"
+#include "watch.h"
+
+/* Never told to core: one who breaks the lock keeps it from the claim. */
+#define LK_FILE_MET_BREAKER ((locker_status)-2)
+
+enum {
+    POLL_BREAKER = 5 * LK_MS, /* while another breaks the lock: twice as long each time */
+    POLL_MAX = 1000 * LK_MS
+};
+
+/* Write the grant into the record, with its token. The lock is ours, or the gate is. */
+static locker_status write_grant(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
+{
+    locker_claim *claim = c->claim;
+    lk_file_record record;
+    lk_file_reading reading;
+    int code = lk_file_record_read(c->fd, &record, &reading);
+    if (code != 0)
+        return lk_file_fail(self, "read", name, code, err);
+    if (reading == LK_FILE_RECORD_FOREIGN)
+        return lk_denied(err,
+                         "%.150s/%.150s is too long to be a lock file and is left alone; move it away, or "
+                         "use a directory for locks alone",
+                         self->path, name->text);
+    if (reading == LK_FILE_RECORD_DAMAGED)
+        self->svc->log(self->svc, LOCKER_LOG_WARN,
+                       "the record in %.150s/%.150s is damaged; the fencing token goes on from the clock",
+                       self->path, name->text);
+    c->fresh = reading == LK_FILE_RECORD_EMPTY;
+    if (reading != LK_FILE_RECORD_GOOD) /* there may have been another file before it */
+        code = lk_file_tokens_floor(self, name->hash, &record.token);
+    if (code != 0)
+        return lk_file_fail(self, "read the tokens beside", name, code, err);
+    code = lk_file_record_grant(c->fd, self->template, &record.token, claim->owner, self->sync);
+    if (code != 0)
+        return lk_file_fail(self, "write", name, code, err);
+    claim->token = record.token;
+    claim->valid_until = LOCKER_NEVER;
+    return LOCKER_OK;
+}
+
+/* One who breaks the lock may have read the last holder's record and not replaced the file yet. It took its byte before it
+ * read: either we see that, or it reads what we have written. No watch tells of its end. */
+static bool meets_breaker(const lk_file *self, lk_file_claim *c)
+{
+    if (!lk_file_range_locked(c->fd, 2))
+        return false;
+    c->breaker_ns = lk_time_earlier(2 * (c->breaker_ns == 0 ? POLL_BREAKER : c->breaker_ns), POLL_MAX);
+    c->claim->retry_at = lk_file_now(self) + c->breaker_ns;
+    return true;
+}
+
+/* See that the locked file is the one at the name, and enter the grant, as one step for dispatch: a forced
+ * unlock before it is seen here, one after it finds the grant listed. The token is in the record by then,
+ * where a forced unlock looks for the greatest that was ever granted. */
+static locker_status confirm_grant(lk_file *self, const lk_file_name *name, lk_file_claim *c,
+                                   locker_error *err)
+{
+    lk_mutex_lock(&self->mutex);
+    /* An event up to here is about an earlier grant of the name; one that comes later breaks this one. */
+    lk_file_hear_locked(self);
+    /* The watch comes before the look: what happens after that must be seen by it. */
+    bool watched = self->dir_wd >= 0 || lk_file_watch_directory_locked(self);
+    if (name->last == 0)
+        lk_file_watch_drop_locked(self, c);
+    else /* the watch on the directory doesn't see what happens below it */
+        watched = (c->wd != 0 || lk_file_watch_add_locked(self, c)) && watched;
+    const locker_status status = lk_file_confirm(self, name, &c->id, err);
+    if (status == LOCKER_OK) {
+        c->state = LK_FILE_HELD;
+        self->held++;
+        lk_file_sweep_count_locked(self, c->fresh);
+        if (lk_file_look_later_locked(self, watched))
+            self->svc->attend(self->svc);
+    }
+    lk_mutex_unlock(&self->mutex);
+    if (!watched)
+        lk_file_watch_warn(self);
+    return status;
+}
+
+void lk_file_reset(lk_file *self, lk_file_claim *c, bool locked)
+{
+    lk_mutex_lock(&self->mutex);
+    lk_file_detach_locked(self, c);
+    lk_mutex_unlock(&self->mutex);
+    c->joined = false;
+    (void)lk_file_let_go(self, c, locked);
+}
+
+/* Those who share the file, or have permits, keep the claim out of it, or use it otherwise: but for those who were broken, for
+ * whose file there is a fresh one then. */
+locker_status lk_file_kept_out(lk_file *self, const lk_file_name *name, const lk_file_claim *c,
+                               int32_t in_use, locker_error *err)
+{
+    const int32_t wanted = c->claim->permits;
+    const bool waited_for = in_use != wanted && lk_file_range_locked(c->fd, 1);
+    const locker_status status = waited_for ? LOCKER_BUSY : lk_file_leave_broken(self, name, c, err);
+    return status == LOCKER_BUSY && in_use != wanted ? locker_other_use(err, in_use, wanted) : status;
+}
+
+/* Lock the file for the claim alone. */
+static locker_status take_alone(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
+{
+    short met;
+    const int code = lk_file_range_take(c->fd, F_WRLCK, 0, &met);
+    if (code == EAGAIN && met == F_RDLCK)
+        return lk_file_kept_out(self, name, c, lk_file_use_of_others(c->fd), err);
+    if (code == EAGAIN)
+        return LOCKER_BUSY;
+    const locker_status status =
+        code == 0 ? write_grant(self, name, c, err) : lk_file_fail(self, "lock", name, code, err);
+    return status == LOCKER_OK && meets_breaker(self, c) ? LK_FILE_MET_BREAKER : status;
+}
+
+/* ------------------------------------------------------------------ beside others ---- */
+
+static void pause_before_gate(const lk_file *self, lk_file_claim *c)
+{
+    c->claim->retry_at = lk_file_now(self) + POLL_BREAKER;
+}
+
+/* Go in through the gate. */
+static locker_status enter_gate(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
+{
+    const int code = lk_file_gate_enter(c->fd, !c->claim->will_wait);
+    if (code == EAGAIN && c->claim->will_wait) {
+        pause_before_gate(self, c);
+        return LOCKER_BUSY;
+    }
+    if (code == EAGAIN)
+        return lk_unavailable(err,
+                              "can't look who shares %.150s/%.150s: another that is about to was stopped, "
+                              "or too many are; try again",
+                              self->path, name->text);
+    return code == 0 ? LOCKER_OK : lk_file_fail(self, "lock", name, code, err);
+}
+
+locker_status lk_file_join(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
+{
+    if (c->claim->permits == 0 || c->joined)
+        return LOCKER_OK;
+    locker_status status = enter_gate(self, name, c, err);
+    if (status != LOCKER_OK)
+        return status;
+    int32_t in_use;
+    const int code = lk_file_use_join(c->fd, c->claim->permits, &in_use);
+    lk_file_gate_leave(c->fd);
+    if (code == EBUSY)
+        return lk_file_kept_out(self, name, c, in_use, err);
+    c->joined = code == 0;
+    return code == 0 ? LOCKER_OK : lk_file_fail(self, "lock", name, code, err);
+}
+
+static bool find_slot(lk_file *self, lk_file_claim *c)
+{
+    lk_file_broken broken = {0};
+    lk_file_tickets t = lk_file_tickets_of(self, &c->id);
+    if (t.queue >= 0)
+        (void)lk_file_holders_broken(&t, c->fd, &broken);
+    lk_file_tickets_close(&t);
+    if (broken.bytes == NULL)
+        broken.count = 0;
+    c->claim->slot = lk_file_slot_find(c->fd, c->claim->permits, &broken);
+    free(broken.bytes);
+    return c->claim->slot >= 0;
+}
+
+/* Byte 0 is ours, to read, and so is the gate: nobody else comes in, or has it alone. */
+static locker_status take_place(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
+{
+    const locker_claim *const claim = c->claim;
+    if (claim->permits > 0 && !find_slot(self, c))
+        return LOCKER_BUSY;
+    const locker_status status = write_grant(self, name, c, err);
+    if (status != LOCKER_OK)
+        return status;
+    const int code = lk_file_range_lock(
+        c->fd, F_WRLCK, lk_file_holder_byte(claim->permits > 0 ? claim->slot : 0, claim->token));
+    return code == 0 ? LOCKER_OK : lk_file_fail(self, "lock", name, code, err);
+}
+
+/* BUSY: it has no more of the file than before. */
+static locker_status take_through_gate(lk_file *self, const lk_file_name *name, lk_file_claim *c,
+                                       locker_error *err)
+{
+    const int32_t in_use = c->claim->permits == 0 ? lk_file_use_of_others(c->fd) : c->claim->permits;
+    short met;
+    if (in_use != c->claim->permits)
+        return lk_file_kept_out(self, name, c, in_use, err);
+    const int code = lk_file_range_take(c->fd, F_RDLCK, 0, &met);
+    if (code == EAGAIN)
+        return c->claim->permits > 0 && c->state == LK_FILE_NONE
+                   ? locker_other_use(err, 0, c->claim->permits)
+                   : LOCKER_BUSY;
+    if (code != 0)
+        return lk_file_fail(self, "lock", name, code, err);
+    const locker_status status = take_place(self, name, c, err);
+    if (status == LOCKER_BUSY)
+        (void)lk_file_range_lock(c->fd, F_UNLCK, 0);
+    return status;
+}
+
+/* Who holds the file is written down before the claim does, so that a breaker finds it there, or is seen. */
+static locker_status write_down(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
+{
+    const int code = lk_file_queue_hold(self, c);
+    if (code != 0)
+        return lk_file_fail(self, "write down who shares", name, code, err);
+    return meets_breaker(self, c) ? LK_FILE_MET_BREAKER : LOCKER_OK;
+}
+
+static locker_status take_beside(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
+{
+    locker_status status = enter_gate(self, name, c, err);
+    if (status != LOCKER_OK)
+        return status;
+    status = take_through_gate(self, name, c, err);
+    lk_file_gate_leave(c->fd);
+    return status == LOCKER_OK ? write_down(self, name, c, err) : status;
+}
+
+locker_status lk_file_take(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
+{
+    const bool plain = locker_claim_is_plain(c->claim), came = c->ticket[0] == '\0';
+    locker_status status = plain ? take_alone(self, name, c, err) : take_beside(self, name, c, err);
+    if (status == LOCKER_BUSY)
+        return status;
+    if (status == LOCKER_OK)
+        status = confirm_grant(self, name, c, err);
+    if (status != LOCKER_OK) {
+        lk_file_reset(self, c, true);
+        if (came) /* it never stood in line */
+            c->ticket[0] = '\0';
+        return status == LK_FILE_MET_BREAKER ? LOCKER_BUSY : status;
+    }
+    if (!plain && c->ticket_fd >= 0) /* nobody waits for it any more */
+        (void)lk_file_range_lock(c->fd, F_UNLCK, 1);
+    lk_file_queue_granted(self, c);
+    return status;
+}

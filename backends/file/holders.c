@@ -1,0 +1,106 @@
+/* holders.c: records of those who hold a lock beside others, in the lock's queue: symbolic links that lead nowhere, whose
+ * text is the record. One is made, read, and renamed when its holder is broken, in one step each, which is what makes an
+ * unlock's answer certain: the record's name can be taken away by one alone, its holder or a breaker. Who is dead the kernel
+ * knows, by the holder's byte (beside.c), and not the record. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "holders.h"
+#include "lk_time.h"
+#include "lockfile.h"
+
+enum { TEXT = 128 + LOCKER_OWNER_MAX };
+
+int lk_file_holder_write(int queue, const lk_file_claim *c)
+{
+    const locker_claim *const claim = c->claim;
+    char name[LK_FILE_RECORD_NAME + 1], text[TEXT];
+    lk_file_ticket_record(name, LK_FILE_RECORD_HELD, c->ticket);
+    snprintf(text, sizeof text, "%" PRIu64 " %" PRId64 " %" PRId32 " %" PRId32 " %s", claim->token,
+             lk_time_of(CLOCK_REALTIME) / LK_MS, claim->permits, claim->permits > 0 ? claim->slot : 0,
+             claim->owner);
+    return symlinkat(text, queue, name) == 0 ? 0 : errno;
+}
+
+static bool read_record(int queue, const char *name, lk_file_holder *out)
+{
+    char text[TEXT];
+    const ssize_t got = readlinkat(queue, name, text, sizeof text - 1);
+    int owner_at = 0;
+    *out = (lk_file_holder){0};
+    if (got < 0)
+        return false;
+    text[got] = '\0';
+    const int read = sscanf(text, "%" SCNu64 " %" SCNd64 " %" SCNd32 " %" SCNd32 "%n", &out->token,
+                            &out->since_ms, &out->permits, &out->slot, &owner_at);
+    if (read != 4 || text[owner_at] != ' ' || out->slot < 0 || out->slot >= LOCKER_PERMITS_MAX)
+        return false;
+    (void)strncpy(out->owner, text + owner_at + 1, LOCKER_OWNER_MAX);
+    (void)strncpy(out->name, name, LK_FILE_RECORD_NAME);
+    return true;
+}
+
+bool lk_file_holder_is_broken(int queue, const lk_file_claim *c)
+{
+    char name[LK_FILE_RECORD_NAME + 1], text[1];
+    lk_file_ticket_record(name, LK_FILE_RECORD_BROKEN, c->ticket);
+    return readlinkat(queue, name, text, sizeof text) >= 0;
+}
+
+int lk_file_holder_end(int queue, const lk_file_claim *c)
+{
+    char name[LK_FILE_RECORD_NAME + 1];
+    lk_file_ticket_record(name, LK_FILE_RECORD_HELD, c->ticket);
+    if (unlinkat(queue, name, 0) == 0)
+        return 0;
+    const int code = errno;
+    return lk_file_holder_is_broken(queue, c) ? ESTALE : code;
+}
+
+void lk_file_holder_forget(int queue, const lk_file_claim *c)
+{
+    char name[LK_FILE_RECORD_NAME + 1];
+    lk_file_ticket_record(name, LK_FILE_RECORD_HELD, c->ticket);
+    (void)unlinkat(queue, name, 0);
+    name[0] = LK_FILE_RECORD_BROKEN;
+    (void)unlinkat(queue, name, 0);
+}
+
+bool lk_file_holder_break(int queue, const lk_file_holder *holder)
+{
+    char broken[LK_FILE_RECORD_NAME + 1];
+    memcpy(broken, holder->name, sizeof broken);
+    broken[0] = LK_FILE_RECORD_BROKEN;
+    return renameat(queue, holder->name, queue, broken) == 0;
+}
+
+bool lk_file_holders_list(const lk_file_tickets *t, char kind, int fd, lk_file_holder **all, size_t *count)
+{
+    *count = 0;
+    *all = calloc((size_t)t->record_count + 1, sizeof **all);
+    for (int i = 0; i < t->record_count && *all != NULL; i++) {
+        lk_file_holder *const one = &(*all)[*count];
+        if (t->record[i]->d_name[0] == kind && read_record(t->queue, t->record[i]->d_name, one) &&
+            lk_file_range_locked(fd, lk_file_holder_byte(one->slot, one->token)))
+            (*count)++;
+    }
+    return *all != NULL;
+}
+
+bool lk_file_holders_broken(const lk_file_tickets *t, int fd, lk_file_broken *out)
+{
+    lk_file_holder *all = NULL;
+    *out = (lk_file_broken){0};
+    if (t->record_count == 0 || t->record[0]->d_name[0] != LK_FILE_RECORD_BROKEN)
+        return true; /* they come first */
+    if (!lk_file_holders_list(t, LK_FILE_RECORD_BROKEN, fd, &all, &out->count))
+        return false;
+    out->bytes = calloc(out->count + 1, sizeof *out->bytes);
+    for (size_t i = 0; i < out->count && out->bytes != NULL; i++)
+        out->bytes[i] = lk_file_holder_byte(all[i].slot, all[i].token);
+    free(all);
+    return out->bytes != NULL;
+}
