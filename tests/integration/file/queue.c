@@ -624,7 +624,7 @@ static int64_t die_waiting(struct death *d)
     lk_child *puppet = lk_puppet_start(d->place->uri);
     locker_error err;
     assert_ok(locker_lock(d->place->l, key, NULL, &d->held, &err), err);
-    lk_child_step(puppet, "lock k -1 0 1", lives, d);
+    lk_child_step(puppet, "lock k -1 0 1 0 0", lives, d);
     return bury(d, puppet);
 }
 

@@ -192,7 +192,7 @@ static void what_a_group_shares_is_never_found_without_its_mode(void **state)
         const mode_t mask = umask(0077);
         lk_child *puppet = lk_puppet_start(uri);
         umask(mask);
-        snprintf(command, sizeof command, "lock %.*s 0 0 1", PART + 10, keys[i]);
+        snprintf(command, sizeof command, "lock %.*s 0 0 1 0 0", PART + 10, keys[i]);
         g.calls = 0;
         lk_child_step(puppet, command, has_its_modes, &g);
         assert_true(g.calls > 5);
