@@ -159,8 +159,8 @@ static locker_status wait_on(lk_file *self, const lk_file_name *name, lk_file_cl
     locker_status status = next ? lk_file_take(self, name, c, err) : LOCKER_BUSY;
     if (status != LOCKER_BUSY || c->fd < 0)
         return status;
-    const bool looks = !fresh && !notified && locker_claim_is_plain(c->claim) &&
-                       lk_file_queue_is_steady(self, c);
+    const bool looks =
+        !fresh && !notified && locker_claim_is_plain(c->claim) && lk_file_queue_is_steady(self, c);
     const size_t before = looks ? c->before : lk_file_queue_place(self, c, fresh);
     const bool turn = before == 0 || is_stalled(self, c);
     bool watched = false, newly = false;
@@ -194,8 +194,8 @@ static locker_status wait_on(lk_file *self, const lk_file_name *name, lk_file_cl
 static bool must_queue(const lk_file_claim *c, short *met)
 {
     *met = F_UNLCK;
-    return lk_file_range_locked(c->fd, 1) && ((*met = lk_file_range_met(c->fd, F_WRLCK, 0)) != F_UNLCK ||
-                                              untouched_for(c) < DESERTED * LK_MS);
+    return lk_file_range_locked(c->fd, 1) &&
+           ((*met = lk_file_range_met(c->fd, F_WRLCK, 0)) != F_UNLCK || untouched_for(c) < DESERTED * LK_MS);
 }
 
 /* Locked by another, or waited for, and met for the first time. */

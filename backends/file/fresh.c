@@ -43,8 +43,8 @@ locker_status lk_file_replace(lk_file *self, const lk_file_name *name, int paren
     if (code == 0)
         code = lk_file_record_write(fresh, self->template, &next, self->sync);
     lk_file_record now = {0};
-    if (code == 0 &&
-        (!lk_file_range_locked(held, 0) || lk_file_record_read_steady(held, &now) != 0 || now.token != record->token))
+    if (code == 0 && (!lk_file_range_locked(held, 0) || lk_file_record_read_steady(held, &now) != 0 ||
+                      now.token != record->token))
         status = LK_FILE_AGAIN; /* it changed hands meanwhile: look whose it is */
     else if (code == 0 && renameat(parent, temporary, parent, name->text + name->last) != 0)
         code = errno;

@@ -208,9 +208,8 @@ static locker_status take_through_gate(lk_file *self, const lk_file_name *name, 
         return lk_file_kept_out(self, name, c, in_use, err);
     const int code = lk_file_range_take(c->fd, F_RDLCK, 0, &met);
     if (code == EAGAIN)
-        return c->claim->permits > 0 && c->state == LK_FILE_NONE
-                   ? locker_other_use(err, 0, c->claim->permits)
-                   : LOCKER_BUSY;
+        return c->claim->permits > 0 && c->state == LK_FILE_NONE ? locker_other_use(err, 0, c->claim->permits)
+                                                                 : LOCKER_BUSY;
     if (code != 0)
         return lk_file_fail(self, "lock", name, code, err);
     const locker_status status = take_place(self, name, c, err);

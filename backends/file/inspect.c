@@ -6,10 +6,10 @@
 #include <unistd.h>
 
 #include "directory.h"
-#include "lk_time.h"
-#include "lockfile.h"
 #include "fresh.h"
 #include "holders.h"
+#include "lk_time.h"
+#include "lockfile.h"
 #include "queue.h"
 #include "range.h"
 #include "watch.h"
@@ -199,7 +199,8 @@ static locker_status break_once(lk_file *self, const lk_file_name *name, int par
         status = lk_file_range_met(held, F_WRLCK, 0) == F_RDLCK
                      ? break_beside(self, name, parent, held, &id, &record, only, broken, err)
                      : break_alone(self, name, parent, held, &record, only, broken, err);
-    if (status == LOCKER_OK) /* those who wait, maybe for a file that is at no name any more, and those who were broken */
+    if (status ==
+        LOCKER_OK) /* those who wait, maybe for a file that is at no name any more, and those who were broken */
         lk_file_queue_poke(self, &id);
     lk_file_range_lock(held, F_UNLCK, 2); /* a child forked meanwhile may have a copy of the descriptor */
     close(held);

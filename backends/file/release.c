@@ -30,8 +30,7 @@ locker_status lk_file_release(void *self_, locker_claim *grant, int64_t until, l
         lk_file_sweep_own(self, c);
     const int unlocked = lk_file_let_go(self, c, true);
     if (broken || looked == ESTALE)
-        return lk_lost(err,
-                       "the lock of \"%s\" was broken, or its file in %.150s replaced, moved or removed",
+        return lk_lost(err, "the lock of \"%s\" was broken, or its file in %.150s replaced, moved or removed",
                        grant->key, self->path);
     if (looked != 0 || unlocked != 0) {
         const int code = looked != 0 ? looked : unlocked;

@@ -45,9 +45,9 @@ typedef struct {
     int64_t stalled_ns;                            /* how long from then on until it is stalled */
     char ticket[LK_FILE_TICKET_LENGTH + 1]; /* its place in the order of arrival; empty: it didn't wait yet */
     char ahead[LK_FILE_TICKET_LENGTH];      /* its predecessor's, while ahead_fd is one */
-    bool was_free;     /* the lock was free at the last look, though others stand before */
-    bool behind_plain; /* one of those wants it for itself, or it does */
-    bool joined;       /* it is known to want one of so many permits (beside.c) */
+    bool was_free;                     /* the lock was free at the last look, though others stand before */
+    bool behind_plain;                 /* one of those wants it for itself, or it does */
+    bool joined;                       /* it is known to want one of so many permits (beside.c) */
     bool is_next LK_GUARDED_BY(mutex); /* the predecessor held, and is done */
     bool poked LK_GUARDED_BY(mutex);   /* somebody may have come before it: it lists before it takes */
     int ticket_fd;                     /* its FIFO; -1: it has none */

@@ -38,7 +38,7 @@ const char *lk_place_file(const lk_place *place, const char *name);
 /* One lock and unlock of `key`; its fencing token. */
 uint64_t lk_place_token(const lk_place *place, const char *key);
 
-extern const lk_group lk_text, lk_trust, lk_breaking, lk_crash, lk_queue, lk_races, lk_removal;
+extern const lk_group lk_text, lk_trust, lk_breaking, lk_crash, lk_queue, lk_races, lk_removal, lk_sharing;
 
 /* The role of a child that holds a lock, forks a child of its own and is then killed. */
 int lk_forker_play(int argc, char **argv);

@@ -67,7 +67,7 @@ int main(int argc, char **argv)
                                     {"stormer", lk_stormer_play},
                                     {"sweeper", lk_sweeper_play},
                                     {NULL, NULL}};
-    static const lk_group *const groups[] = {&lk_text,  &lk_trust, &lk_breaking, &lk_crash,
-                                             &lk_queue, &lk_races, &lk_removal,  NULL};
+    static const lk_group *const groups[] = {&lk_text,  &lk_trust,   &lk_breaking, &lk_crash, &lk_queue,
+                                             &lk_races, &lk_removal, &lk_sharing,  NULL};
     return lk_run_group(argc, argv, groups, roles);
 }

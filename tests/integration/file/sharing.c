@@ -1,0 +1,377 @@
+/* sharing.c: what holders of one file are to each other beyond what every driver promises: those who were broken and have
+ * stopped, an older release beside this one, who dies anywhere on its way in or out, and what is left. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "file_test.h"
+#include "holding.h"
+#include "locking.h"
+#include "puppet.h"
+#include "record.h"
+#include "sweep.h"
+
+static const char key[] = "k";
+static const char file[] = "k.lock";
+
+static locker_lock_options sharing(int64_t wait_ms)
+{
+    locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
+    options.wait_ms = wait_ms;
+    options.mode = LOCKER_SHARED;
+    return options;
+}
+
+static locker_lock_options permit_of(int32_t permits)
+{
+    locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
+    options.wait_ms = 0;
+    options.permits = permits;
+    return options;
+}
+
+static locker_handle *take(locker *l, const locker_lock_options *options)
+{
+    locker_handle *held = NULL;
+    locker_error err;
+    assert_ok(locker_lock(l, key, options, &held, &err), err);
+    return held;
+}
+
+static void refuse(locker *l, const locker_lock_options *options, locker_status wanted)
+{
+    locker_handle *held = NULL;
+    locker_error err;
+    assert_status(wanted, locker_lock(l, key, options, &held, &err), err);
+}
+
+/* What is in the lock directory beside the lock file. */
+static int count_others(const lk_place *place)
+{
+    DIR *d = opendir(place->locks);
+    int count = 0;
+    assert_non_null(d);
+    for (const struct dirent *e; (e = readdir(d)) != NULL;)
+        count += strcmp(e->d_name, file) != 0 && strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
+    closedir(d);
+    return count;
+}
+
+/* Break the one whose token isn't `other`. */
+static void break_the_other(const lk_place *place, uint64_t other)
+{
+    locker_info info = LOCKER_INFO_INIT;
+    locker_break_options only = LOCKER_BREAK_OPTIONS_INIT;
+    locker_error err;
+    assert_ok(locker_show(place->l, key, &info, &err), err);
+    assert_int_equal(info.holders_len, 2);
+    const size_t i = locker_info_holder(&info, 0)->token == other;
+    only.token = locker_info_holder(&info, i)->token;
+    locker_info_clear(&info);
+    assert_ok(locker_break(place->l, key, &only, NULL, &err), err);
+}
+
+static int open_raw(const lk_place *place)
+{
+    const int fd = open(lk_place_file(place, file), O_RDWR | O_CLOEXEC);
+    assert_true(fd >= 0);
+    return fd;
+}
+
+/* As another program, or an older release, would. */
+static bool lock_raw(int fd, short type, off_t byte)
+{
+    struct flock range = {.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+    return fcntl(fd, F_OFD_SETLK, &range) == 0;
+}
+
+/* ------------------------------------------------------------------ broken, and stopped ---- */
+
+/* The kernel's lock stays with it; the others go on, and when they have ended it is in nobody's way. */
+static void a_stopped_reader_that_was_broken_keeps_nobody_out(void **state)
+{
+    lk_place *place = *state;
+    const locker_lock_options share = sharing(0);
+    lk_child *stopped = lk_puppet_start(place->uri);
+    assert_int_equal(lk_puppet_take(stopped, key, &share), LOCKER_OK);
+    locker_handle *held = take(place->l, &share);
+    lk_child_stop(stopped);
+    break_the_other(place, locker_handle_token(held));
+    assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
+    lk_expect_busy(place->l, key);
+    lk_give(take(place->l, &share));
+    const uint64_t last = locker_handle_token(held);
+    lk_give(held);
+    assert_true(lk_place_token(place, key) > last);
+    lk_child_signal(stopped, SIGCONT);
+    assert_int_equal(lk_puppet_unlock(stopped), LOCKER_LOST);
+    assert_int_equal(lk_child_end(stopped), 0);
+    lk_give(take(place->l, &share));
+    assert_int_equal(count_others(place), 0);
+}
+
+/* One who waits for the last reader finds out by itself. */
+static void a_writer_that_waits_passes_a_stopped_reader(void **state)
+{
+    lk_place *place = *state;
+    const locker_lock_options share = sharing(0);
+    lk_child *stopped = lk_puppet_start(place->uri);
+    locker *other = lk_place_open(place);
+    lk_locking writer;
+    assert_int_equal(lk_puppet_take(stopped, key, &share), LOCKER_OK);
+    locker_handle *held = take(place->l, &share);
+    lk_locking_start(&writer, other, key, NULL);
+    lk_require_waiting(other, 1);
+    lk_child_stop(stopped);
+    break_the_other(place, locker_handle_token(held));
+    const int64_t from = lk_test_now_ms();
+    lk_give(held);
+    lk_give(lk_locking_grant(&writer));
+    assert_true(writer.ended_ms - from < LK_TEST_SLACK_MS);
+    lk_child_kill(stopped);
+    lk_close_locker(other);
+}
+
+static void the_permit_of_one_that_was_broken_is_anothers_at_once(void **state)
+{
+    lk_place *place = *state;
+    const locker_lock_options two = permit_of(2), three = permit_of(3);
+    lk_child *stopped = lk_puppet_start(place->uri);
+    assert_int_equal(lk_puppet_take(stopped, key, &two), LOCKER_OK);
+    locker_handle *held = take(place->l, &two);
+    assert_int_equal(locker_handle_slot(held), 1);
+    lk_child_stop(stopped);
+    break_the_other(place, locker_handle_token(held));
+    locker_handle *next = take(place->l, &two);
+    assert_int_equal(locker_handle_slot(next), 0);
+    refuse(place->l, &two, LOCKER_BUSY);
+    lk_child_signal(stopped, SIGCONT);
+    assert_int_equal(lk_puppet_unlock(stopped), LOCKER_LOST);
+    refuse(place->l, &two, LOCKER_BUSY);
+    refuse(place->l, &three, LOCKER_CONFIG);
+    lk_give(held);
+    lk_give(next);
+    assert_int_equal(lk_child_end(stopped), 0);
+    assert_int_equal(count_others(place), 0);
+}
+
+/* Only who was broken is left: so the key is free for any use. */
+static void a_stopped_permit_that_was_broken_fixes_no_number(void **state)
+{
+    lk_place *place = *state;
+    const locker_lock_options two = permit_of(2), three = permit_of(3);
+    lk_child *stopped = lk_puppet_start(place->uri);
+    assert_int_equal(lk_puppet_take(stopped, key, &two), LOCKER_OK);
+    locker_handle *held = take(place->l, &two);
+    lk_child_stop(stopped);
+    break_the_other(place, locker_handle_token(held));
+    refuse(place->l, &three, LOCKER_CONFIG);
+    lk_give(held);
+    lk_give(take(place->l, &three));
+    lk_child_kill(stopped);
+}
+
+/* ------------------------------------------------------------------ others on the file ---- */
+
+/* It knows byte 0, the mark of who waits, and the record: of a fixed length, with the last token. */
+static void an_older_release_and_this_one_exclude_each_other(void **state)
+{
+    lk_place *place = *state;
+    const locker_lock_options share = sharing(0), two = permit_of(2);
+    locker_handle *first = take(place->l, &share);
+    locker *other = lk_place_open(place);
+    locker_handle *held = take(other, &share);
+    lk_file_record record;
+    lk_file_reading reading;
+    const int fd = open_raw(place);
+    assert_false(lock_raw(fd, F_WRLCK, 0));
+    assert_int_equal(lk_file_record_read(fd, &record, &reading), 0);
+    assert_int_equal(reading, LK_FILE_RECORD_GOOD);
+    assert_true(record.token == locker_handle_token(held));
+    assert_true(lock_raw(fd, F_RDLCK, 1)); /* it waits */
+    locker *third = lk_place_open(place);
+    refuse(third, &share, LOCKER_BUSY);
+    refuse(third, &two, LOCKER_CONFIG);
+    lk_give(first);
+    assert_false(lock_raw(fd, F_WRLCK, 0));
+    lk_give(held);
+    assert_true(lock_raw(fd, F_WRLCK, 0));
+    assert_true(lock_raw(fd, F_UNLCK, 1));
+    refuse(third, &share, LOCKER_BUSY);
+    refuse(third, &two, LOCKER_CONFIG);
+    close(fd);
+    held = take(third, &two);
+    const int again = open_raw(place);
+    assert_false(lock_raw(again, F_WRLCK, 0));
+    close(again);
+    lk_give(held);
+    lk_close_locker(third);
+    lk_close_locker(other);
+}
+
+/* On its way in another was stopped: who comes says so, and who waits comes in as soon as that goes on. */
+static void one_that_was_stopped_on_its_way_in_shuts_out_readers_alone(void **state)
+{
+    lk_place *place = *state;
+    const locker_lock_options share = sharing(0), wait = sharing(-1);
+    lk_locking reader;
+    (void)lk_place_token(place, key);
+    const int fd = open_raw(place);
+    assert_true(lock_raw(fd, F_WRLCK, 4));
+    refuse(place->l, &share, LOCKER_UNAVAILABLE);
+    (void)lk_place_token(place, key);
+    lk_locking_start(&reader, place->l, key, &wait);
+    lk_require_waiting(place->l, 1);
+    close(fd);
+    lk_give(lk_locking_grant(&reader));
+}
+
+/* As what cleans /tmp does: nobody is let in, and nothing is claimed that isn't known. */
+static void who_has_no_record_any_more_still_holds(void **state)
+{
+    lk_place *place = *state;
+    const locker_lock_options share = sharing(0);
+    locker *other = lk_place_open(place);
+    locker_handle *held = take(place->l, &share);
+    char command[200];
+    locker_error err;
+    (void)snprintf(command, sizeof command, "rm -r %s/.queue-*", place->locks);
+    assert_int_equal(system(command), 0);
+    lk_expect_busy(other, key);
+    assert_status(LOCKER_UNKNOWN, locker_unlock(held, &err), err);
+    locker_handle_free(held);
+    held = take(place->l, &share);
+    assert_int_equal(system(command), 0);
+    assert_ok(locker_break(other, key, NULL, NULL, &err), err);
+    lk_give(take(other, NULL));
+    lk_give_lost(held);
+    lk_close_locker(other);
+}
+
+/* The first reader in line is stopped: who comes behind goes in without it. */
+static void a_stopped_reader_in_line_holds_no_reader_up(void **state)
+{
+    lk_place *place = *state;
+    const locker_lock_options wait = sharing(-1);
+    lk_child *stopped = lk_puppet_start(place->uri);
+    locker *other = lk_place_open(place);
+    lk_locking reader;
+    locker_handle *held = take(place->l, NULL);
+    lk_puppet_await(stopped, key, &wait);
+    lk_child_stop(stopped);
+    lk_locking_start(&reader, other, key, &wait);
+    lk_require_waiting(other, 1);
+    lk_give(held);
+    lk_give(lk_locking_grant(&reader));
+    lk_child_kill(stopped);
+    lk_close_locker(other);
+}
+
+/* ------------------------------------------------------------------ kill -9 ---- */
+
+struct death {
+    int n, at; /* it dies at its n-th system call */
+    bool over; /* it came to its end before: it listens again */
+};
+
+static bool lives(void *context, long number, uint64_t first)
+{
+    struct death *d = context;
+    d->over = d->at > 3 && number == SYS_read && first == STDIN_FILENO;
+    return d->at++ < d->n && !d->over;
+}
+
+/* The lock is free at once, and what was left goes with the next who shares it. */
+static void require_free(lk_place *place, const locker_lock_options *as)
+{
+    const locker_lock_options now = {.size = sizeof now};
+    lk_give(take(place->l, &now));
+    lk_give(take(place->l, as));
+    assert_int_equal(count_others(place), 0);
+}
+
+static bool die_locking(lk_place *place, const char *line, int n)
+{
+    struct death d = {.n = n};
+    lk_child *puppet = lk_puppet_start(place->uri);
+    lk_child_step(puppet, line, lives, &d);
+    lk_child_kill(puppet);
+    return !d.over;
+}
+
+static bool die_unlocking(lk_place *place, const locker_lock_options *as, int n)
+{
+    struct death d = {.n = n};
+    lk_child *puppet = lk_puppet_start(place->uri);
+    assert_int_equal(lk_puppet_take(puppet, key, as), LOCKER_OK);
+    lk_child_step(puppet, "unlock", lives, &d);
+    lk_child_kill(puppet);
+    return !d.over;
+}
+
+static void who_dies_on_its_way_in_leaves_nothing(void **state)
+{
+    const locker_lock_options share = sharing(0), two = permit_of(2);
+    int n = 0;
+    for (; die_locking(*state, "lock k 0 0 1 1 0", n); n++)
+        require_free(*state, &share);
+    assert_true(n > 20);
+    for (n = 20; die_locking(*state, "lock k 0 0 1 0 2", n); n++)
+        require_free(*state, &two);
+    assert_true(n > 25);
+}
+
+static void who_dies_on_its_way_out_leaves_nothing(void **state)
+{
+    const locker_lock_options share = sharing(0);
+    int n = 0;
+    for (; die_unlocking(*state, &share, n); n++)
+        require_free(*state, &share);
+    assert_true(n > 10);
+}
+
+/* Nobody comes again: a sweep finds what they left. */
+static void what_dead_readers_left_goes_with_a_sweep(void **state)
+{
+    lk_place *place = *state;
+    const locker_lock_options share = sharing(0);
+    const lk_file_sweep_limits limits = {.most = 0, .keep = 0, .list = 100};
+    lk_child *dead = lk_puppet_start(place->uri), *living = lk_puppet_start(place->uri);
+    void *self;
+    long at = 0;
+    assert_int_equal(lk_puppet_take(dead, key, &share), LOCKER_OK);
+    assert_int_equal(lk_puppet_take(living, key, &share), LOCKER_OK);
+    (void)locker_driver_of(place->l, &self);
+    lk_child_kill(dead);
+    (void)lk_file_sweep_part(self, &limits, &at);
+    assert_int_equal(access(lk_place_file(place, file), F_OK), 0);
+    lk_expect_busy(place->l, key);
+    lk_child_kill(living);
+    (void)lk_file_sweep_part(self, &limits, &at);
+    (void)lk_file_sweep_part(self, &limits, &at);
+    assert_int_equal(access(lk_place_file(place, file), F_OK), -1);
+    assert_int_equal(count_others(place), 1); /* the tokens of files that were removed */
+}
+
+static const struct CMUnitTest tests[] = {
+    place_test(a_stopped_reader_that_was_broken_keeps_nobody_out),
+    place_test(a_writer_that_waits_passes_a_stopped_reader),
+    place_test(the_permit_of_one_that_was_broken_is_anothers_at_once),
+    place_test(a_stopped_permit_that_was_broken_fixes_no_number),
+    place_test(an_older_release_and_this_one_exclude_each_other),
+    place_test(one_that_was_stopped_on_its_way_in_shuts_out_readers_alone),
+    place_test(who_has_no_record_any_more_still_holds),
+    place_test(a_stopped_reader_in_line_holds_no_reader_up),
+    place_test(who_dies_on_its_way_in_leaves_nothing),
+    place_test(who_dies_on_its_way_out_leaves_nothing),
+    place_test(what_dead_readers_left_goes_with_a_sweep),
+};
+
+const lk_group lk_sharing = {"sharing", tests, sizeof tests / sizeof tests[0], NULL, NULL};
