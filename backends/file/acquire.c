@@ -162,6 +162,8 @@ static locker_status wait_on(lk_file *self, const lk_file_name *name, lk_file_cl
     const bool looks =
         !fresh && !notified && locker_claim_is_plain(c->claim) && lk_file_queue_is_steady(self, c);
     const size_t before = looks ? c->before : lk_file_queue_place(self, c, fresh);
+    if (fresh && c->mixed && lk_file_use_of_others(c->fd) > 0)
+        return locker_other_use(err, lk_file_use_of_others(c->fd), 0);
     const bool turn = before == 0 || is_stalled(self, c);
     bool watched = false, newly = false;
     if (turn) {

@@ -22,7 +22,7 @@
 #define LK_FILE_MET_BREAKER ((locker_status)-2)
 
 enum {
-    POLL_BREAKER = 5 * LK_MS, /* while another breaks the lock: twice as long each time */
+    POLL_BREAKER = 5 * LK_MS, /* while another breaks the lock, or is in the gate: twice as long each time */
     POLL_MAX = 1000 * LK_MS
 };
 
@@ -57,14 +57,20 @@ static locker_status write_grant(lk_file *self, const lk_file_name *name, lk_fil
     return LOCKER_OK;
 }
 
+/* No watch tells of the end of one who keeps the claim out for a moment. */
+static void retry_later(const lk_file *self, lk_file_claim *c)
+{
+    c->breaker_ns = lk_time_earlier(2 * (c->breaker_ns == 0 ? POLL_BREAKER : c->breaker_ns), POLL_MAX);
+    c->claim->retry_at = lk_file_now(self) + c->breaker_ns;
+}
+
 /* One who breaks the lock may have read the last holder's record and not replaced the file yet. It took its byte before it
- * read: either we see that, or it reads what we have written. No watch tells of its end. */
+ * read: either we see that, or it reads what we have written. */
 static bool meets_breaker(const lk_file *self, lk_file_claim *c)
 {
     if (!lk_file_range_locked(c->fd, 2))
         return false;
-    c->breaker_ns = lk_time_earlier(2 * (c->breaker_ns == 0 ? POLL_BREAKER : c->breaker_ns), POLL_MAX);
-    c->claim->retry_at = lk_file_now(self) + c->breaker_ns;
+    retry_later(self, c);
     return true;
 }
 
@@ -133,17 +139,12 @@ static locker_status take_alone(lk_file *self, const lk_file_name *name, lk_file
 
 /* ------------------------------------------------------------------ beside others ---- */
 
-static void pause_before_gate(const lk_file *self, lk_file_claim *c)
-{
-    c->claim->retry_at = lk_file_now(self) + POLL_BREAKER;
-}
-
 /* Go in through the gate. */
 static locker_status enter_gate(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
 {
     const int code = lk_file_gate_enter(c->fd, !c->claim->will_wait);
     if (code == EAGAIN && c->claim->will_wait) {
-        pause_before_gate(self, c);
+        retry_later(self, c);
         return LOCKER_BUSY;
     }
     if (code == EAGAIN)

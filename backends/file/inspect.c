@@ -49,9 +49,18 @@ static locker_status describe_holders(const lk_file_holder *all, size_t count,
     return LOCKER_OK;
 }
 
+/* Whether one holds it who wasn't broken; where that can't be known, one does. */
+static bool is_held_beside(const lk_file_tickets *t, int fd)
+{
+    lk_file_broken broken;
+    const bool held = !lk_file_holders_broken(t, fd, &broken) || lk_file_is_shared(fd, &broken);
+    free(broken.bytes);
+    return held;
+}
+
 /* Who holds it beside others, and who waits. */
 static locker_status describe_queue(const lk_file *self, const lk_file_id *id, int fd, bool shared,
-                                    locker_info *info, locker_error *err)
+                                    const lk_file_record *record, locker_info *info, locker_error *err)
 {
     lk_file_tickets t = lk_file_tickets_of(self, id);
     lk_file_holder *all = NULL;
@@ -61,6 +70,8 @@ static locker_status describe_queue(const lk_file *self, const lk_file_id *id, i
         status = lk_out_of_memory(err);
     if (status == LOCKER_OK && count > 0)
         status = describe_holders(all, count, &anybody, info, err);
+    else if (status == LOCKER_OK && shared && is_held_beside(&t, fd))
+        describe_holder(record, info); /* somebody removed what they say of themselves */
     if (status == LOCKER_OK && !lk_file_queue_list(&t, info))
         status = lk_out_of_memory(err);
     free(all);
@@ -96,7 +107,7 @@ locker_status lk_file_show(void *self_, const char *key, size_t key_len, int64_t
             describe_holder(&record, info);
         info->token = record.token;
         const lk_file_id id = lk_file_id_of(&s);
-        status = describe_queue(self, &id, fd, met == F_RDLCK, info, err);
+        status = describe_queue(self, &id, fd, met == F_RDLCK, &record, info, err);
     }
     close(fd);
     return code == 0 ? status : lk_file_fail(self, "read", &name, code, err);
@@ -122,6 +133,20 @@ static locker_status examine(const lk_file *self, const lk_file_name *name, int 
         return not_held(self, name, err);
     const int code = lk_file_record_read_steady(held, record);
     return code == 0 ? LOCKER_OK : lk_file_fail(self, "read", name, code, err);
+}
+
+static bool is_any(const locker_break_options *only)
+{
+    return only->token == 0 && only->owner == NULL;
+}
+
+/* Whether one still holds it beside others. */
+static bool is_left(const lk_file *self, const lk_file_id *id, int held)
+{
+    lk_file_tickets t = lk_file_tickets_of(self, id);
+    const bool left = is_held_beside(&t, held);
+    lk_file_tickets_close(&t);
+    return left;
 }
 
 /* Break those whom `only` names. False: there are none any more. */
@@ -159,7 +184,7 @@ static locker_status break_beside(lk_file *self, const lk_file_name *name, int p
         status = LK_FILE_AGAIN;
     lk_file_tickets_close(&t);
     free(all);
-    if (status == LOCKER_OK && (count == 0 || named == count)) {
+    if (status == LOCKER_OK && (is_any(only) || !is_left(self, id, held))) {
         const locker_status replaced = lk_file_replace(self, name, parent, held, record, err);
         status = count == 0 ? replaced : LOCKER_OK; /* else who comes next does it */
     }

@@ -399,12 +399,14 @@ static bool is_entered(const lk_file_tickets *t, const lk_file_claim *c)
     return i < t->count && lk_file_ticket_compare(t->all[i]->d_name, c->ticket) == 0;
 }
 
-/* One who wants it for itself stands before the claim. */
-static bool is_behind_plain(const lk_file_tickets *t, const lk_file_claim *c)
+/* One who wants permits ('p'), or the lock for itself (NUL), stands before the claim. */
+static bool is_behind(const lk_file_tickets *t, const lk_file_claim *c, char what)
 {
-    for (int i = lk_file_tickets_find(t, c->ticket) - 1; i >= 0; i--)
-        if (t->all[i]->d_name[LK_FILE_TICKET_LENGTH] != '+')
+    for (int i = lk_file_tickets_find(t, c->ticket) - 1; i >= 0; i--) {
+        const char *const is = t->all[i]->d_name + LK_FILE_TICKET_LENGTH;
+        if (what == '\0' ? is[0] != '+' : is[0] == '+' && is[1] == what)
             return true;
+    }
     return false;
 }
 
@@ -425,7 +427,8 @@ size_t lk_file_queue_place(lk_file *self, lk_file_claim *c, bool fresh)
     size_t before = 1; /* where it can't be known: ask again, as one who isn't told */
     if (t.queue >= 0)
         before = follow_last(self, c, &t);
-    c->behind_plain = locker_claim_is_plain(c->claim) || is_behind_plain(&t, c);
+    c->behind_plain = locker_claim_is_plain(c->claim) || is_behind(&t, c, '\0');
+    c->mixed = fresh && c->claim->permits == 0 && is_behind(&t, c, 'p');
     /* Who came later may have been faster: it follows another, or is to be next behind one that holds. */
     if (fresh)
         lk_file_tickets_poke_behind(&t, c->ticket, false);

@@ -35,7 +35,8 @@ typedef struct {
     uint64_t seen;       /* the record's token at the last attempt that an event caused */
     int64_t poll_ns;     /* how long after the next failure to try again; 0: not before an event */
     int64_t poll_factor; /* by which poll_ns grows */
-    int64_t breaker_ns;  /* the same, after it met one who breaks the lock; 0: it met none */
+    int64_t
+        breaker_ns; /* the same, after it met one who breaks the lock, or is in the gate; 0: it met none */
 
     /* its place in the line (queue.c) */
     lk_file_slot *ticket_slot;                     /* of its own FIFO */
@@ -47,6 +48,7 @@ typedef struct {
     char ahead[LK_FILE_TICKET_LENGTH];      /* its predecessor's, while ahead_fd is one */
     bool was_free;                     /* the lock was free at the last look, though others stand before */
     bool behind_plain;                 /* one of those wants it for itself, or it does */
+    bool mixed;                        /* some of those want permits, and it does not */
     bool joined;                       /* it is known to want one of so many permits (beside.c) */
     bool is_next LK_GUARDED_BY(mutex); /* the predecessor held, and is done */
     bool poked LK_GUARDED_BY(mutex);   /* somebody may have come before it: it lists before it takes */

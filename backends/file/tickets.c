@@ -12,8 +12,6 @@
 #include "lk_escape.h"
 #include "tickets.h"
 
-enum { OWNER_AT = LK_FILE_TICKET_LENGTH + 1 /* behind the dot */ };
-
 void lk_file_queue_name(char out[LK_FILE_QUEUE_NAME], const lk_file_id *id)
 {
     snprintf(out, LK_FILE_QUEUE_NAME, LK_FILE_QUEUE_PREFIX "%x-%x-%llx", id->device[0], id->device[1],

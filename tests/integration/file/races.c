@@ -22,6 +22,7 @@
 #include "locking.h"
 #include "puppet.h"
 #include "sweep.h"
+#include "tickets.h"
 
 int __real_lk_file_range_lock(int fd, short type, off_t byte);
 int __wrap_lk_file_range_lock(int fd, short type, off_t byte);
@@ -76,12 +77,13 @@ int __wrap_lk_file_whole_lock(int fd, short type)
     return __real_lk_file_whole_lock(fd, type);
 }
 
-/* Once, before a forced unlock puts its file in the place of the holder's. */
+/* Once, before a forced unlock puts its file in the place of the holder's, or says of one who shares it that it is broken. */
 static void (*before_rename)(void);
 
 int __wrap_renameat(int from_dir, const char *from, int to_dir, const char *to)
 {
-    const bool breaks = strncmp(from, LK_FILE_NEW_PREFIX, strlen(LK_FILE_NEW_PREFIX)) == 0;
+    const bool breaks =
+        strncmp(from, LK_FILE_NEW_PREFIX, strlen(LK_FILE_NEW_PREFIX)) == 0 || from[0] == LK_FILE_RECORD_HELD;
     void (*once)(void) = breaks ? before_rename : NULL;
     if (breaks)
         before_rename = NULL;
@@ -453,6 +455,59 @@ static void an_unlock_hears_of_a_move(void **state)
         locker_handle_free(held);
         locker_close(l);
     }
+}
+
+static locker_handle *share(locker *l)
+{
+    locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
+    locker_handle *held;
+    locker_error err;
+    options.mode = LOCKER_SHARED;
+    assert_ok(locker_lock(l, "k", &options, &held, &err), err);
+    return held;
+}
+
+/* The file is the one at the name, and another's, too: who was broken finds that out by itself. */
+static void an_unlock_finds_that_its_part_was_broken(void **state)
+{
+    lk_place *place = *state;
+    locker *l = lk_place_open(place);
+    locker_break_options only = LOCKER_BREAK_OPTIONS_INIT;
+    locker_error err;
+    locker_handle *first = share(l), *second = share(place->l);
+    only.token = locker_handle_token(first);
+    hear_nothing();
+    assert_ok(locker_break(place->l, "k", &only, NULL, &err), err);
+    assert_status(LOCKER_LOST, unlock_and_hear(first, true, &err), err);
+    locker_handle_free(first);
+    lk_give(second);
+    locker_close(l);
+}
+
+static locker *newcomer;
+
+static void try_to_share(void)
+{
+    locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
+    locker_handle *none;
+    locker_error err;
+    options.mode = LOCKER_SHARED;
+    assert_status(LOCKER_BUSY, locker_try_lock(newcomer, "k", &options, &none, &err), err);
+}
+
+/* A break that has looked at those who share it breaks them, and none that came since. */
+static void nobody_comes_in_while_those_who_share_it_are_broken(void **state)
+{
+    lk_place *place = *state;
+    locker_error err;
+    locker_handle *held = share(place->l);
+    newcomer = lk_place_open(place);
+    before_rename = try_to_share;
+    assert_ok(locker_break(newcomer, "k", NULL, NULL, &err), err);
+    assert_null(before_rename);
+    lk_give(share(newcomer));
+    lk_give_lost(held);
+    locker_close(newcomer);
 }
 
 static void nothing_is_handed_on_after_a_move(void **state)
@@ -975,7 +1030,6 @@ static void nobody_comes_between_a_break_and_the_one_it_names(void **state)
 
 /* Whose file is below another directory of that name by now. */
 static char deep_key[251];
-static locker *newcomer;
 
 static void hold_below_another(void)
 {
@@ -1054,6 +1108,8 @@ static const struct CMUnitTest tests[] = {
     place_test(a_broken_lock_is_not_handed_on),
     place_test(a_moved_lock_is_not_handed_on),
     place_test(an_unlock_hears_of_a_move),
+    place_test(an_unlock_finds_that_its_part_was_broken),
+    place_test(nobody_comes_in_while_those_who_share_it_are_broken),
     place_test(nothing_is_handed_on_after_a_move),
     place_test(a_file_that_was_away_is_a_lost_lock),
     place_test(a_directory_that_was_away_is_all_lost),

@@ -274,6 +274,23 @@ static void a_stopped_reader_in_line_holds_no_reader_up(void **state)
     lk_close_locker(other);
 }
 
+static void a_reader_that_has_waited_keeps_no_reader_out(void **state)
+{
+    lk_place *place = *state;
+    const locker_lock_options share = sharing(0), wait = sharing(-1);
+    locker *other = lk_place_open(place), *third = lk_place_open(place);
+    lk_locking reader;
+    locker_handle *held = take(place->l, NULL);
+    lk_locking_start(&reader, other, key, &wait);
+    lk_require_waiting(other, 1);
+    lk_give(held);
+    held = lk_locking_grant(&reader);
+    lk_give(take(third, &share));
+    lk_give(held);
+    lk_close_locker(third);
+    lk_close_locker(other);
+}
+
 /* ------------------------------------------------------------------ kill -9 ---- */
 
 struct death {
@@ -369,6 +386,7 @@ static const struct CMUnitTest tests[] = {
     place_test(one_that_was_stopped_on_its_way_in_shuts_out_readers_alone),
     place_test(who_has_no_record_any_more_still_holds),
     place_test(a_stopped_reader_in_line_holds_no_reader_up),
+    place_test(a_reader_that_has_waited_keeps_no_reader_out),
     place_test(who_dies_on_its_way_in_leaves_nothing),
     place_test(who_dies_on_its_way_out_leaves_nothing),
     place_test(what_dead_readers_left_goes_with_a_sweep),
