@@ -150,8 +150,9 @@ static const locker_semantics semantics = {
         "A counter in the lock file that is never behind the wall clock's microseconds; it goes back "
         "only if the file is removed by somebody else, or the host crashes, and the clock is set back too.",
     .cost =
-        "One descriptor and about fourteen system calls a lock, three descriptors a waiter; one small file a key, of which those that "
-        "nobody uses are removed when there are more than some hundred.",
+        "One descriptor and about fourteen system calls a lock, three descriptors a waiter, two and some forty system calls a "
+        "shared lock or a permit; one small file a key, of which those that nobody uses are removed when there are more than some "
+        "hundred.",
 };
 
 const locker_driver lk_file_driver = {

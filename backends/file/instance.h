@@ -3,11 +3,12 @@
  * A lock is an open-file-description lock (F_OFD_SETLK) on the first byte of one file. The kernel ends it
  * with the last descriptor of its open file description. Bytes of the file as lock ranges:
  *
- *   0  write-locked by the holder: this is the lock
+ *   0  write-locked by the holder: this is the lock; read-locked by each who shares it, or has a permit
  *   1  read-locked by each waiter, so that who comes knows that there is a queue, and who releases that it is
  *      waited for
  *   2  write-locked by one who breaks the lock: two do not break it at once, and nobody is granted it
  *      between the breaker's look at the holder and the end of its work
+ *   4 and far ones: of those who hold beside others (beside.c)
  *   all, by one lock without an end: a sweep (sweep.c) that removes the file, which nobody uses then. So the
  *      length of the lock that another meets tells whether somebody holds, waits or breaks, or whether the
  *      file is just being removed, which is waited for (range.c)

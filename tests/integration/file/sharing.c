@@ -64,6 +64,15 @@ static int count_others(const lk_place *place)
     return count;
 }
 
+static void require_holders(const lk_place *place, size_t count)
+{
+    locker_info info = LOCKER_INFO_INIT;
+    locker_error err;
+    assert_ok(locker_show(place->l, key, &info, &err), err);
+    assert_int_equal(info.holders_len, count);
+    locker_info_clear(&info);
+}
+
 /* Break the one whose token isn't `other`. */
 static void break_the_other(const lk_place *place, uint64_t other)
 {
@@ -274,6 +283,31 @@ static void a_stopped_reader_in_line_holds_no_reader_up(void **state)
     lk_close_locker(other);
 }
 
+/* The time stands still: no look tells them, but the one before them. */
+static void readers_side_by_side_are_told_to_enter(void **state)
+{
+    enum { READERS = 3 };
+    lk_place *place = *state;
+    const locker_lock_options wait = sharing(-1);
+    locker *l[READERS];
+    lk_locking reader[READERS];
+    locker_handle *held = take(place->l, NULL), *shares[READERS];
+    for (int i = 0; i < READERS; i++) {
+        l[i] = lk_place_open(place);
+        lk_locking_start(&reader[i], l[i], key, &wait);
+        lk_require_waiting(l[i], 1);
+    }
+    lk_clock_stop();
+    lk_give(held);
+    for (int i = 0; i < READERS; i++)
+        shares[i] = lk_locking_grant(&reader[i]);
+    lk_clock_go(0);
+    for (int i = 0; i < READERS; i++) {
+        lk_give(shares[i]);
+        lk_close_locker(l[i]);
+    }
+}
+
 static void a_reader_that_has_waited_keeps_no_reader_out(void **state)
 {
     lk_place *place = *state;
@@ -370,6 +404,7 @@ static void what_dead_readers_left_goes_with_a_sweep(void **state)
     (void)lk_file_sweep_part(self, &limits, &at);
     assert_int_equal(access(lk_place_file(place, file), F_OK), 0);
     lk_expect_busy(place->l, key);
+    require_holders(place, 1);
     lk_child_kill(living);
     (void)lk_file_sweep_part(self, &limits, &at);
     (void)lk_file_sweep_part(self, &limits, &at);
@@ -386,6 +421,7 @@ static const struct CMUnitTest tests[] = {
     place_test(one_that_was_stopped_on_its_way_in_shuts_out_readers_alone),
     place_test(who_has_no_record_any_more_still_holds),
     place_test(a_stopped_reader_in_line_holds_no_reader_up),
+    place_test(readers_side_by_side_are_told_to_enter),
     place_test(a_reader_that_has_waited_keeps_no_reader_out),
     place_test(who_dies_on_its_way_in_leaves_nothing),
     place_test(who_dies_on_its_way_out_leaves_nothing),
