@@ -25,20 +25,35 @@ int lk_file_holder_write(int queue, const lk_file_claim *c)
     return symlinkat(text, queue, name) == 0 ? 0 : errno;
 }
 
+/* A number, and the blank behind it. */
+static bool take_number(const char **text, uint64_t *number)
+{
+    char *end;
+    errno = 0;
+    *number = strtoull(*text, &end, 10);
+    const bool good = end != *text && *end == ' ' && errno == 0;
+    *text = end + 1;
+    return good;
+}
+
 static bool read_record(int queue, const char *name, lk_file_holder *out)
 {
     char text[TEXT];
     const ssize_t got = readlinkat(queue, name, text, sizeof text - 1);
-    int owner_at = 0;
     *out = (lk_file_holder){0};
     if (got < 0)
         return false;
     text[got] = '\0';
-    const int read = sscanf(text, "%" SCNu64 " %" SCNd64 " %" SCNd32 " %" SCNd32 "%n", &out->token,
-                            &out->since_ms, &out->permits, &out->slot, &owner_at);
-    if (read != 4 || text[owner_at] != ' ' || out->slot < 0 || out->slot >= LOCKER_PERMITS_MAX)
+    const char *rest = text;
+    uint64_t since, permits, slot;
+    if (!take_number(&rest, &out->token) || !take_number(&rest, &since) || !take_number(&rest, &permits) ||
+        !take_number(&rest, &slot) || since > INT64_MAX || permits > LOCKER_PERMITS_MAX ||
+        slot >= LOCKER_PERMITS_MAX)
         return false;
-    (void)strncpy(out->owner, text + owner_at + 1, LOCKER_OWNER_MAX);
+    out->since_ms = (int64_t)since;
+    out->permits = (int32_t)permits;
+    out->slot = (int32_t)slot;
+    (void)strncpy(out->owner, rest, LOCKER_OWNER_MAX);
     (void)strncpy(out->name, name, LK_FILE_RECORD_NAME);
     return true;
 }
