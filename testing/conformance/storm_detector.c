@@ -214,14 +214,15 @@ static bool tokens_grow(const struct trial *trial)
 {
     const lk_stay *plain = NULL, *shared = NULL, *last_of[LK_STORM_PERMITS] = {NULL};
     for (unsigned i = 0; i < trial->count; i++) {
-        const lk_stay *stay = trial->stay[i], *before = plain;
+        const lk_stay *stay = trial->stay[i], *before;
 
-        if (!was_certain(stay) || stay->token == 0)
-            continue;
         if (i > 0 && trial->stay[i - 1]->key != stay->key) {
-            before = plain = shared = NULL;
+            plain = shared = NULL;
             memset(last_of, 0, sizeof last_of);
         }
+        if (!was_certain(stay) || stay->token == 0)
+            continue;
+        before = plain;
         if (stay->slot >= 0)
             before = last_of[stay->slot];
         else if (is_plain(stay) && shared != NULL && (before == NULL || shared->token > before->token))
