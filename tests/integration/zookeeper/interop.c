@@ -217,7 +217,7 @@ static void check_one(lk_child *curator, locker *l, const locker_lock_options *o
 static void check_names(lk_child *curator, locker *mutex, locker *readwrite)
 {
     check_one(curator, mutex, &plain, "lock", false, false);
-    check_one(curator, mutex, &plain, "read", true, true);
+    check_one(curator, mutex, &plain, "read", true, false);
     check_one(curator, mutex, &plain, "write", true, false);
     check_one(curator, mutex, &reads, "lock", true, false);
     check_one(curator, mutex, &reads, "read", true, true);
