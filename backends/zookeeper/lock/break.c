@@ -63,8 +63,7 @@ static locker_status note(breaking *b, const lk_zk_entry *holder, locker_error *
     }
     locker_status status = lk_zk_look_describe(i, &one, &told, err);
     locker_holder *const more =
-        status == LOCKER_OK ? reallocarray(b->broken->holders, b->broken->holders_len + 1, sizeof *more)
-                            : NULL;
+        status == LOCKER_OK ? realloc(b->broken->holders, (b->broken->holders_len + 1) * sizeof *more) : NULL;
     if (more != NULL && told.holders_len > 0) {
         b->broken->holders = more;
         more[b->broken->holders_len++] = told.holders[0];
@@ -107,13 +106,18 @@ static bool is_named(const breaking *b, const lk_zk_entry *e)
            locker_break_names(b->only, e->owner, e->czxid);
 }
 
-/* All has to be known that a mark is about. */
+/* All has to be known that a mark is about; and who isn't named may be the one, where that can't be read. */
 static locker_status check_known(const breaking *b, locker_error *err)
 {
     const lk_zk_look *const i = &b->look;
-    for (size_t n = 0; n < i->read; n++)
-        if (is_named(b, &i->entries[n]) && i->entries[n].czxid == 0)
-            return lk_zk_error(ZNOAUTH, "reading who is to be broken", i->parent, err);
+    bool named = false, unread = false;
+    for (size_t n = 0; n < i->read; n++) {
+        const lk_zk_entry *const e = &i->entries[n];
+        named = named || (is_named(b, e) && e->czxid != 0);
+        unread = unread || (e->holds && e->there && e->czxid == 0 && (!named || is_named(b, e)));
+    }
+    if (unread)
+        return lk_zk_error(ZNOAUTH, "reading who is to be broken", i->parent, err);
     return i->record_rc == ZOK ? LOCKER_OK : lk_zk_error(i->record_rc, "reading a record", i->parent, err);
 }
 
@@ -121,21 +125,13 @@ static locker_status check_known(const breaking *b, locker_error *err)
 static locker_status break_named_unlocking(breaking *b, locker_error *err) LK_REQUIRES(*b->look.z->net)
 {
     lk_zk_look *const i = &b->look;
-    locker_status status = LOCKER_OK;
     if (i->record_rc == ZNONODE)
         return LOCKER_OK;
-    if (b->count == 0)
+    locker_status status = check_known(b, err);
+    if (status == LOCKER_OK && b->count == 0)
         status = lk_zk_look_describe(i, &anybody, b->broken, err);
-    if (status == LOCKER_OK && b->count == 0 && b->broken->held) {
-        bool unread = false;
-        for (size_t n = 0; n < i->read; n++)
-            unread = unread || (i->entries[n].holds && i->entries[n].there && i->entries[n].czxid == 0);
-        status = unread ? check_known(b, err) : LOCKER_OK;
-        if (status == LOCKER_OK)
-            status = locker_break_check(b->only, b->broken, err);
-    }
-    if (status == LOCKER_OK)
-        status = check_known(b, err);
+    if (status == LOCKER_OK && b->count == 0 && b->broken->held)
+        status = locker_break_check(b->only, b->broken, err);
     for (size_t n = 0; n < i->read && status == LOCKER_OK; n++) {
         if (!is_named(b, &i->entries[n]))
             continue;

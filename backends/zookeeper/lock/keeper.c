@@ -15,8 +15,6 @@ static void resume_node_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
         lk_zk_node_list_locked(z, node);
     else if (node->step == LK_ZK_TAKING)
         lk_zk_node_take_locked(z, node);
-    else if (node->step == LK_ZK_FULL)
-        lk_zk_node_tell_locked(z, node, LK_ZK_ROOM); /* perhaps */
 }
 
 /* Take up again what stands still: after a reconnection, or after a server that was too busy. */

@@ -86,7 +86,7 @@ static void listed_locked(lk_zk_look *i, const lk_zk_reply *reply, const char *b
         i->rc = reply->rc;
     if (reply->rc == ZOK && reply->names->count > 0) {
         const size_t room = i->count + (size_t)reply->names->count;
-        lk_zk_entry *const entries = reallocarray(i->entries, room, sizeof *entries);
+        lk_zk_entry *const entries = realloc(i->entries, room * sizeof *entries);
         i->no_memory = i->no_memory || entries == NULL;
         i->entries = entries != NULL ? entries : i->entries;
         for (int32_t n = 0; n < reply->names->count && entries != NULL && !i->no_memory; n++)
