@@ -1,6 +1,6 @@
 /*
- * queue.pml: places in a queue of ZooKeeper's ephemeral sequential nodes. Who is granted the lock, and does
- * anything stay behind?
+ * queue.pml: places in a queue of ZooKeeper's ephemeral sequential nodes. Who is granted the lock, alone or
+ * with other readers, and does anything stay behind?
  *
  * Two lockers: the first has two claims on one key and suffers all of it, the second has one. A claim tries or
  * waits; a create is executed late, after its connection has gone, or never; watches come late; sessions end. Who waits
@@ -10,7 +10,11 @@
  * models/README.md tells which code this stands for, and what it leaves out.
  *
  * run quick: -DCUTS=1
+ * run quick: -DCUTS=1 -DREADERS=6
  * run full: -DCUTS=2
+ * run full: -DCUTS=1 -DREADERS=3
+ * run full: -DCUTS=1 -DREADERS=5
+ * run full: -DCUTS=2 -DREADERS=6
  * fault TRY_QUEUED: a try that came second stays behind an unknown one, and is first when one of ours goes
  * fault HINT_GRANTS: the predecessor's deletion is a grant, though others may be ahead
  * fault LEFT: a place whose recovery gets no answer counts as gone, and our own place behind it as first
@@ -19,8 +23,11 @@
  * fault UNSEEN_GONE: a name that a search did not find is used again as if nothing had been asked
  * fault EAGER_SWEEP: a name of ours whose create has not been answered yet is swept away as nobody's
  * fault FOLLOWER_GRANTED: one that was shown by no list, behind a place of the same locker, is first when that has gone
+ * fault NEAREST_READER: a reader looks at the place right before it, and passes a writer that stands before another reader
+ * fault READERS_ALONE: a writer waits for writers only
  * witness FOLLOWED: a claim that was shown by the list of another one of its locker is granted
  * witness HELD_BEHIND: a claim that waited is granted
+ * witness TOGETHER: two readers hold at once
  * witness LATE: a create is executed after a search did not find it
  * witness SWEPT: a late node is found and deleted
  */
@@ -64,29 +71,53 @@ byte deleting[NAMES];
 bool doubt[NAMES];      /* kept in mind until it is gone with proof */
 bool unseen[NAMES];     /* a search did not find it */
 
-#define is_least(N, MASK) ( \
+/* Who shares, a bit for each claim. */
+#ifndef READERS
+#if defined(NEAREST_READER) || defined(READERS_ALONE) || defined(TOGETHER)
+#define READERS 6
+#else
+#define READERS 0
+#endif
+#endif
+#define reads(N) ((READERS) & BIT((N) / 2))
+/* Whether name N waits for name M, which stands before it. */
+#ifdef READERS_ALONE
+#define waits_for(N, M) (!reads(M))
+#else
+#define waits_for(N, M) (!reads(M) || !reads(N))
+#endif
+#ifdef NEAREST_READER
+#define is_before(M, N) (place[M] < place[N] && (!reads(N) || place[M] + 1 == place[N]))
+#else
+#define is_before(M, N) (place[M] < place[N])
+#endif
+#define may_hold(N, MASK) ( \
     ((MASK) & BIT(N)) && \
-    !(((MASK) & BIT(0)) && place[0] < place[N] && N != 0) && \
-    !(((MASK) & BIT(1)) && place[1] < place[N] && N != 1) && \
-    !(((MASK) & BIT(2)) && place[2] < place[N] && N != 2) && \
-    !(((MASK) & BIT(3)) && place[3] < place[N] && N != 3) && \
-    !(((MASK) & BIT(4)) && place[4] < place[N] && N != 4) && \
-    !(((MASK) & BIT(5)) && place[5] < place[N] && N != 5))
+    !(((MASK) & BIT(0)) && is_before(0, N) && waits_for(N, 0) && N != 0) && \
+    !(((MASK) & BIT(1)) && is_before(1, N) && waits_for(N, 1) && N != 1) && \
+    !(((MASK) & BIT(2)) && is_before(2, N) && waits_for(N, 2) && N != 2) && \
+    !(((MASK) & BIT(3)) && is_before(3, N) && waits_for(N, 3) && N != 3) && \
+    !(((MASK) & BIT(4)) && is_before(4, N) && waits_for(N, 4) && N != 4) && \
+    !(((MASK) & BIT(5)) && is_before(5, N) && waits_for(N, 5) && N != 5))
+/* What has to be so of whoever is granted, whatever he believes. */
+#define is_in_the_way(M, N) ((there & BIT(M)) && place[M] < place[N] && M != N && (!reads(M) || !reads(N)))
+#define is_good(N) ((there & BIT(N)) && !is_in_the_way(0, N) && !is_in_the_way(1, N) && !is_in_the_way(2, N) && \
+    !is_in_the_way(3, N) && !is_in_the_way(4, N) && !is_in_the_way(5, N))
 
 /* Another place of its locker has a list to come, or under way. */
-#define ours_waits(C) ((C) < 2 && (step[1 - (C)] == BEHIND || step[1 - (C)] == ENTERED) && \
+#define ours_waits(C) ((C) < 2 && waits_for(name[C], name[1 - (C)]) && (step[1 - (C)] == BEHIND || step[1 - (C)] == ENTERED) && \
     deleting[name[1 - (C)]] == NONE)
 
 #define belongs(N) (name[(N) / 2] == (N) && step[(N) / 2] != NOTHING && step[(N) / 2] != DONE)
 
-/* The nearest of the list before N. */
+/* The nearest of the list before N for which that waits. */
 inline find_ahead(c, n) {
     byte i = 0;
     ahead[c] = NAMES;
     do
     :: i < NAMES ->
         if
-        :: (listed[c] & BIT(i)) && place[i] < place[n] && i != n &&
+        :: (listed[c] & BIT(i)) && place[i] < place[n] && i != n && waits_for(n, i) &&
             (ahead[c] == NAMES || place[ahead[c]] < place[i]) -> ahead[c] = i
         :: else
         fi;
@@ -119,11 +150,11 @@ inline sweep(l, mask) {
     k = 0
 }
 
-/* FIRST is entered here, with a list in hand that shows the node and nobody before it. */
+/* FIRST is entered here, with a list in hand that shows the node and nobody before it for whom it waits. */
 inline settle(c, n) {
     follows[c] = 0;
     if
-    :: is_least(n, listed[c]) -> step[c] = FIRST; ahead[c] = NAMES
+    :: may_hold(n, listed[c]) -> step[c] = FIRST; ahead[c] = NAMES
     :: else ->
         find_ahead(c, n);
         waited[c] = 1;
@@ -235,8 +266,11 @@ end:
     :: d_step { step[c] == NOTHING && !over[LOCKER(c)] && c == 1 -> waits[c] = 0; ask(c) }
     :: d_step { step[c] == DOUBT && listing[c] == NONE -> listing[c] = SENT }
     :: d_step { step[c] == FIRST && deleting[name[c]] == NONE ->
-        assert(is_least(name[c], there)); /* the one that is granted is the least there is */
+        assert(is_good(name[c])); /* who is granted is the least there is, or reads and only readers are before it */
         step[c] = HELD;
+#ifdef TOGETHER
+        assert((step[0] == HELD) + (step[1] == HELD) + (step[2] == HELD) < 2);
+#endif
 #ifdef HELD_BEHIND
         assert(!waited[c])
 #endif

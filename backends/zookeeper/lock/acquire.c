@@ -1,5 +1,6 @@
 /* acquire.c: one attempt for a claim. The caller's own thread sends and reads, until the claim's place in
  * the queue is known; what happens to that place later comes by watches, and ends in a wake. */
+#include "attempt.h"
 #include "paths.h"
 #include "record.h"
 
@@ -8,37 +9,9 @@ static const int64_t empty_again_ns = 200 * LK_MS;
 static const int64_t recent_ns = 100 * LK_MS;
 enum { CHECKS_MAX = 2 }; /* after so many it is believed, however long their answers take */
 
-typedef lk_zk_outcome (*wait_fn)(lk_zk_net *net, lk_zk_call *call, int64_t until);
-
-typedef struct {
-    lk_zk *z;
-    locker_claim *claim;
-    lk_zk_claim *data;
-    locker_error *err;
-    locker_status status;  /* the answer, as far as it is known */
-    lk_zk_outcome outcome; /* of the latest wait */
-    lk_zk_call call;
-    const char *parent;
-    bool looked;  /* at the queue */
-    bool fresh;   /* ... with all in it that anybody had been answered before */
-    bool busy;    /* ... which was not empty */
-    bool used_up; /* ... and somebody has a place there with a number that orders nothing */
-    int rc;       /* the latest answer to listing the queue, or to deleting the key's node */
-    int checks;   /* so many have shown its place */
-} attempt;
-
-/* Each step of it answers whether another one follows. */
-
-/* `wait`: for an answer, for a connection, or for a moment. */
-static bool wait_unlocking(attempt *a, wait_fn wait) LK_REQUIRES(*a->z->net)
-{
-    a->outcome = wait(a->z->net, &a->call, a->claim->attempt_until);
-    return a->outcome == LK_ZK_DONE;
-}
-
 static void look_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
-    attempt *a = context;
+    lk_zk_attempt *a = context;
     a->rc = reply->rc == ZNONODE ? ZOK : reply->rc;
     a->looked = !lk_zk_unknown(reply->rc);
     a->busy = a->used_up = false;
@@ -48,15 +21,16 @@ static void look_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply) 
         int32_t sequence;
         const lk_zk_node *ours = lk_zk_node_find_locked(z, reply->names->data[i]);
         const bool going = ours != NULL && ours->claim == NULL; /* its delete is ahead of our create */
-        if (going || !lk_zk_contender(reply->names->data[i], &sequence))
+        const lk_zk_kind kind = lk_zk_contender(reply->names->data[i], &sequence);
+        if (going || kind == LK_ZK_NO_CONTENDER)
             continue;
-        a->busy = true;
+        a->busy = a->busy || kind == LK_ZK_EXCLUDES || a->claim->mode == LOCKER_EXCLUSIVE;
         a->used_up = lk_zk_used_up(sequence);
     }
     lk_zk_call_answered_locked(&a->call);
 }
 
-static void not_emptied_locked(attempt *a) LK_REQUIRES(*a->z->net)
+static void not_emptied_locked(lk_zk_attempt *a) LK_REQUIRES(*a->z->net)
 {
     /* Not all at once: the places of some would keep the others from deleting. Next time it looks first. */
     a->data->aside = true;
@@ -69,7 +43,7 @@ static void not_emptied_locked(attempt *a) LK_REQUIRES(*a->z->net)
 
 /* A try on a busy lock makes no node. What the server knows by itself is enough to take a place, because that is
  * ordered by the leader anyway; BUSY has to know of all that anybody has been answered before. */
-static bool look_unlocking(attempt *a) LK_REQUIRES(*a->z->net)
+static bool look_unlocking(lk_zk_attempt *a) LK_REQUIRES(*a->z->net)
 {
     const bool fresh = a->looked, waits = a->claim->will_wait;
     lk_zk_request *list = fresh ? lk_zk_list_fresh_locked(a->z->net, a->parent, look_done_locked, a)
@@ -77,10 +51,10 @@ static bool look_unlocking(attempt *a) LK_REQUIRES(*a->z->net)
     if (!lk_zk_call_expect_locked(&a->call, list))
         return true; /* the connection broke: wait for it again */
     a->fresh = fresh;
-    if (!wait_unlocking(a, lk_zk_await_unlocking))
+    if (!lk_zk_attempt_wait_unlocking(a, lk_zk_await_unlocking))
         return false;
     if (!a->looked)
-        return wait_unlocking(a, lk_zk_pause_unlocking);
+        return lk_zk_attempt_wait_unlocking(a, lk_zk_pause_unlocking);
     if (a->rc != ZOK)
         a->status = lk_zk_error(a->rc, "listing a queue", a->parent, a->err);
     else if (!waits && a->busy && fresh)
@@ -99,13 +73,13 @@ static bool is_sure_locked(const lk_zk *z, const lk_zk_node *node) LK_REQUIRES(*
 }
 
 /* The answer may have been on its way for long, and the lock been broken and granted to the next one meanwhile. */
-static bool is_recent(const attempt *a, const lk_zk_node *node, int64_t now)
+static bool is_recent(const lk_zk_attempt *a, const lk_zk_node *node, int64_t now)
 {
     return now - node->seen_at <= recent_ns || a->checks >= CHECKS_MAX;
 }
 
 /* The one place where a lock is granted. OK when that and the deadline allow it; BUSY: proof is wanted. */
-static locker_status grant_locked(lk_zk *z, attempt *a, lk_zk_node *node) LK_REQUIRES(*z->net)
+static locker_status grant_locked(lk_zk *z, lk_zk_attempt *a, lk_zk_node *node) LK_REQUIRES(*z->net)
 {
     const int64_t now = lk_zk_now(z);
     if (!is_sure_locked(z, node) || !is_recent(a, node, now) || !lk_zk_enough_locked(z, now))
@@ -115,44 +89,46 @@ static locker_status grant_locked(lk_zk *z, attempt *a, lk_zk_node *node) LK_REQ
     lk_zk_node_watch_by_locked(z, node, now + LK_ZK_OWN_WATCH_MS * LK_MS);
     lk_zk_grant_time_plan_locked(z, node);
     a->claim->token = (uint64_t)node->czxid;
+    a->claim->slot = node->slot;
     a->claim->valid_until = lk_time_earlier(lk_zk_deadline_locked(z->net), node->cap);
     return LOCKER_OK;
 }
 
-static void drop_node_locked(attempt *a) LK_REQUIRES(*a->z->net)
-{
-    lk_zk_node *node = a->data->node;
-    a->data->node = NULL;
-    a->checks = 0;
-    if (node != NULL)
-        lk_zk_node_leave_locked(a->z, node);
-}
-
 /* Wait for the node's next step, or for proof that it is still there; before both, for a connection. */
-static bool go_on_unlocking(attempt *a, lk_zk_node *node, bool prove) LK_REQUIRES(*a->z->net)
+static bool go_on_unlocking(lk_zk_attempt *a, lk_zk_node *node, bool prove) LK_REQUIRES(*a->z->net)
 {
     if (!lk_zk_is_up_locked(a->z->net))
-        return wait_unlocking(a, lk_zk_await_up_unlocking);
+        return lk_zk_attempt_wait_unlocking(a, lk_zk_await_up_unlocking);
     a->call.done = false;
     node->call = &a->call;
     if (prove)
         lk_zk_prove_locked(a->z, node);
     const int64_t seen_at = node->seen_at;
-    bool goes_on = wait_unlocking(a, lk_zk_await_unlocking);
+    bool goes_on = lk_zk_attempt_wait_unlocking(a, lk_zk_await_unlocking);
     if (goes_on && prove && node->step == LK_ZK_FIRST && node->seen_at == seen_at)
-        goes_on = wait_unlocking(a, lk_zk_pause_unlocking);
+        goes_on = lk_zk_attempt_wait_unlocking(a, lk_zk_pause_unlocking);
     node->call = NULL;
     a->checks += prove && node->seen_at != seen_at;
     return goes_on;
 }
 
 /* Send what the claim needs to have a node. */
-static bool enter_unlocking(attempt *a) LK_REQUIRES(*a->z->net)
+static bool enter_unlocking(lk_zk_attempt *a) LK_REQUIRES(*a->z->net)
 {
-    if (a->claim->will_wait ? a->data->aside && !a->looked : !a->looked || (a->busy && !a->fresh))
+    char tail[LK_ZK_TAIL_MAX];
+    const bool waits = a->claim->will_wait;
+    if (a->claim->permits > 0 && !a->looked)
+        return lk_zk_permits_look_unlocking(a);
+    if (a->claim->permits > 0 && waits && a->used_up) {
+        not_emptied_locked(a);
+        return false;
+    }
+    if (a->claim->permits == 0 &&
+        (waits ? a->data->aside && !a->looked : !a->looked || (a->busy && !a->fresh)))
         return look_unlocking(a);
     a->data->aside = false;
-    a->data->node = lk_zk_node_new_locked(a->z, a->claim, a->parent, ++a->z->last_id);
+    lk_zk_tail_of(a->z, a->claim, tail);
+    a->data->node = lk_zk_node_new_locked(a->z, a->claim, a->parent, ++a->z->last_id, tail);
     if (a->data->node != NULL)
         lk_zk_node_start_locked(a->z, a->data->node);
     else
@@ -160,29 +136,29 @@ static bool enter_unlocking(attempt *a) LK_REQUIRES(*a->z->net)
     return a->status == LOCKER_OK;
 }
 
-static void failed_locked(attempt *a, const lk_zk_node *node) LK_REQUIRES(*a->z->net)
+static void failed_locked(lk_zk_attempt *a, const lk_zk_node *node) LK_REQUIRES(*a->z->net)
 {
     a->status = node->error != NULL ? node->error->status : lk_out_of_memory(a->err);
     if (node->error != NULL && a->err != NULL)
         *a->err = *node->error;
-    drop_node_locked(a);
+    lk_zk_attempt_drop_locked(a);
 }
 
 static void emptied_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
-    attempt *a = context;
+    lk_zk_attempt *a = context;
     (void)z;
     a->rc = reply->rc;
     lk_zk_call_answered_locked(&a->call);
 }
 
 /* A key's node that is made anew counts from 0: the place is given up, and the node goes once it is empty. */
-static bool empty_unlocking(attempt *a) LK_REQUIRES(*a->z->net)
+static bool empty_unlocking(lk_zk_attempt *a) LK_REQUIRES(*a->z->net)
 {
-    drop_node_locked(a); /* its delete goes first */
+    lk_zk_attempt_drop_locked(a); /* its delete goes first */
     if (!lk_zk_call_expect_locked(&a->call, lk_zk_delete_locked(a->z->net, a->parent, emptied_locked, a)))
         return true; /* the connection broke: wait for it again */
-    if (!wait_unlocking(a, lk_zk_await_unlocking))
+    if (!lk_zk_attempt_wait_unlocking(a, lk_zk_await_unlocking))
         return false;
     if (a->rc == ZOK || a->rc == ZNONODE || !lk_zk_is_up_locked(a->z->net))
         return true;
@@ -193,23 +169,55 @@ static bool empty_unlocking(attempt *a) LK_REQUIRES(*a->z->net)
     return false;
 }
 
-static bool step_unlocking(attempt *a) LK_REQUIRES(*a->z->net)
+static bool busy_locked(lk_zk_attempt *a) LK_REQUIRES(*a->z->net)
+{
+    a->status = LOCKER_BUSY;
+    if (!a->claim->will_wait)
+        lk_zk_attempt_drop_locked(a);
+    return false;
+}
+
+static bool must_know_use_locked(const lk_zk_attempt *a, const lk_zk_node *node) LK_REQUIRES(*a->z->net)
+{
+    return node->mixed && node->permits == 0 && !a->data->use_known && lk_zk_is_up_locked(a->z->net);
+}
+
+/* Somebody is ahead; whoever takes no notice of the claim's kind is told so at once. */
+static bool behind_unlocking(lk_zk_attempt *a, lk_zk_node *node) LK_REQUIRES(*a->z->net)
+{
+    if (node->other != 0)
+        return lk_zk_usage_refuse_locked(a, node->other);
+    if (must_know_use_locked(a, node))
+        return lk_zk_check_lock_unlocking(a, node);
+    if (a->claim->will_wait || a->claim->permits == 0)
+        return busy_locked(a);
+    if (lk_zk_is_up_locked(a->z->net) && !lk_zk_permits_try_unlocking(a, node))
+        return false;
+    return node->step != LK_ZK_BEHIND || go_on_unlocking(a, node, false);
+}
+
+static bool step_unlocking(lk_zk_attempt *a) LK_REQUIRES(*a->z->net)
 {
     lk_zk_node *node = a->data->node;
     switch (node != NULL ? node->step : LK_ZK_NOTHING) {
     case LK_ZK_NOTHING:
     case LK_ZK_UNSEEN:
     case LK_ZK_GONE: /* nothing more comes of this name: it takes another one */
-        drop_node_locked(a);
+        lk_zk_attempt_drop_locked(a);
         return lk_zk_is_up_locked(a->z->net) ? enter_unlocking(a)
-                                             : wait_unlocking(a, lk_zk_await_up_unlocking);
+                                             : lk_zk_attempt_wait_unlocking(a, lk_zk_await_up_unlocking);
     case LK_ZK_FIRST:
+        if (must_know_use_locked(a, node))
+            return lk_zk_check_lock_unlocking(a, node);
         return grant_locked(a->z, a, node) != LOCKER_OK && go_on_unlocking(a, node, true);
     case LK_ZK_BEHIND:
-        a->status = LOCKER_BUSY;
-        if (!a->claim->will_wait)
-            drop_node_locked(a);
-        return false;
+        return behind_unlocking(a, node);
+    case LK_ZK_HEAD:
+        return node->other != 0                ? lk_zk_usage_refuse_locked(a, node->other)
+               : lk_zk_is_up_locked(a->z->net) ? lk_zk_permits_count_unlocking(a, node)
+                                               : lk_zk_attempt_wait_unlocking(a, lk_zk_await_up_unlocking);
+    case LK_ZK_FULL:
+        return busy_locked(a);
     case LK_ZK_USED_UP:
         return empty_unlocking(a);
     case LK_ZK_FAILED:
@@ -221,12 +229,14 @@ static bool step_unlocking(attempt *a) LK_REQUIRES(*a->z->net)
 }
 
 /* What ended the attempt, where it is not known already. */
-static locker_status judge_locked(const attempt *a) LK_REQUIRES(*a->z->net)
+static locker_status judge_locked(const lk_zk_attempt *a) LK_REQUIRES(*a->z->net)
 {
     if (a->outcome == LK_ZK_INTERRUPTED)
         return LOCKER_CANCELED;
     if (a->outcome != LK_ZK_LATE)
         return a->status;
+    if (!a->claim->will_wait && a->data->node != NULL && a->data->node->step == LK_ZK_BEHIND)
+        return LOCKER_BUSY; /* somebody ahead takes none, and leaves none to others */
     if (!lk_zk_is_up_locked(a->z->net))
         return lk_zk_away_locked(a->z->net, a->err);
     /* core knows whether that was the caller's end or ours */
@@ -236,10 +246,21 @@ static locker_status judge_locked(const attempt *a) LK_REQUIRES(*a->z->net)
 
 locker_status lk_zk_acquire(void *self, locker_claim *claim, locker_error *err)
 {
-    char parent[LK_ZK_PARENT_MAX];
-    attempt a = {.z = self, .claim = claim, .data = claim->data, .err = err, .parent = parent};
-    if (!lk_zk_parent_path(a.z, claim->key, claim->key_len, parent))
+    char key[LK_ZK_PARENT_MAX], queue[LK_ZK_PATH_MAX];
+    lk_zk_attempt a;
+    a.z = self;
+    a.claim = claim;
+    a.data = claim->data;
+    a.err = err;
+    a.status = LOCKER_OK;
+    a.outcome = LK_ZK_DONE;
+    a.key = a.parent = key;
+    a.looked = a.fresh = a.busy = a.used_up = false;
+    a.rc = a.checks = 0; /* what else is in it is set as it goes: it is more than two kilobytes */
+    if (!lk_zk_parent_path(a.z, claim->key, claim->key_len, key))
         return lk_zk_check_key(self, claim->key, claim->key_len, err);
+    if (claim->permits > 0 && lk_zk_join(queue, key, LK_ZK_LOCKS))
+        a.parent = queue;
     lk_zk_enter(a.z->net);
     lk_zk_call_begin_locked(a.z->net, &a.call);
     a.data->call = &a.call;

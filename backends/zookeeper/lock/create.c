@@ -67,7 +67,7 @@ static void first_list_done_locked(lk_zk *z, void *context, const lk_zk_reply *r
 /* Make the key's node, and after that has failed once, all above it. */
 static void make_parents_locked(lk_zk *z, const lk_zk_node *node) LK_REQUIRES(*z->net)
 {
-    char path[LK_ZK_PARENT_MAX];
+    char path[LK_ZK_PATH_MAX];
     if (node->tries == 0 && z->seen[node->in_queue.hash % LK_ZK_SEEN] == node->in_queue.hash)
         return;
     for (const char *end = z->root; node->tries > 0 && *end != '\0';) {
@@ -75,15 +75,21 @@ static void make_parents_locked(lk_zk *z, const lk_zk_node *node) LK_REQUIRES(*z
         *(char *)mempcpy(path, z->root, (size_t)(end - z->root)) = '\0';
         lk_zk_container_locked(z->net, path, true);
     }
+    if (node->permits > 0) {
+        (void)lk_zk_key_path(node->parent, path);
+        lk_zk_container_locked(z->net, path, false);
+        (void)lk_zk_permits_path(node->parent, path);
+        lk_zk_container_locked(z->net, path, false);
+    }
     lk_zk_container_locked(z->net, node->parent, false);
 }
 
 void lk_zk_node_start_locked(lk_zk *z, lk_zk_node *node)
 {
-    char path[LK_ZK_PATH_MAX], stem[LK_ZK_STEM_LEN + 1];
+    char path[LK_ZK_PATH_MAX], stem[LK_ZK_NAME_MAX];
     lk_zk_node_step_locked(node, LK_ZK_CREATING);
     node->create_rc = ZCONNECTIONLOSS;
-    lk_zk_stem(z, node->id, stem);
+    lk_zk_stem(z, node->id, node->tail, stem);
     (void)lk_zk_join(path, node->parent, stem);
     make_parents_locked(z, node);
     lk_zk_request *create = lk_zk_create_locked(z->net, path, node->claim->owner, create_done_locked, node);

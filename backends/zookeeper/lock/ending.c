@@ -66,17 +66,23 @@ void lk_zk_all_vanish_locked(lk_zk *z)
     list_vanish_locked(z, &z->doubtful, why);
 }
 
+/* Whether the answer leaves it open if there will be a permit: while there may be a place, that may be exchanged yet. */
+static bool may_come_locked(const lk_zk_node *node)
+{
+    return node->maybe_permit && !node->is_permit && !node->left_queue;
+}
+
 static void delete_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     lk_zk_node *node = context;
     node->deleting = false;
-    if (reply->rc == ZOK || reply->rc == ZNONODE) {
+    if ((reply->rc == ZOK || reply->rc == ZNONODE) && !may_come_locked(node)) {
         lk_zk_confirm_locked(z->net, reply->sent);
         if (reply->rc == ZOK)
             z->doubted = false; /* as by a heartbeat's answer */
         node->deleted = reply->rc == ZOK;
         gone_locked(z, node);
-    } else if (lk_zk_unknown(reply->rc)) {
+    } else if (lk_zk_unknown(reply->rc) || may_come_locked(node)) {
         node->maybe_deleted = true; /* sent again once there is a connection */
         node->retry_at = lk_zk_now(z) + delete_again_ns;
         lk_zk_stalled_locked(z);
@@ -89,14 +95,37 @@ static void delete_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply
     lk_zk_node_unref_locked(z, node);
 }
 
+static void place_deleted_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
+{
+    lk_zk_node *const node = context;
+    node->left_queue = node->left_queue || reply->rc == ZOK || reply->rc == ZNONODE;
+    lk_zk_node_unref_locked(z, node);
+}
+
+/* Of two of which one may be there, the place goes first: without that there is no permit that wasn't there before. Sets the
+ * path of what is deleted last. False: nothing was sent. */
+static bool delete_place_first_locked(lk_zk *z, lk_zk_node *node, char path[LK_ZK_PATH_MAX])
+    LK_REQUIRES(*z->net)
+{
+    lk_zk_node_path(z, node, path);
+    if (!node->maybe_permit || node->is_permit)
+        return true;
+    const bool sent = lk_zk_node_ref(node, lk_zk_delete_locked(z->net, path, place_deleted_locked, node));
+    if (sent)
+        hint_successor_locked(z, node);
+    lk_zk_node_permit_path(z, node, path);
+    return sent;
+}
+
 void lk_zk_node_delete_locked(lk_zk *z, lk_zk_node *node)
 {
     char path[LK_ZK_PATH_MAX];
     if (node->deleting || !node->there)
         return;
-    lk_zk_node_path(z, node, path);
     node->unwanted = true;
     node->retry_at = 0;
+    if (!delete_place_first_locked(z, node, path))
+        return;
     node->deleting = lk_zk_node_ref(node, lk_zk_delete_locked(z->net, path, delete_done_locked, node));
     if (node->deleting)
         hint_successor_locked(z, node); /* its list follows the delete in the same flight */

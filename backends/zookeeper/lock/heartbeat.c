@@ -3,6 +3,8 @@
  * answers pings and reads by itself, even when it is cut off. While nothing is held a read keeps the session touched, which
  * costs the servers no transaction: who only waits is given the lock with a proof, if it has waited for long. What costs
  * one is to ask the leader whether the nodes that we wait for are there, so that is rare: once in a session time-out. */
+#include <string.h>
+
 #include "place.h"
 
 /* Eighths of the session time-out: with less than LEAST no grant is made, below LITTLE a heartbeat comes. */
@@ -59,7 +61,7 @@ static bool send_locked(lk_zk *z, lk_list **next, const lk_list *end) LK_REQUIRE
         return false;
     for (char *path; *next != end && (path = lk_zk_checks_path(c)) != NULL; *next = (*next)->next) {
         lk_zk_node *node = LK_CONTAINER(*next, lk_zk_node, link);
-        if (!node->there || node->deleting)
+        if (!node->there || node->deleting || node->step == LK_ZK_TAKING)
             continue;
         lk_zk_node_path(z, node, path);
         lk_zk_checks_add(c, node);
@@ -198,8 +200,12 @@ static void not_there_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
 
 void lk_zk_own_event_locked(lk_zk *z, const char *path, bool deleted)
 {
+    char now[LK_ZK_PATH_MAX];
     lk_zk_node *node = lk_zk_node_find_locked(z, path);
-    if (node == NULL || !node->there)
+    if (node == NULL || !node->there || node->step == LK_ZK_TAKING)
+        return;
+    lk_zk_node_path(z, node, now);
+    if (strcmp(path, now) != 0) /* its place, which it has exchanged for a permit */
         return;
     if (deleted)
         not_there_locked(z, node);
@@ -220,6 +226,8 @@ static void watched_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK
 bool lk_zk_watch_own_locked(lk_zk *z, lk_zk_node *node)
 {
     char path[LK_ZK_PATH_MAX];
+    if (node->step == LK_ZK_TAKING) /* which of two nodes it is isn't known */
+        return false;
     lk_zk_node_path(z, node, path);
     node->watched = lk_zk_node_ref(node, lk_zk_get_told_locked(z->net, path, watched_locked, node));
     return node->watched;

@@ -8,10 +8,12 @@
 #include "net/net.h"
 
 enum {
-    LK_ZK_STEM_LEN = 45,                     /* of our nodes' names: _c_<uuid>-lock- */
-    LK_ZK_NAME_MAX = LK_ZK_STEM_LEN + 12,    /* ... and the number, and a NUL */
-    LK_ZK_ROOT_MAX = 512,                    /* chroot and namespace, encoded */
+    LK_ZK_STEM_LEN = 40,                                   /* of our nodes' names: _c_<uuid>- */
+    LK_ZK_TAIL_MAX = 24,                                   /* ... what each is for, with its NUL: lock- */
+    LK_ZK_NAME_MAX = LK_ZK_STEM_LEN + LK_ZK_TAIL_MAX + 11, /* ... and the number */
+    LK_ZK_ROOT_MAX = 512,                                  /* chroot and namespace, encoded */
     LK_ZK_PARENT_MAX = LK_ZK_PATH_MAX - 512, /* ... with a key behind it; a child may be a foreign client's */
+    LK_ZK_PERMITS_MAX = 10000,               /* of a key: they are listed all at once */
     LK_ZK_SEEN = 1024,                       /* keys whose parents are known to be there */
 };
 
@@ -23,6 +25,7 @@ typedef struct {
     lk_zk_call *call LK_ZK_GUARDED; /* the attempt under way, for interrupt */
     bool interrupted LK_ZK_GUARDED; /* no attempt is made for it any more */
     bool aside LK_ZK_GUARDED; /* its last place had a number that is used up: it looks before it takes one */
+    bool use_known LK_ZK_GUARDED; /* nobody who came before uses the key otherwise */
 } lk_zk_claim;
 
 struct lk_zk {
@@ -30,6 +33,7 @@ struct lk_zk {
     lk_zk_net *net;
     char root[LK_ZK_ROOT_MAX];     /* chroot and namespace as a path: "" or /a/b */
     char stem[LK_ZK_STEM_LEN + 1]; /* of our nodes' names, without an id; random at its beginning */
+    const char *exclusive;         /* the tail of those that want a key alone */
     int64_t cleanup_ns;
     uint64_t last_id LK_ZK_GUARDED; /* given to a node; begins at random */
     bool suspect LK_ZK_GUARDED;     /* core was told that the service is out of reach */

@@ -13,6 +13,8 @@ static void resume_node_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
         lk_zk_node_delete_locked(z, node);
     else if (node->step == LK_ZK_ENTERED)
         lk_zk_node_list_locked(z, node);
+    else if (node->step == LK_ZK_TAKING)
+        lk_zk_node_take_locked(z, node);
 }
 
 /* Take up again what stands still: after a reconnection, or after a server that was too busy. */
@@ -57,12 +59,18 @@ static void on_ended_locked(lk_zk *z) LK_REQUIRES(*z->net)
     z->doubted = false;
 }
 
+static void on_event_locked(lk_zk *z, const char *path, bool deleted) LK_REQUIRES(*z->net)
+{
+    lk_zk_permits_changed_locked(z, path);
+    lk_zk_own_event_locked(z, path, deleted);
+}
+
 const lk_zk_owner lk_zk_connection_events = {
     .on_up = on_up_locked,
     .on_down = on_down_locked,
     .on_ended = on_ended_locked,
     .on_stalled = lk_zk_stalled_locked,
-    .on_event = lk_zk_own_event_locked,
+    .on_event = on_event_locked,
     .on_gone = lk_zk_predecessor_gone_locked,
 };
 

@@ -1,7 +1,10 @@
 /* paths.c: names of nodes. A contender of a key is <chroot>/<namespace>/<key>/_c_<uuid>-lock-<10 digits>, which is
- * Curator's and go-zookeeper's naming; those clients and ours queue on one path. Key and namespace are encoded, so that
- * different keys have different nodes, and no name that ZooKeeper refuses arises. */
+ * Curator's and go-zookeeper's naming; those clients and ours queue on one path. Who shares the key has __READ__ in the place
+ * of lock-, and with names=readwrite who wants it alone has __WRIT__: the names of Curator's lock for readers and writers.
+ * Key and namespace are encoded, so that different keys have different nodes, and no name that ZooKeeper refuses arises. */
 #include <endian.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "lk_escape.h"
@@ -49,7 +52,7 @@ bool lk_zk_parent_path(const lk_zk *z, const char *key, size_t key_len, char pat
 {
     static const char reserved[] = "zookeeper"; /* the server's own node, at the very root */
     const size_t root = strlen(z->root);
-    if (root + 3 * key_len + 2 > LK_ZK_PARENT_MAX)
+    if (root + 3 * key_len + 2 + sizeof(LK_ZK_LEASES) > LK_ZK_PARENT_MAX)
         return false;
     char *out = mempcpy(path, z->root, root);
     *out++ = '/';
@@ -58,6 +61,23 @@ bool lk_zk_parent_path(const lk_zk *z, const char *key, size_t key_len, char pat
     else
         *lk_escape(out, key, key_len) = '\0';
     return true;
+}
+
+char *lk_zk_key_path(const char *below, char path[LK_ZK_PATH_MAX])
+{
+    char *const end = mempcpy(path, below, (size_t)(strrchr(below, '/') - below));
+    *end = '\0';
+    return end;
+}
+
+char *lk_zk_permits_path(const char *queue, char path[LK_ZK_PATH_MAX])
+{
+    return stpcpy(lk_zk_key_path(queue, path), "/" LK_ZK_LEASES);
+}
+
+bool lk_zk_is_of_permits(const char *name)
+{
+    return strcmp(name, LK_ZK_LOCKS) == 0 || strcmp(name, LK_ZK_LEASES) == 0;
 }
 
 locker_status lk_zk_check_key(void *self, const char *key, size_t key_len, locker_error *err)
@@ -132,13 +152,19 @@ static const char *read_sequence(const char *name, const char *end, int32_t *seq
     ((size_t)((at) - (name)) >= sizeof(mark) - 1 &&                                                          \
      memcmp((at) - (sizeof(mark) - 1), mark, sizeof(mark) - 1) == 0)
 
-bool lk_zk_contender(const char *name, int32_t *sequence)
+lk_zk_kind lk_zk_contender(const char *name, int32_t *sequence)
 {
     const char *end = name + strlen(name);
     if (end - name >= 15 && memcmp(end - 15, "lock-", 5) == 0 && read_ten(end, sequence))
-        return true;
+        return LK_ZK_EXCLUDES;
     const char *at = read_sequence(name, end, sequence);
-    return at != NULL && (FOLLOWS(name, at, "lock-") || FOLLOWS(name, at, "__lock__"));
+    if (at == NULL)
+        return LK_ZK_NO_CONTENDER;
+    if (FOLLOWS(name, at, "__READ__") || FOLLOWS(name, at, "__rlock__")) /* Curator's and kazoo's readers */
+        return LK_ZK_SHARES;
+    return FOLLOWS(name, at, "lock-") || FOLLOWS(name, at, "__lock__") || FOLLOWS(name, at, "__WRIT__")
+               ? LK_ZK_EXCLUDES
+               : LK_ZK_NO_CONTENDER;
 }
 
 bool lk_zk_before(int32_t a, const char *a_name, int32_t b, const char *b_name)
@@ -151,7 +177,26 @@ bool lk_zk_used_up(int32_t sequence)
     return sequence < 0 || sequence == INT32_MAX;
 }
 
-/* _c_<8 digits>-<4>-<4>-<4>-<12>-lock-: the first three groups are the locker's, the last two are the id. */
+static const char mutex_tail[] = "lock-", writer_tail[] = "__WRIT__", reader_tail[] = "__READ__";
+
+bool lk_zk_names_set(lk_zk *z, const char *setting)
+{
+    z->exclusive = strcmp(setting, "mutex") == 0       ? mutex_tail
+                   : strcmp(setting, "readwrite") == 0 ? writer_tail
+                                                       : NULL;
+    return z->exclusive != NULL;
+}
+
+/* Curator reads nothing before `lock-`, and nothing at all of who has a permit. */
+void lk_zk_tail_of(const lk_zk *z, const locker_claim *claim, char tail[LK_ZK_TAIL_MAX])
+{
+    if (claim->permits > 0)
+        (void)snprintf(tail, LK_ZK_TAIL_MAX, "of%d-lock-", claim->permits);
+    else
+        (void)strcpy(tail, claim->mode == LOCKER_SHARED ? reader_tail : z->exclusive);
+}
+
+/* _c_<8 digits>-<4>-<4>-<4>-<12>-: the first three groups are the locker's, the last two are the id. */
 enum { FIRST = 3 + 8 + 1 + 4 + 1 + 4 + 1, SECOND = FIRST + 4 + 1, LAST = SECOND + 12 };
 
 static void put_hex(char *out, uint64_t value, int digits)
@@ -162,17 +207,23 @@ static void put_hex(char *out, uint64_t value, int digits)
 
 void lk_zk_stem_begin(lk_zk *z, uint64_t random)
 {
-    memcpy(z->stem, "_c_xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx-lock-", sizeof(z->stem));
+    memcpy(z->stem, "_c_xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx-", sizeof(z->stem));
     put_hex(z->stem + 3, random >> 32, 8);
     put_hex(z->stem + 12, random >> 16 & 0xFFFF, 4);
     put_hex(z->stem + 17, random & 0xFFFF, 4);
 }
 
-void lk_zk_stem(const lk_zk *z, uint64_t id, char stem[LK_ZK_STEM_LEN + 1])
+static char *put_stem(const lk_zk *z, uint64_t id, const char *tail, char *stem)
 {
-    memcpy(stem, z->stem, sizeof(z->stem));
+    memcpy(stem, z->stem, LK_ZK_STEM_LEN);
     put_hex(stem + FIRST, id >> 48, 4);
     put_hex(stem + SECOND, id & 0xFFFFFFFFFFFF, 12);
+    return stpcpy(stem + LK_ZK_STEM_LEN, tail);
+}
+
+void lk_zk_stem(const lk_zk *z, uint64_t id, const char *tail, char stem[LK_ZK_NAME_MAX])
+{
+    (void)put_stem(z, id, tail, stem);
 }
 
 /* Each digit's value, plus one. A list is full of them. */
@@ -200,8 +251,7 @@ bool lk_zk_own_id(const lk_zk *z, const char *name, uint64_t *id)
     /* Of another's name the first random digit tells nearly always, and without a call. */
     return name[0] == '_' && name[1] == 'c' && name[2] == '_' && name[3] == z->stem[3] &&
            strncmp(name + 4, z->stem + 4, FIRST - 4) == 0 && read_hex(name + FIRST, 1, id) &&
-           name[SECOND - 1] == '-' && read_hex(name + SECOND, 3, id) &&
-           strncmp(name + LAST, z->stem + LAST, LK_ZK_STEM_LEN - LAST) == 0;
+           name[SECOND - 1] == '-' && read_hex(name + SECOND, 3, id) && name[LAST] == '-';
 }
 
 bool lk_zk_is_own(const lk_zk *z, const char *name, uint64_t *id, int32_t *sequence)
@@ -210,15 +260,55 @@ bool lk_zk_is_own(const lk_zk *z, const char *name, uint64_t *id, int32_t *seque
 }
 
 /* As the server's %010d: a negative number has its sign before nine digits. */
-void lk_zk_name(const lk_zk *z, uint64_t id, int32_t sequence, char name[LK_ZK_NAME_MAX])
+void lk_zk_name(const lk_zk *z, uint64_t id, const char *tail, int32_t sequence, char name[LK_ZK_NAME_MAX])
 {
     uint32_t left = sequence < 0 ? 0 - (uint32_t)sequence : (uint32_t)sequence;
     const int digits = sequence < 0 && left < 1000000000u ? 9 : 10;
-    char *out = name + LK_ZK_STEM_LEN;
-    lk_zk_stem(z, id, name);
+    char *out = put_stem(z, id, tail, name);
     if (sequence < 0)
         *out++ = '-';
     for (int i = digits - 1; i >= 0; i--, left /= 10)
         out[i] = (char)('0' + left % 10);
     out[digits] = '\0';
+}
+
+bool lk_zk_tail(const char *name, char tail[LK_ZK_TAIL_MAX])
+{
+    int32_t sequence;
+    const char *const begin = name + LK_ZK_STEM_LEN, *const end =
+                                                         read_sequence(name, name + strlen(name), &sequence);
+    if (end == NULL || end < begin || end - begin >= LK_ZK_TAIL_MAX)
+        return false;
+    *(char *)mempcpy(tail, begin, (size_t)(end - begin)) = '\0';
+    return true;
+}
+
+void lk_zk_permit_name(const lk_zk *z, uint64_t id, int32_t permits, int32_t slot, char name[LK_ZK_NAME_MAX])
+{
+    (void)snprintf(put_stem(z, id, "", name), LK_ZK_TAIL_MAX, "of%d-lease-%d", permits, slot);
+}
+
+/* A number from 0 on; NULL: there is none. */
+static const char *read_count(const char *at, int32_t *count)
+{
+    char *end;
+    const long value = *at >= '0' && *at <= '9' ? strtol(at, &end, 10) : -1;
+    *count = (int32_t)value;
+    return value >= 0 && value <= INT32_MAX ? end : NULL;
+}
+
+bool lk_zk_read_permit(const char *name, int32_t *permits, int32_t *slot)
+{
+    static const char queued[] = "-lock-", taken[] = "-lease-";
+    if (strnlen(name, LK_ZK_STEM_LEN + 2) < LK_ZK_STEM_LEN + 2 ||
+        memcmp(name + LK_ZK_STEM_LEN - 1, "-of", 3) != 0)
+        return false;
+    const char *at = read_count(name + LK_ZK_STEM_LEN + 2, permits);
+    *slot = -1;
+    if (at == NULL || *permits == 0)
+        return false;
+    if (strncmp(at, queued, sizeof(queued) - 1) == 0)
+        return true;
+    at = strncmp(at, taken, sizeof(taken) - 1) == 0 ? read_count(at + sizeof(taken) - 1, slot) : NULL;
+    return at != NULL && *at == '\0' && *slot < *permits;
 }

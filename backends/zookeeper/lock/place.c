@@ -28,8 +28,14 @@ static const struct {
     [LK_ZK_HINT] = {STEP(BEHIND), LK_ZK_ENTERED},
     [LK_ZK_SOMEBODY] = {STEP(ENTERED), LK_ZK_BEHIND},
     [LK_ZK_NOBODY] = {STEP(ENTERED), LK_ZK_FIRST},
+    [LK_ZK_NEXT] = {STEP(ENTERED), LK_ZK_HEAD},
+    [LK_ZK_NO_ROOM] = {STEP(HEAD), LK_ZK_FULL},
+    [LK_ZK_ROOM] = {STEP(FULL), LK_ZK_HEAD},
+    [LK_ZK_TAKES] = {STEP(HEAD) | STEP(TAKING), LK_ZK_TAKING},
+    [LK_ZK_NOT_TAKEN] = {STEP(TAKING), LK_ZK_HEAD},
+    [LK_ZK_TOOK] = {STEP(TAKING), LK_ZK_FIRST},
     [LK_ZK_NO_ORDER] = {STEP(ENTERED), LK_ZK_USED_UP},
-    [LK_ZK_REFUSED] = {STEP(ASKED) | STEP(ENTERED) | STEP(BEHIND), LK_ZK_FAILED},
+    [LK_ZK_REFUSED] = {STEP(ASKED) | STEP(ENTERED) | STEP(BEHIND) | STEP(TAKING), LK_ZK_FAILED},
     [LK_ZK_ENDED] = {(1u << LK_ZK_STEPS) - 1, LK_ZK_GONE},
 };
 
@@ -40,6 +46,12 @@ void lk_zk_node_step_locked(lk_zk_node *node, lk_zk_event event)
     if (possible)
         node->step = transitions[event].to;
     node->waited = node->waited || node->step == LK_ZK_BEHIND;
+}
+
+/* What happens next is told by an event. */
+static bool is_enrolled(const lk_zk_node *node)
+{
+    return node->step == LK_ZK_BEHIND || node->step == LK_ZK_FULL;
 }
 
 void lk_zk_node_timers_stop_locked(lk_zk_node *node)
@@ -83,10 +95,10 @@ static void await_event_locked(lk_zk *z, lk_zk_node *node, bool awaited) LK_REQU
 void lk_zk_node_tell_locked(lk_zk *z, lk_zk_node *node, lk_zk_event event)
 {
     lk_zk_node_step_locked(node, event);
-    await_event_locked(z, node, node->claim != NULL && node->step == LK_ZK_BEHIND);
+    await_event_locked(z, node, node->claim != NULL && is_enrolled(node));
     if (node->call != NULL)
         lk_zk_call_done_locked(node->call);
-    else if (node->claim != NULL && !node->granted && node->step != LK_ZK_BEHIND)
+    else if (node->claim != NULL && !node->granted && !is_enrolled(node))
         z->svc->wake(z->svc, node->claim);
 }
 
@@ -140,18 +152,35 @@ lk_zk_node *lk_zk_node_find_locked(const lk_zk *z, const char *name)
 
 void lk_zk_node_path(const lk_zk *z, const lk_zk_node *node, char path[LK_ZK_PATH_MAX])
 {
+    if (node->is_permit) {
+        lk_zk_node_permit_path(z, node, path);
+        return;
+    }
     char *name = stpcpy(path, node->parent);
     *name++ = '/';
-    lk_zk_name(z, node->id, node->sequence, name);
+    lk_zk_name(z, node->id, node->tail, node->sequence, name);
 }
 
-lk_zk_node *lk_zk_node_new_locked(lk_zk *z, locker_claim *claim, const char *parent, uint64_t id)
+void lk_zk_node_permit_path(const lk_zk *z, const lk_zk_node *node, char path[LK_ZK_PATH_MAX])
+{
+    char *name = lk_zk_permits_path(node->parent, path);
+    *name++ = '/';
+    lk_zk_permit_name(z, node->id, node->permits, node->slot, name);
+}
+
+lk_zk_node *lk_zk_node_new_locked(lk_zk *z, locker_claim *claim, const char *parent, uint64_t id,
+                                  const char *tail)
 {
     const bool ready = lk_table_reserve(&z->places) && lk_table_reserve(&z->queues);
     lk_zk_node *node = ready ? calloc(1, sizeof *node + strlen(parent) + 1) : NULL;
     if (node == NULL)
         return NULL;
     (void)strcpy(node->parent, parent);
+    (void)strcpy(node->tail, tail);
+    if (claim != NULL) {
+        node->shares = claim->mode == LOCKER_SHARED;
+        node->permits = claim->permits;
+    }
     node->claim = claim;
     node->id = id;
     node->session = lk_zk_session_locked(z->net);

@@ -14,7 +14,10 @@ typedef enum {
     LK_ZK_UNSEEN,  /* the same, and a search did not show it: the claim goes on under another name */
     LK_ZK_ENTERED, /* it is there; who is ahead isn't known: a list is under way, or wanted */
     LK_ZK_BEHIND,  /* it is there; somebody was ahead in a list that showed it, or one of ours is */
-    LK_ZK_FIRST,   /* it is there; nobody was: it has the lock */
+    LK_ZK_FIRST,   /* it is there; nobody was: it has the lock. Or its permit is */
+    LK_ZK_HEAD,   /* it is there; nobody was, of those who want a permit: how many are free has to be asked */
+    LK_ZK_FULL,   /* the same, and none was: it waits until one is given back */
+    LK_ZK_TAKING, /* it is there, or its permit: the exchange of the two is under way, or got no answer */
     LK_ZK_USED_UP, /* it is there; its number says nothing, because the key's node has no more of them */
     LK_ZK_FAILED,  /* `error` says why */
     LK_ZK_GONE,    /* it isn't there and won't be, with proof */
@@ -32,6 +35,12 @@ typedef enum {
     LK_ZK_HINT,      /* the predecessor may have gone */
     LK_ZK_SOMEBODY,  /* a list shows it, and somebody ahead; or it is there, and so is one of ours ahead */
     LK_ZK_NOBODY,    /* a list shows it, and nobody ahead */
+    LK_ZK_NEXT,      /* the same, and it wants a permit */
+    LK_ZK_NO_ROOM,   /* all permits are taken */
+    LK_ZK_ROOM,      /* one may be free */
+    LK_ZK_TAKES,     /* the exchange is about to be sent */
+    LK_ZK_NOT_TAKEN, /* it was not, or it was refused, and may be sent once more */
+    LK_ZK_TOOK,      /* the permit is there */
     LK_ZK_NO_ORDER,  /* a list shows it, and its number is used up */
     LK_ZK_REFUSED,   /* a server refuses what the place needs */
     LK_ZK_ENDED,     /* the node isn't there and won't be, with proof */
@@ -61,7 +70,12 @@ struct lk_zk_node {
     int64_t doubt_since;    /* of one in `doubtful`: of the latest name that it stands for */
     int64_t look_at;        /* ... when it is looked for again */
     int32_t sequence;       /* once it is there */
+    int32_t permits;        /* how many its key has; 0: it wants a lock */
+    int32_t slot;           /* which of them it takes, once that was asked for */
+    int32_t other;          /* so many said one before it, of whom it isn't one then; 0: none did */
     int create_rc;          /* create's answer */
+    int take_rc;            /* that of the exchange; */
+    int take_place_rc;      /* ... for its place in the queue, where it was refused */
     unsigned requests;      /* that refer to it */
     lk_zk_step step;        /* changed by lk_zk_node_step_locked() alone */
     uint8_t tries;          /* how often its parents have been made */
@@ -75,13 +89,20 @@ struct lk_zk_node {
     bool waited;            /* it has been BEHIND */
     bool granted;           /* core knows that it has the lock */
     bool event_awaited;     /* the claim was enrolled: it is woken, not its caller */
-    char parent[];          /* the path of the key's node */
+    bool shares;            /* it waits for nobody who shares the key */
+    bool mixed;             /* the key's node has been used for permits, too, and may be still */
+    bool exchanging;        /* TAKING, and the request is under way */
+    bool maybe_permit;      /* that was sent: its permit is there, or was, or comes yet */
+    bool is_permit;         /* its permit is there: that is the node, and its place in the queue is no more */
+    bool left_queue;        /* its place is no more, nor will there be a permit because of it */
+    char tail[LK_ZK_TAIL_MAX]; /* of its name */
+    char parent[];             /* the path of the key's node */
 };
 
 /* ---------------------------------------------------------------- its life ---- */
 /* Without a claim: one of ours that a list shows, and of which nothing is known, to be deleted. NULL: no memory. */
-lk_zk_node *lk_zk_node_new_locked(lk_zk *z, locker_claim *claim, const char *parent, uint64_t id)
-    LK_REQUIRES(*z->net);
+lk_zk_node *lk_zk_node_new_locked(lk_zk *z, locker_claim *claim, const char *parent, uint64_t id,
+                                  const char *tail) LK_REQUIRES(*z->net);
 /* From the list that it is in to another one. */
 void lk_zk_node_move_locked(lk_zk *z, lk_zk_node *node, lk_list *list) LK_REQUIRES(*z->net);
 /* Free it if nobody refers to it and nothing is left at the server. False: not yet. */
@@ -101,7 +122,10 @@ void lk_zk_node_disown_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);
 /* Our own place of that name, or path, or id; NULL: there is none. */
 lk_zk_node *lk_zk_node_find_locked(const lk_zk *z, const char *name) LK_REQUIRES(*z->net);
 lk_zk_node *lk_zk_node_by_id_locked(const lk_zk *z, uint64_t id) LK_REQUIRES(*z->net);
+/* Where it is: its place in the queue, or its permit. */
 void lk_zk_node_path(const lk_zk *z, const lk_zk_node *node, char path[LK_ZK_PATH_MAX]);
+/* The path of its permit. */
+void lk_zk_node_permit_path(const lk_zk *z, const lk_zk_node *node, char path[LK_ZK_PATH_MAX]);
 
 /* ---------------------------------------------------------------- what it wants after a while: place.c ---- */
 /* A watch on itself at that time, whatever was said before. A place that goes sooner costs no request for it. */
@@ -170,6 +194,12 @@ void lk_zk_node_start_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);
 void lk_zk_node_search_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);
 /* Look for those that nobody waits for, if it is time. Returns when it is again. */
 int64_t lk_zk_search_due_locked(lk_zk *z, int64_t now) LK_REQUIRES(*z->net);
+
+/* ---------------------------------------------------------------- from the queue to a permit: exchange.c ---- */
+/* Send the exchange, with the slot that is set; also once more. */
+void lk_zk_node_take_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);
+/* The children of that node, which are permits, are others now: who waits for one at the head of the queue counts again. */
+void lk_zk_permits_changed_locked(lk_zk *z, const char *path) LK_REQUIRES(*z->net);
 
 /* ---------------------------------------------------------------- whether it is still there: heartbeat.c ---- */
 /* Send heartbeats if it is time; returns when the next is due. */

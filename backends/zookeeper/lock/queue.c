@@ -20,8 +20,9 @@ void lk_zk_queue_sweep_locked(lk_zk *z, const char *parent, const struct String_
         lk_zk_node *node = lk_zk_node_by_id_locked(z, id);
         if ((node != NULL && node->claim != NULL) || !lk_zk_contender(names->data[i], &sequence))
             continue;
-        if (node == NULL)
-            node = lk_zk_node_new_locked(z, NULL, parent, id);
+        char tail[LK_ZK_TAIL_MAX];
+        if (node == NULL && lk_zk_tail(names->data[i], tail))
+            node = lk_zk_node_new_locked(z, NULL, parent, id, tail);
         if (node != NULL && !node->there && node->step != LK_ZK_ASKED)
             lk_zk_node_stray_locked(z, node, sequence);
     }
@@ -30,16 +31,33 @@ void lk_zk_queue_sweep_locked(lk_zk *z, const char *parent, const struct String_
 /* What a list shows of a place. */
 typedef struct {
     bool there;              /* it is in the list itself */
-    bool behind_ours;        /* somewhere before it another place of ours keeps standing */
-    const char *predecessor; /* NULL: nobody is before it */
+    bool behind_ours;        /* it waits for another place of ours, which keeps standing */
+    bool of_permits;         /* the key has nodes for permits, too */
+    const char *predecessor; /* the nearest that it waits for; NULL: nobody */
     int32_t sequence;        /* of that */
+    int32_t other;           /* before it stands one who says that there are so many permits; 0: none does */
 } view;
 
 /* Whether the name is that of a place of ours whose delete is yet to be sent. */
 static bool is_kept_locked(const lk_zk *z, const char *name) LK_REQUIRES(*z->net)
 {
     const lk_zk_node *ours = lk_zk_node_find_locked(z, name);
-    return ours != NULL && ours->there && !ours->unwanted;
+    return ours != NULL && ours->there && !ours->unwanted && !ours->maybe_permit;
+}
+
+/* Readers wait for no reader. */
+static bool waits_for(const lk_zk_node *node, bool ahead_shares)
+{
+    return !node->shares || !ahead_shares;
+}
+
+/* One before it says that there are so many permits, and they are not; else 0. */
+static int32_t other_permits(const lk_zk_node *node, const char *ahead)
+{
+    int32_t permits, slot;
+    return node->permits > 0 && lk_zk_read_permit(ahead, &permits, &slot) && permits != node->permits
+               ? permits
+               : 0;
 }
 
 static view look_locked(const lk_zk *z, const lk_zk_node *node, const struct String_vector *names)
@@ -47,15 +65,19 @@ static view look_locked(const lk_zk *z, const lk_zk_node *node, const struct Str
 {
     view v = {.there = false};
     char own[LK_ZK_NAME_MAX];
-    lk_zk_name(z, node->id, node->sequence, own);
+    lk_zk_name(z, node->id, node->tail, node->sequence, own);
     for (int32_t i = 0; i < names->count; i++) {
         const char *name = names->data[i];
         int32_t sequence;
-        if (!lk_zk_contender(name, &sequence))
+        const lk_zk_kind kind = lk_zk_contender(name, &sequence);
+        if (kind == LK_ZK_NO_CONTENDER) {
+            v.of_permits = v.of_permits || lk_zk_is_of_permits(name);
             continue;
+        }
         v.there = v.there || (sequence == node->sequence && strcmp(name, own) == 0);
-        if (!lk_zk_before(sequence, name, node->sequence, own))
+        if (!lk_zk_before(sequence, name, node->sequence, own) || !waits_for(node, kind == LK_ZK_SHARES))
             continue;
+        v.other = v.other != 0 ? v.other : other_permits(node, name);
         v.behind_ours = v.behind_ours || is_kept_locked(z, name);
         if (v.predecessor == NULL || lk_zk_before(v.sequence, v.predecessor, sequence, name)) {
             v.predecessor = name;
@@ -71,7 +93,8 @@ const lk_zk_node *lk_zk_ours_ahead_locked(const lk_zk *z, const lk_zk_node *node
     LK_TABLE_EACH_OF(link, &z->queues, node->in_queue.hash) {
         const lk_zk_node *const ours = LK_CONTAINER(link, lk_zk_node, in_queue);
         if ((ours->step == LK_ZK_BEHIND || ours->step == LK_ZK_ENTERED) && !ours->unwanted &&
-            strcmp(ours->parent, node->parent) == 0 && (!node->there || ours->sequence < node->sequence) &&
+            waits_for(node, ours->shares) && strcmp(ours->parent, node->parent) == 0 &&
+            (!node->there || ours->sequence < node->sequence) &&
             (nearest == NULL || nearest->sequence < ours->sequence))
             nearest = ours;
         if (nearest != NULL && (!node->there || nearest->sequence + 1 == node->sequence))
@@ -96,15 +119,18 @@ static void place_locked(lk_zk *z, lk_zk_node *node, const lk_zk_reply *list) LK
 {
     const view v = look_locked(z, node, list->names);
     node->seen_at = list->sent;
+    node->mixed = v.of_permits;
+    node->other = v.other;
     if (!v.there) {
         lk_zk_node_vanish_locked(z, node);
     } else if (lk_zk_used_up(node->sequence)) {
         lk_zk_node_tell_locked(z, node, LK_ZK_NO_ORDER);
     } else if (v.predecessor == NULL) {
-        lk_zk_node_tell_locked(z, node, LK_ZK_NOBODY);
+        lk_zk_node_tell_locked(z, node, node->permits > 0 ? LK_ZK_NEXT : LK_ZK_NOBODY);
     } else {
-        lk_zk_node_tell_locked(z, node, LK_ZK_SOMEBODY); /* a try leaves then */
-        if (node->claim->will_wait && !wait_locked(z, node, &v))
+        lk_zk_node_tell_locked(z, node,
+                               LK_ZK_SOMEBODY); /* a try leaves then, unless there are permits for both */
+        if ((node->claim->will_wait || node->permits > 0) && !wait_locked(z, node, &v))
             lk_zk_node_fail_locked(z, node, ZSYSTEMERROR, "watching the node ahead");
     }
 }

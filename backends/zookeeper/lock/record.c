@@ -49,7 +49,8 @@ void lk_zk_record_write(const lk_zk_record *record, char text[LK_ZK_RECORD_MAX])
 
 void lk_zk_grant_time_plan_locked(lk_zk *z, lk_zk_node *node)
 {
-    if (!node->waited || z->wall_ahead_ms == 0)
+    if (!node->waited || node->is_permit ||
+        z->wall_ahead_ms == 0) /* a permit's node is as old as its grant */
         return;
     node->granted_at = lk_zk_now(z);
     lk_zk_node_write_by_locked(z, node, node->granted_at + write_after_ns);

@@ -1,4 +1,7 @@
 /* release.c: giving a place back (ending.c): with a caller that wants an answer (release), without (withdraw). */
+#include <string.h>
+
+#include "paths.h"
 #include "record.h"
 
 void lk_zk_withdraw(void *self, locker_claim *claim)
@@ -21,8 +24,8 @@ typedef struct {
     bool answered, excluded, broken; /* a break has removed the node: that is excluded; that is known */
 } question;
 
-/* Breaks mark the key's node in the same transaction. Locks are granted in the order of their tokens, so a
- * mark that is older than ours says that none has been broken since. */
+/* Breaks mark the key's node in the same transaction, with the greatest token that was ever broken: an older one than ours says
+ * that ours wasn't. */
 static void mark_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     question *q = context;
@@ -44,10 +47,14 @@ static bool is_in_session_locked(const question *q) LK_REQUIRES(*q->z->net)
 
 static void ask_unlocking(question *q) LK_REQUIRES(*q->z->net)
 {
+    char key[LK_ZK_PATH_MAX];
+    (void)strcpy(key, q->node->parent);
+    if (q->node->is_permit)
+        (void)lk_zk_key_path(q->node->parent, key);
     while (!q->answered && is_in_session_locked(q)) {
         if (lk_zk_await_up_unlocking(q->z->net, &q->call, q->until) != LK_ZK_DONE)
             return;
-        lk_zk_request *get = lk_zk_get_locked(q->z->net, q->node->parent, mark_done_locked, q);
+        lk_zk_request *get = lk_zk_get_locked(q->z->net, key, mark_done_locked, q);
         if (lk_zk_call_expect_locked(&q->call, get)) {
             if (lk_zk_await_unlocking(q->z->net, &q->call, q->until) != LK_ZK_DONE ||
                 (!q->answered && lk_zk_pause_unlocking(q->z->net, &q->call, q->until) != LK_ZK_DONE))

@@ -32,6 +32,9 @@ LK_UNCHECKED static locker_status zookeeper_open(const locker_driver_config *con
     lk_zk_stem_begin(z, random[0]);
     z->last_id = random[1];
     locker_status status = lk_zk_root_init(z, config, err);
+    if (status == LOCKER_OK && !lk_zk_names_set(z, config->values[LK_ZK_PARAM_NAMES].text))
+        status = lk_misconfigured(err, "names is '%.40s': write names=mutex or names=readwrite",
+                                  config->values[LK_ZK_PARAM_NAMES].text);
     if (status == LOCKER_OK)
         status = lk_zk_net_open(&z->net, z, &lk_zk_connection_events, config, svc, err);
     if (status == LOCKER_OK)
@@ -103,6 +106,8 @@ static const locker_semantics semantics = {
     .survives_restart = true,
     .can_break = true,
     .quorum = true,
+    .shared = LOCKER_ORDER_ARRIVAL,
+    .permits_most = LK_ZK_PERMITS_MAX,
     .holder_dies =
         "Its lock ends with its session, within the session time-out and a tick or two of the servers.",
     .holder_stalls = "Beyond the session time-out it loses all its locks, which go to the next waiters; it "

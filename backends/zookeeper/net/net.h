@@ -44,7 +44,8 @@ typedef struct {
     void (*on_ended)(lk_zk *z); /* the session is over: what it had at the servers is gone, or will be */
     /* A watch got no answer although there is a connection: have it asked for again. */
     void (*on_stalled)(lk_zk *z);
-    /* A node that was read by lk_zk_get_told_locked() was deleted, or has changed. */
+    /* A node that was read by lk_zk_get_told_locked() was deleted, or has changed; one that was listed by
+     * lk_zk_list_told_locked() has other children. */
     void (*on_event)(lk_zk *z, const char *path, bool deleted);
     /* A watched node has gone, or may have: ZNONODE; else `rc` says why it can't be watched. No watch has it now. */
     void (*on_gone)(lk_zk *z, lk_zk_watcher *watcher, int rc);
@@ -52,6 +53,7 @@ typedef struct {
 
 /* ---------------------------------------------------------------- its life: open.c, settings.c ---- */
 extern const locker_parameter lk_zk_params[];
+enum { LK_ZK_PARAM_NAMES = 9 }; /* the one of them that is the owner's */
 
 /* Read the parameters, and connect for the first time: nobody else sees it yet. *out is to be freed in either case. */
 locker_status lk_zk_net_open(lk_zk_net **out, lk_zk *z, const lk_zk_owner *owner,
@@ -112,6 +114,7 @@ typedef struct {
     const char *text; /* a path, or a node's data */
     const struct Stat *stat;
     const struct String_vector *names;
+    int of_two[2]; /* of a transaction of two that was refused: what each was answered */
 } lk_zk_reply;
 
 /* Called once for each request, at the latest when the session ends; with the mutex held. */
@@ -128,6 +131,9 @@ lk_zk_request *lk_zk_list_locked(lk_zk_net *net, const char *path, lk_zk_done_fn
  * sync is not enough (ARCHITECTURE.md). After a create of ours the plain one does, because that was ordered. */
 lk_zk_request *lk_zk_list_fresh_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context)
     LK_REQUIRES(*net);
+/* ... and have on_event told once. */
+lk_zk_request *lk_zk_list_told_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context)
+    LK_REQUIRES(*net);
 lk_zk_request *lk_zk_get_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context)
     LK_REQUIRES(*net);
 /* ... and have on_event told once. */
@@ -142,6 +148,9 @@ lk_zk_request *lk_zk_delete_locked(lk_zk_net *net, const char *path, lk_zk_done_
 lk_zk_request *lk_zk_delete_marked_locked(lk_zk_net *net, const char *path, const char *parent,
                                           const char *mark, int32_t version, lk_zk_done_fn done,
                                           void *context) LK_REQUIRES(*net);
+/* Delete one node and make an ephemeral one, in one transaction. */
+lk_zk_request *lk_zk_exchange_locked(lk_zk_net *net, const char *old, const char *path, const char *data,
+                                     lk_zk_done_fn done, void *context) LK_REQUIRES(*net);
 lk_zk_request *lk_zk_sync_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context)
     LK_REQUIRES(*net);
 /* A request that changes nothing, and that the leader has to order nevertheless. */

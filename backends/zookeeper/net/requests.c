@@ -70,6 +70,8 @@ LK_UNCHECKED static void finish_locked(const void *data, lk_zk_reply reply)
     if (reply.rc == ZSESSIONCLOSEDREQUIRESASLAUTH) /* the server closes the connection, and says no more */
         lk_zk_reconnect_locked(net, "a server wants a login by SASL");
     reply.sent = request->sent;
+    reply.of_two[0] = request->results[0].err;
+    reply.of_two[1] = request->results[1].err;
     if (request->done != NULL)
         request->done(net->z, request->context, &reply);
     lk_list_prepend(&net->spare, &request->link);
@@ -143,10 +145,15 @@ static void on_strings(int rc, const struct String_vector *names, const void *da
 /* Hand `request`, where begin_locked() could make it, to the client library by this call. */
 #define SEND(call) (request != NULL ? sent_locked(net, request, call) : NULL)
 
+static const struct ACL_vector *own_acl(const lk_zk_net *net)
+{
+    return lk_zk_logs_in(&net->set) ? &ZOO_CREATOR_ALL_ACL : &ZOO_OPEN_ACL_UNSAFE;
+}
+
 lk_zk_request *lk_zk_create_locked(lk_zk_net *net, const char *path, const char *data, lk_zk_done_fn done,
                                    void *context)
 {
-    const struct ACL_vector *acl = lk_zk_logs_in(&net->set) ? &ZOO_CREATOR_ALL_ACL : &ZOO_OPEN_ACL_UNSAFE;
+    const struct ACL_vector *acl = own_acl(net);
     lk_zk_request *request = begin_locked(net, done, context);
     return SEND(zoo_acreate2(net->zh, path, data, (int)strlen(data), acl, ZOO_EPHEMERAL_SEQUENTIAL,
                              on_string_stat, request));
@@ -226,6 +233,12 @@ lk_zk_request *lk_zk_get_told_locked(lk_zk_net *net, const char *path, lk_zk_don
     return lk_zk_get_watched_locked(net, path, on_event, net, done, context);
 }
 
+lk_zk_request *lk_zk_list_told_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context)
+{
+    lk_zk_request *request = begin_locked(net, done, context);
+    return SEND(zoo_awget_children(net->zh, path, on_event, net, on_strings, request));
+}
+
 lk_zk_request *lk_zk_set_locked(lk_zk_net *net, const char *path, const char *data, int32_t version,
                                 lk_zk_done_fn done, void *context)
 {
@@ -267,6 +280,15 @@ lk_zk_request *lk_zk_delete_marked_locked(lk_zk_net *net, const char *path, cons
     zoo_op_t both[2];
     zoo_delete_op_init(&both[0], path, -1);
     zoo_set_op_init(&both[1], parent, mark, (int)strlen(mark), version, NULL);
+    return multi_locked(net, both, NULL, 2, done, context);
+}
+
+lk_zk_request *lk_zk_exchange_locked(lk_zk_net *net, const char *old, const char *path, const char *data,
+                                     lk_zk_done_fn done, void *context)
+{
+    zoo_op_t both[2];
+    zoo_delete_op_init(&both[0], old, -1);
+    zoo_create_op_init(&both[1], path, data, (int)strlen(data), own_acl(net), ZOO_EPHEMERAL, NULL, 0);
     return multi_locked(net, both, NULL, 2, done, context);
 }
 

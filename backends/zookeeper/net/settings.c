@@ -10,7 +10,8 @@
 static const int64_t session_least_ns = 100 * LK_MS, session_most_ns = INT64_C(24) * 3600 * LK_S;
 
 /* The order of lk_zk_params. */
-enum { SESSION_TIMEOUT, TICK, TLS, TLS_CA, TLS_CERT, TLS_KEY, SASL, SASL_SERVICE, SASL_HOST };
+enum { SESSION_TIMEOUT, TICK, TLS, TLS_CA, TLS_CERT, TLS_KEY, SASL, SASL_SERVICE, SASL_HOST, NAMES };
+_Static_assert(NAMES == (int)LK_ZK_PARAM_NAMES, "the owner finds its own");
 
 const locker_parameter lk_zk_params[] = {
     {"session_timeout", LOCKER_PARAM_DURATION, NULL, 100, INT64_C(24) * 3600 * 1000,
@@ -29,6 +30,9 @@ const locker_parameter lk_zk_params[] = {
     {"sasl_service", LOCKER_PARAM_TEXT, "zookeeper", 0, 0, "sasl: the servers' service name"},
     {"sasl_host", LOCKER_PARAM_TEXT, NULL, 0, 0,
      "sasl: the servers' name for the mechanism; default: zk-sasl-md5 for digest-md5, else the address"},
+    {"names", LOCKER_PARAM_TEXT, "mutex", 0, 0,
+     "whose names exclusive locks have: mutex, as Curator's InterProcessMutex, or readwrite, as its "
+     "InterProcessReadWriteLock; shared locks have the latter's. Any two of ours exclude each other all the same"},
     {NULL, LOCKER_PARAM_TEXT, NULL, 0, 0, NULL},
 };
 

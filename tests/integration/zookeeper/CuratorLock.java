@@ -8,14 +8,20 @@ import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
+import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
+import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.retry.RetryNTimes;
 
 /**
- * A client of Curator's InterProcessMutex, spoken to line by line: CuratorLock HOSTS.
+ * A client of Curator's locks, spoken to line by line: CuratorLock HOSTS. Of its InterProcessMutex:
  *
  * <p>lock PATH SECONDS: "ok", or "busy" when it was not granted in that time. wait PATH: "ok" at the grant.
  * release: "ok". grants PATH FILE N: "ok", after N locks of PATH, each noted in FILE by the number of its
  * node's creation.
+ *
+ * <p>read PATH SECONDS, write PATH SECONDS: the same with its InterProcessReadWriteLock. semaphore PATH PERMITS SECONDS: with
+ * its InterProcessSemaphoreV2; leave gives that back.
  */
 public final class CuratorLock {
     /** Curator's mutex, which tells the path of its node. */
@@ -40,11 +46,16 @@ public final class CuratorLock {
         }
     }
 
+    private static String answer(boolean granted) {
+        return granted ? "ok" : "busy";
+    }
+
     public static void main(String[] arguments) throws Exception {
         CuratorFramework client =
                 CuratorFrameworkFactory.newClient(arguments[0], 20000, 10000, new RetryNTimes(5, 200));
         BufferedReader input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.US_ASCII));
-        Mutex mutex = null;
+        InterProcessMutex mutex = null;
+        Lease lease = null;
         String line;
 
         client.start();
@@ -63,6 +74,22 @@ public final class CuratorLock {
                 case "wait":
                     mutex = new Mutex(client, words[1]);
                     mutex.acquire();
+                    break;
+                case "read":
+                    mutex = new InterProcessReadWriteLock(client, words[1]).readLock();
+                    answer = answer(mutex.acquire(Long.parseLong(words[2]), TimeUnit.SECONDS));
+                    break;
+                case "write":
+                    mutex = new InterProcessReadWriteLock(client, words[1]).writeLock();
+                    answer = answer(mutex.acquire(Long.parseLong(words[2]), TimeUnit.SECONDS));
+                    break;
+                case "semaphore":
+                    lease = new InterProcessSemaphoreV2(client, words[1], Integer.parseInt(words[2]))
+                            .acquire(Long.parseLong(words[3]), TimeUnit.SECONDS);
+                    answer = answer(lease != null);
+                    break;
+                case "leave":
+                    lease.close();
                     break;
                 case "release":
                     mutex.release();

@@ -1,4 +1,5 @@
-/* interop.c: kazoo's and Curator's locks queue with ours on one path. Curator's program is compiled here. */
+/* interop.c: kazoo's and Curator's locks queue with ours on one path; Curator's locks for readers and writers and its
+ * semaphores do, too. Curator's program is compiled here. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -165,6 +166,125 @@ static void one_queue_in_order_of_arrival(void **state)
     lk_close_locker(holder);
 }
 
+/* ------------------------------------------------------------------ readers, writers, permits ---- */
+
+static const locker_lock_options plain = LOCKER_LOCK_OPTIONS_INIT,
+                                 reads = {.size = sizeof reads,
+                                          .wait_ms = LK_TEST_PATIENCE_MS,
+                                          .mode = LOCKER_SHARED},
+                                 two = {.size = sizeof two, .wait_ms = LK_TEST_PATIENCE_MS, .permits = 2};
+
+static void say_and_expect(lk_child *other, const char *word, const char *rest, const char *answer)
+{
+    lk_child_say(other, "%s %s%s", word, path, rest);
+    lk_child_expect(other, answer);
+}
+
+static void done(lk_child *other, const char *word)
+{
+    lk_child_say(other, "%s", word);
+    lk_child_expect(other, "ok");
+}
+
+static bool we_may(locker *l, const locker_lock_options *options)
+{
+    locker_handle *held = NULL;
+    locker_error err;
+    const locker_status status = locker_try_lock(l, "shared", options, &held, &err);
+    if (status != LOCKER_OK)
+        assert_status(LOCKER_BUSY, status, err);
+    locker_handle_free(held);
+    return status == LOCKER_OK;
+}
+
+/* Whether Curator may enter beside what we hold, and the other way round. */
+static void check_one(lk_child *curator, locker *l, const locker_lock_options *ours, const char *theirs,
+                      bool they_may, bool we_may_too)
+{
+    locker_handle *held = NULL;
+    locker_error err;
+    assert_ok(locker_lock(l, "shared", ours, &held, &err), err);
+    say_and_expect(curator, theirs, " 1", they_may ? "ok" : "busy");
+    if (they_may)
+        done(curator, "release");
+    lk_give(held);
+    say_and_expect(curator, theirs, " 20", "ok");
+    assert_int_equal(we_may(l, ours), we_may_too);
+    done(curator, "release");
+}
+
+/* The table of docs/promises.md. */
+static void check_names(lk_child *curator, locker *mutex, locker *readwrite)
+{
+    check_one(curator, mutex, &plain, "lock", false, false);
+    check_one(curator, mutex, &plain, "read", true, false);
+    check_one(curator, mutex, &plain, "write", true, false);
+    check_one(curator, mutex, &reads, "lock", true, false);
+    check_one(curator, mutex, &reads, "read", true, true);
+    check_one(curator, mutex, &reads, "write", false, false);
+    check_one(curator, readwrite, &plain, "lock", true, false);
+    check_one(curator, readwrite, &plain, "read", false, false);
+    check_one(curator, readwrite, &plain, "write", false, false);
+    check_one(curator, readwrite, &reads, "lock", true, false);
+    check_one(curator, readwrite, &reads, "read", true, true);
+    check_one(curator, readwrite, &reads, "write", false, false);
+}
+
+/* Curator's readers and writers and ours are one queue. */
+static void check_order_of_readers(lk_env *env, lk_child *curator, locker *l)
+{
+    locker_handle *held = lk_take(l, "shared");
+    lk_locking reader, writer;
+    lk_child_say(curator, "read %s 60", path);
+    lk_zkc_require_count(env->client, path, 2);
+    lk_locking_start(&reader, l, "shared", &reads);
+    lk_zkc_require_count(env->client, path, 3);
+    lk_locking_start(&writer, l, "shared", NULL);
+    lk_zkc_require_count(env->client, path, 4);
+    lk_give(held);
+    lk_child_expect(curator, "ok");
+    lk_give(lk_locking_grant(&reader)); /* beside Curator's */
+    lk_require_waiting(l, 1);
+    done(curator, "release");
+    lk_give(lk_locking_grant(&writer));
+}
+
+/* Two permits, for Curator and us together; and a key that Curator uses as a semaphore is no lock. */
+static void check_permits(lk_child *curator, locker *l)
+{
+    locker_handle *held[2] = {NULL}, *none = NULL;
+    lk_locking waiter;
+    locker_error err;
+    say_and_expect(curator, "semaphore", " 2 20", "ok");
+    assert_status(LOCKER_CONFIG, locker_lock(l, "shared", &plain, &none, &err), err);
+    assert_ok(locker_lock(l, "shared", &two, &held[0], &err), err);
+    assert_false(we_may(l, &two));
+    lk_locking_start(&waiter, l, "shared", &two);
+    lk_require_waiting(l, 1);
+    done(curator, "leave");
+    held[1] = lk_locking_grant(&waiter);
+    assert_int_equal(locker_handle_slot(held[0]) + locker_handle_slot(held[1]), 1);
+    say_and_expect(curator, "semaphore", " 2 1", "busy");
+    lk_child_say(curator, "semaphore %s 2 60", path);
+    lk_give(held[0]);
+    lk_child_expect(curator, "ok");
+    assert_false(we_may(l, &two));
+    done(curator, "leave");
+    lk_give(held[1]);
+}
+
+static void curators_readers_and_permits_and_ours(void **state)
+{
+    lk_env *env = *state;
+    lk_child *curator = start_curator(env);
+    locker *mutex = lk_open_at(env->zk, "/shop"), *readwrite = lk_open_at(env->zk, "/shop?names=readwrite");
+    check_names(curator, mutex, readwrite);
+    check_order_of_readers(env, curator, readwrite);
+    check_permits(curator, mutex);
+    lk_close_locker(readwrite);
+    lk_close_locker(mutex);
+}
+
 /* ------------------------------------------------------------------ thousands of grants ---- */
 
 enum { THREADS = 2, OUR_GRANTS = 500, THEIR_GRANTS = 500 };
@@ -283,6 +403,7 @@ static const struct CMUnitTest tests[] = {
     server_test(kazoo_by_a_parameter_and_we_exclude_each_other),
     server_test(curator_does_not_wait_for_kazoo_by_a_parameter),
     server_test(one_queue_in_order_of_arrival),
+    server_test(curators_readers_and_permits_and_ours),
     server_test(thousands_of_grants_in_order),
     server_test(grants_with_kazoo_by_a_parameter_in_order),
 };

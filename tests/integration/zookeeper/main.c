@@ -9,7 +9,7 @@
 
 static const lk_group *const groups[] = {&lk_basics,   &lk_busy, &lk_losses,  &lk_replies, &lk_crashes,
                                          &lk_ensemble, &lk_cut,  &lk_interop, &lk_cost,    &lk_grant_time,
-                                         &lk_places,   &lk_tls,  &lk_sasl,    NULL};
+                                         &lk_places,   &lk_tls,  &lk_sasl,    &lk_sharing, NULL};
 
 /* ------------------------------------------------------------------ environments ---- */
 

@@ -321,7 +321,7 @@ static void alone_begin(struct alone *alone, lk_env *env)
 {
     const int64_t patience = INT64_C(1000000) * LK_TEST_PATIENCE_MS;
     const locker_host host = {lk_proxy_port(env->proxy), "127.0.0.1"};
-    const locker_value values[32] = {{.given = false}};
+    locker_value values[32] = {{.given = false}};
     const locker_driver_config config = {.scheme = "zookeeper",
                                          .hosts = &host,
                                          .host_count = 1,
@@ -337,6 +337,9 @@ static void alone_begin(struct alone *alone, lk_env *env)
     memset(alone, 0, sizeof *alone);
     alone->l = lk_open_at(env->zk, "/shop");
     alone->driver = locker_driver_of(alone->l, &alone->self);
+    for (size_t i = 0; alone->driver->params[i].name != NULL; i++)
+        if (alone->driver->params[i].kind == LOCKER_PARAM_TEXT)
+            values[i].text = alone->driver->params[i].initial;
     alone->services = (locker_services){.clock = locker_system_clock(),
                                         .wake = note_wake,
                                         .lease_extended = hear_no_extension,

@@ -1,7 +1,7 @@
 /*
  * zk_tests.h: tests of the ZooKeeper driver against real servers. Each test starts what it needs (lk_env,
  * *state of a test), and may put a proxy in front of it. The group files hold the tests: basics.c, busy.c,
- * losses.c, replies.c, places.c, crashes.c, cost.c, grant_time.c, tls.c, sasl.c on one server; ensemble.c and
+ * losses.c, replies.c, places.c, crashes.c, cost.c, grant_time.c, sharing.c, tls.c, sasl.c on one server; ensemble.c and
  * cut.c on three; interop.c with other clients.
  */
 #pragma once
@@ -33,7 +33,7 @@ typedef struct {
 } lk_env;
 
 extern const lk_group lk_basics, lk_busy, lk_losses, lk_replies, lk_crashes, lk_ensemble, lk_cut, lk_interop,
-    lk_cost, lk_grant_time, lk_places, lk_tls, lk_sasl;
+    lk_cost, lk_grant_time, lk_places, lk_tls, lk_sasl, lk_sharing;
 
 /** Setup and teardown of a group whose tests share an ensemble; the second form for a setup of one's own. */
 int lk_group_ensemble(void **state);

@@ -1,0 +1,78 @@
+/* attempt.h: one attempt for a claim, under way on its caller's stack: what is known of it, and its waits. */
+#pragma once
+
+#include "place.h"
+
+typedef lk_zk_outcome (*lk_zk_wait_fn)(lk_zk_net *net, lk_zk_call *call, int64_t until);
+
+/* What lists have shown of those who use a key. */
+typedef struct {
+    int rc;        /* of the latest answer that was an error */
+    bool unknown;  /* one said nothing, or could not be asked for */
+    int32_t taken; /* so many permits are */
+    int32_t slot;  /* the least of ours that is free */
+    int32_t ahead; /* so many wait for one, before the claim's own place if it has one */
+    int32_t
+        says; /* how many permits there are by one who has one, or by the first who waits, if it is another number than
+                       the claim's; FOREIGN: one has a permit who doesn't say; 0: none of that */
+    int32_t number;             /* of the first contender of another queue than the claim's */
+    char first[LK_ZK_PATH_MAX]; /* ... and its path; "": nobody stands there */
+    int32_t first_says;         /* ... and how many permits there are by it; 0: it wants a lock; FOREIGN */
+    int64_t first_czxid;        /* ... and its age, once that was asked for; 0: it has gone */
+} lk_zk_usage;
+
+enum { LK_ZK_FOREIGN = -1 };
+
+typedef struct {
+    lk_zk *z;
+    locker_claim *claim;
+    lk_zk_claim *data;
+    locker_error *err;
+    locker_status status;  /* the answer, as far as it is known */
+    lk_zk_outcome outcome; /* of the latest wait */
+    lk_zk_call call;
+    const char *key;    /* the path of the key's node */
+    const char *parent; /* ... and of the queue, which may be the same */
+    bool looked;        /* at the queue */
+    bool fresh;         /* ... with all in it that anybody had been answered before */
+    bool busy;          /* ... which was not empty */
+    bool used_up;       /* ... and somebody has a place there with a number that orders nothing */
+    int rc;             /* the latest answer to listing the queue, or to deleting the key's node */
+    int checks;         /* so many have shown its place */
+    lk_zk_usage usage;
+} lk_zk_attempt;
+
+/* Each step of it answers whether another one follows. */
+
+/* `wait`: for an answer, for a connection, or for a moment. */
+bool lk_zk_attempt_wait_unlocking(lk_zk_attempt *a, lk_zk_wait_fn wait) LK_REQUIRES(*a->z->net);
+/* Its place is given up. */
+void lk_zk_attempt_drop_locked(lk_zk_attempt *a) LK_REQUIRES(*a->z->net);
+
+/* ---------------------------------------------------------------- who uses the key, and how: usage.c ---- */
+/* Ask for a list, whose answer goes into a->usage; more than one in one flight: */
+typedef enum { LK_ZK_OF_KEY, LK_ZK_OF_PERMITS, LK_ZK_OF_QUEUE } lk_zk_list_kind;
+void lk_zk_usage_begin(lk_zk_attempt *a);
+void lk_zk_usage_ask_locked(lk_zk_attempt *a, lk_zk_list_kind kind, bool fresh) LK_REQUIRES(*a->z->net);
+/* The same for permits, and who is at the head is FULL by the answer, or it is told when that changes. */
+void lk_zk_usage_watch_locked(lk_zk_attempt *a) LK_REQUIRES(*a->z->net);
+/* Wait for the answers. False: the attempt ends. True: they are there, unless usage.unknown says that it has to ask again. */
+bool lk_zk_usage_await_unlocking(lk_zk_attempt *a) LK_REQUIRES(*a->z->net);
+/* Whether the first of the other queue came before the claim's own place, so that the claim is refused; asks for its age. As
+ * above. */
+bool lk_zk_usage_first_unlocking(lk_zk_attempt *a, const lk_zk_node *own, bool *older)
+    LK_REQUIRES(*a->z->net);
+/* Refuse the claim: somebody uses the key with so many permits, or as a lock (0), or as a semaphore (FOREIGN). Answers false. */
+bool lk_zk_usage_refuse_locked(lk_zk_attempt *a, int32_t in_use) LK_REQUIRES(*a->z->net);
+/* Before a place of a lock's is believed: refuse the claim (CONFIG) where the key has permits in use, of those who came
+ * before. */
+bool lk_zk_check_lock_unlocking(lk_zk_attempt *a, const lk_zk_node *node) LK_REQUIRES(*a->z->net);
+
+/* ---------------------------------------------------------------- permits: permits.c ---- */
+/* Before a claim takes a place in the queue for permits: refuse it where the key is in use otherwise; and a try, where as
+ * many are taken, or about to be, as there are. */
+bool lk_zk_permits_look_unlocking(lk_zk_attempt *a) LK_REQUIRES(*a->z->net);
+/* A try that is not at the head: those ahead and itself may all have one, or it is refused. */
+bool lk_zk_permits_try_unlocking(lk_zk_attempt *a, const lk_zk_node *node) LK_REQUIRES(*a->z->net);
+/* At the head of the queue: count what is free, and take one, or have it told when one is given back. */
+bool lk_zk_permits_count_unlocking(lk_zk_attempt *a, lk_zk_node *node) LK_REQUIRES(*a->z->net);

@@ -1,0 +1,110 @@
+/* exchange.c: from the head of a queue to a permit. One transaction deletes the place and makes the permit, so nobody ever has
+ * both or neither, and only who is at the head takes one: what it counted as free stays so until then. Sent once more it does
+ * no harm, because it can be executed only while the place is there; so that is what follows a lost answer. The permit is
+ * read behind it, which tells what has become of all that was sent. */
+#include <string.h>
+
+#include "paths.h"
+#include "place.h"
+
+enum { PARENTS_TRIES = 8 }; /* how often a vanishing parent is made again */
+
+static void taken_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
+{
+    lk_zk_node *const node = context;
+    if (reply->rc == ZOK)
+        lk_zk_confirm_locked(z->net, reply->sent);
+    node->take_rc = reply->rc;
+    node->take_place_rc = reply->of_two[0];
+    lk_zk_node_unref_locked(z, node);
+}
+
+static void make_parent_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
+{
+    char path[LK_ZK_PATH_MAX];
+    if (node->tries++ >= PARENTS_TRIES) {
+        lk_zk_node_fail_locked(z, node, ZNONODE, "taking a permit, where somebody keeps deleting its parent");
+        return;
+    }
+    (void)lk_zk_permits_path(node->parent, path);
+    lk_zk_container_locked(z->net, path, false);
+    lk_zk_node_tell_locked(z, node, LK_ZK_NOT_TAKEN);
+}
+
+/* There is no permit. */
+static void not_taken_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
+{
+    if (lk_zk_unknown(node->take_rc))
+        lk_zk_stalled_locked(z);
+    else if (node->take_rc == ZOK ||
+             node->take_place_rc == ZNONODE) /* it is gone again, or its place was deleted */
+        lk_zk_node_vanish_locked(z, node);
+    else if (node->take_rc == ZNONODE)
+        make_parent_locked(z, node);
+    else
+        lk_zk_node_fail_locked(z, node, node->take_rc, "taking a permit");
+}
+
+static void took_locked(lk_zk *z, lk_zk_node *node, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
+{
+    node->is_permit = true;
+    node->watched = false; /* the place was */
+    node->czxid = reply->stat->czxid;
+    node->seen_at = reply->sent;
+    lk_zk_node_tell_locked(z, node, LK_ZK_TOOK);
+}
+
+static void read_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
+{
+    lk_zk_node *const node = context;
+    node->exchanging = false;
+    if (node->step != LK_ZK_TAKING || node->claim == NULL || node->unwanted) {
+        /* it has ended meanwhile, or is being deleted */
+    } else if (lk_zk_unknown(reply->rc)) {
+        lk_zk_stalled_locked(z);
+    } else if (reply->rc == ZOK && reply->stat->ephemeralOwner == node->session) {
+        took_locked(z, node, reply);
+    } else if (reply->rc == ZNONODE) {
+        not_taken_locked(z, node);
+    } else {
+        lk_zk_node_fail_locked(z, node, reply->rc != ZOK ? reply->rc : ZNODEEXISTS, "reading a permit");
+    }
+    lk_zk_node_unref_locked(z, node);
+}
+
+/* Without a connection, or memory, it is sent once there is. */
+void lk_zk_node_take_locked(lk_zk *z, lk_zk_node *node)
+{
+    char place[LK_ZK_PATH_MAX], permit[LK_ZK_PATH_MAX];
+    if (node->exchanging)
+        return;
+    lk_zk_node_step_locked(node, LK_ZK_TAKES);
+    lk_zk_node_path(z, node, place);
+    lk_zk_node_permit_path(z, node, permit);
+    node->take_rc = ZCONNECTIONLOSS;
+    if (lk_zk_node_ref(
+            node, lk_zk_exchange_locked(z->net, place, permit, node->claim->owner, taken_locked, node))) {
+        node->maybe_permit = true;
+        if (lk_zk_watches_any_locked(z->net))
+            lk_zk_watchers_tell_locked(z->net, place); /* their lists follow in the same flight */
+        node->exchanging = lk_zk_node_ref(node, lk_zk_get_locked(z->net, permit, read_locked, node));
+    }
+    if (!node->exchanging)
+        lk_zk_stalled_locked(z);
+}
+
+void lk_zk_permits_changed_locked(lk_zk *z, const char *path)
+{
+    char queue[LK_ZK_PATH_MAX];
+    const size_t length = strlen(path), end = sizeof(LK_ZK_LEASES) - 1;
+    if (length >= LK_ZK_PARENT_MAX || length <= end || strcmp(path + length - end, LK_ZK_LEASES) != 0)
+        return;
+    (void)strcpy(lk_zk_key_path(path, queue), "/" LK_ZK_LOCKS);
+    LK_TABLE_EACH_OF(link, &z->queues, lk_hash_text(queue)) {
+        lk_zk_node *const node = LK_CONTAINER(link, lk_zk_node, in_queue);
+        if (node->step == LK_ZK_FULL && strcmp(node->parent, queue) == 0) {
+            lk_zk_node_tell_locked(z, node, LK_ZK_ROOM);
+            return; /* one of a queue is at its head; and to tell may end what the loop stands on */
+        }
+    }
+}

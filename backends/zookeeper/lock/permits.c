@@ -1,0 +1,83 @@
+/* permits.c: one of a key's permits for a claim. Those who want one queue, as for a lock; who is at the head counts the permits
+ * that are taken, and takes a free one (exchange.c) or is told when that changes. Nobody else takes any, so what was counted
+ * can only have become less. It is so with Curator's InterProcessSemaphoreV2, too, with which ours share queue and permits. */
+#include "attempt.h"
+
+/* It has no place yet, so whoever is there was before it. */
+static bool judge_look_locked(lk_zk_attempt *a) LK_REQUIRES(*a->z->net)
+{
+    const lk_zk_usage *const u = &a->usage;
+    const bool nobody = u->taken == 0 && u->ahead == 0;
+    if (u->says > 0)
+        return lk_zk_usage_refuse_locked(a, u->says);
+    if (nobody && u->first[0] != '\0')
+        return lk_zk_usage_refuse_locked(a, 0);
+    a->looked = true;
+    if (!a->claim->will_wait && u->taken + u->ahead >= a->claim->permits)
+        a->status = LOCKER_BUSY;
+    return a->status == LOCKER_OK;
+}
+
+/* The permits first: who takes one in between is missing in both lists, and not in both. */
+static void ask_both_locked(lk_zk_attempt *a, bool fresh) LK_REQUIRES(*a->z->net)
+{
+    lk_zk_usage_ask_locked(a, LK_ZK_OF_PERMITS, fresh);
+    lk_zk_usage_ask_locked(a, LK_ZK_OF_QUEUE, false);
+}
+
+bool lk_zk_permits_look_unlocking(lk_zk_attempt *a)
+{
+    lk_zk_usage_begin(a);
+    a->used_up = false;
+    ask_both_locked(a, !a->claim->will_wait);
+    lk_zk_usage_ask_locked(a, LK_ZK_OF_KEY, false);
+    return lk_zk_usage_await_unlocking(a) && (a->usage.unknown || judge_look_locked(a));
+}
+
+bool lk_zk_permits_try_unlocking(lk_zk_attempt *a, const lk_zk_node *node)
+{
+    (void)node;
+    lk_zk_usage_begin(a);
+    ask_both_locked(a, false);
+    if (!lk_zk_usage_await_unlocking(a))
+        return false;
+    if (a->usage.unknown || a->usage.taken + a->usage.ahead < a->claim->permits)
+        return true;
+    lk_zk_attempt_drop_locked(a);
+    a->status = LOCKER_BUSY;
+    return false;
+}
+
+/* Once for each claim: who comes later to lock the key finds it in use. */
+static bool know_use_unlocking(lk_zk_attempt *a, const lk_zk_node *node) LK_REQUIRES(*a->z->net)
+{
+    bool older;
+    if (!lk_zk_usage_first_unlocking(a, node, &older))
+        return false;
+    if (older)
+        return lk_zk_usage_refuse_locked(a, 0);
+    a->data->use_known = !a->usage.unknown;
+    return true;
+}
+
+bool lk_zk_permits_count_unlocking(lk_zk_attempt *a, lk_zk_node *node)
+{
+    lk_zk_usage_begin(a);
+    if (!a->data->use_known)
+        lk_zk_usage_ask_locked(a, LK_ZK_OF_KEY, false);
+    lk_zk_usage_watch_locked(a);
+    if (!lk_zk_usage_await_unlocking(a))
+        return false;
+    if (a->usage.unknown)
+        return true;
+    if (a->usage.says > 0)
+        return lk_zk_usage_refuse_locked(a, a->usage.says);
+    if (!a->data->use_known && !know_use_unlocking(a, node))
+        return false;
+    if (!a->data->use_known || node->step != LK_ZK_HEAD)
+        return true;         /* asked again; or FULL, or it was */
+    if (!node->maybe_permit) /* else it is known already which one it may have been given */
+        node->slot = a->usage.slot;
+    lk_zk_node_take_locked(a->z, node);
+    return true;
+}

@@ -1,0 +1,192 @@
+/* usage.c: how a key is used, and by whom. Locks of a key queue at its node, those who want one of its permits below that, so
+ * neither stands in the other's way; each looks for the other when it comes. Who came first may stay: of two that see each
+ * other the younger node's is refused, and a permit that is taken is older than any lock that sees it, because who takes one
+ * has looked for locks before. */
+#include <string.h>
+
+#include "attempt.h"
+#include "paths.h"
+
+void lk_zk_usage_begin(lk_zk_attempt *a)
+{
+    a->usage = (lk_zk_usage){.rc = ZOK};
+}
+
+static bool is_good_locked(lk_zk_attempt *a, const lk_zk_reply *reply) LK_REQUIRES(*a->z->net)
+{
+    if (lk_zk_unknown(reply->rc))
+        a->usage.unknown = true;
+    else if (reply->rc != ZOK && reply->rc != ZNONODE)
+        a->usage.rc = reply->rc;
+    return reply->rc == ZOK;
+}
+
+/* Which of the permits one has; none by a foreign client's. */
+static void note_permit(lk_zk_attempt *a, const char *name, uint8_t *slots)
+{
+    int32_t permits, slot;
+    a->usage.taken++;
+    if (!lk_zk_read_permit(name, &permits, &slot))
+        a->usage.says = a->usage.says != 0 ? a->usage.says : LK_ZK_FOREIGN;
+    else if (permits != a->claim->permits)
+        a->usage.says = permits;
+    else if (slot >= 0)
+        slots[slot / 8] |= (uint8_t)(1u << slot % 8);
+}
+
+static void permits_listed_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
+{
+    lk_zk_attempt *const a = context;
+    uint8_t slots[LK_ZK_PERMITS_MAX / 8 + 1] = {0};
+    (void)z;
+    if (is_good_locked(a, reply))
+        for (int32_t i = 0; i < reply->names->count; i++)
+            note_permit(a, reply->names->data[i], slots);
+    while (a->usage.slot < a->claim->permits && (slots[a->usage.slot / 8] >> a->usage.slot % 8 & 1) != 0)
+        a->usage.slot++;
+    lk_zk_call_answered_locked(&a->call);
+}
+
+/* The step is changed here, because the next answer may be that there is room. */
+static void permits_counted_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
+{
+    lk_zk_attempt *const a = context;
+    permits_listed_locked(z, context, reply);
+    if (a->usage.taken >= a->claim->permits && a->data->node != NULL && a->data->node->step == LK_ZK_HEAD)
+        lk_zk_node_tell_locked(z, a->data->node, LK_ZK_NO_ROOM);
+}
+
+static void note_first(lk_zk_usage *u, const char *parent, const char *name, int32_t number)
+{
+    int32_t slot;
+    if ((u->first[0] != '\0' && u->number <= number) || !lk_zk_join(u->first, parent, name))
+        return;
+    u->number = number;
+    if (!lk_zk_read_permit(name, &u->first_says, &slot))
+        u->first_says = LK_ZK_FOREIGN;
+}
+
+static void locks_listed_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
+{
+    lk_zk_attempt *const a = context;
+    int32_t number;
+    (void)z;
+    if (is_good_locked(a, reply))
+        for (int32_t i = 0; i < reply->names->count; i++)
+            if (lk_zk_contender(reply->names->data[i], &number) != LK_ZK_NO_CONTENDER)
+                note_first(&a->usage, a->key, reply->names->data[i], number);
+    a->usage.first_says = 0;
+    lk_zk_call_answered_locked(&a->call);
+}
+
+/* Of the queue for permits: of a claim to one, who is before it; of a claim to a lock, the first. */
+static void queue_listed_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
+{
+    lk_zk_attempt *const a = context;
+    const lk_zk_node *const own = a->claim->permits > 0 ? a->data->node : NULL;
+    char queue[LK_ZK_PATH_MAX];
+    int32_t number;
+    (void)lk_zk_join(queue, a->key, LK_ZK_LOCKS);
+    if (is_good_locked(a, reply) && a->claim->permits > 0)
+        lk_zk_queue_sweep_locked(z, a->parent, reply->names);
+    for (int32_t i = 0; reply->rc == ZOK && i < reply->names->count; i++) {
+        const char *const name = reply->names->data[i];
+        const lk_zk_node *const ours = lk_zk_node_find_locked(z, name);
+        const bool going = ours != NULL && ours->claim == NULL; /* its delete is ahead of what we send */
+        if (going || lk_zk_contender(name, &number) == LK_ZK_NO_CONTENDER ||
+            (own != NULL && number >= own->sequence))
+            continue;
+        a->used_up = a->used_up || lk_zk_used_up(number);
+        a->usage.ahead++;
+        if (a->claim->permits == 0)
+            note_first(&a->usage, queue, name, number);
+    }
+    lk_zk_call_answered_locked(&a->call);
+}
+
+static void expect_locked(lk_zk_attempt *a, lk_zk_request *request) LK_REQUIRES(*a->z->net)
+{
+    if (!lk_zk_call_expect_locked(&a->call, request))
+        a->usage.unknown = true;
+}
+
+void lk_zk_usage_ask_locked(lk_zk_attempt *a, lk_zk_list_kind kind, bool fresh)
+{
+    static const lk_zk_done_fn done[] = {locks_listed_locked, permits_listed_locked, queue_listed_locked};
+    static const char *const below[] = {NULL, LK_ZK_LEASES, LK_ZK_LOCKS};
+    char path[LK_ZK_PATH_MAX];
+    if (kind == LK_ZK_OF_KEY)
+        (void)strcpy(path, a->key);
+    else
+        (void)lk_zk_join(path, a->key, below[kind]);
+    expect_locked(a, fresh ? lk_zk_list_fresh_locked(a->z->net, path, done[kind], a)
+                           : lk_zk_list_locked(a->z->net, path, done[kind], a));
+}
+
+void lk_zk_usage_watch_locked(lk_zk_attempt *a)
+{
+    char path[LK_ZK_PATH_MAX];
+    (void)lk_zk_join(path, a->key, LK_ZK_LEASES);
+    expect_locked(a, lk_zk_list_told_locked(a->z->net, path, permits_counted_locked, a));
+}
+
+bool lk_zk_usage_await_unlocking(lk_zk_attempt *a)
+{
+    if (a->call.pending > 0 && !lk_zk_attempt_wait_unlocking(a, lk_zk_await_unlocking))
+        return false;
+    if (a->usage.unknown)
+        return !lk_zk_is_up_locked(a->z->net) || lk_zk_attempt_wait_unlocking(a, lk_zk_pause_unlocking);
+    if (a->usage.rc != ZOK)
+        a->status = lk_zk_error(a->usage.rc, "listing who uses a key", a->key, a->err);
+    return a->status == LOCKER_OK;
+}
+
+static void first_read_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
+{
+    lk_zk_attempt *const a = context;
+    (void)z;
+    if (is_good_locked(a, reply))
+        a->usage.first_czxid = reply->stat->czxid;
+    lk_zk_call_answered_locked(&a->call);
+}
+
+bool lk_zk_usage_first_unlocking(lk_zk_attempt *a, const lk_zk_node *own, bool *older)
+{
+    *older = false;
+    if (a->usage.first[0] == '\0')
+        return true;
+    expect_locked(a, lk_zk_get_locked(a->z->net, a->usage.first, first_read_locked, a));
+    const bool goes_on = lk_zk_usage_await_unlocking(a);
+    *older = a->usage.first_czxid != 0 && a->usage.first_czxid < own->czxid;
+    return goes_on;
+}
+
+bool lk_zk_usage_refuse_locked(lk_zk_attempt *a, int32_t in_use)
+{
+    lk_zk_attempt_drop_locked(a);
+    a->status =
+        in_use >= 0
+            ? locker_other_use(a->err, in_use, a->claim->permits)
+            : lk_misconfigured(a->err, "another client uses it as a semaphore, and this call wants a lock");
+    return false;
+}
+
+bool lk_zk_check_lock_unlocking(lk_zk_attempt *a, const lk_zk_node *node)
+{
+    bool older;
+    lk_zk_usage_begin(a);
+    lk_zk_usage_ask_locked(a, LK_ZK_OF_PERMITS, false);
+    lk_zk_usage_ask_locked(a, LK_ZK_OF_QUEUE, false);
+    if (!lk_zk_usage_await_unlocking(a))
+        return false;
+    if (a->usage.unknown)
+        return true;
+    if (a->usage.taken > 0)
+        return lk_zk_usage_refuse_locked(a, a->usage.says);
+    if (!lk_zk_usage_first_unlocking(a, node, &older))
+        return false;
+    if (older)
+        return lk_zk_usage_refuse_locked(a, a->usage.first_says);
+    a->data->use_known = !a->usage.unknown;
+    return true;
+}

@@ -1,0 +1,368 @@
+/* sharing.c: readers, writers and permits: whom the names of nodes keep out, what a break of one of several leaves, and the
+ * exchange of a place for a permit, whatever becomes of its answer. All tests share one server. */
+#include <stdio.h>
+#include <string.h>
+
+#include "zk_tests.h"
+
+static lk_server *server;
+
+static int start_server(void **state)
+{
+    (void)state;
+    server = lk_test_zookeeper(LK_LOGIN_NONE);
+    return 0;
+}
+
+static int stop_server(void **state)
+{
+    (void)state;
+    lk_test_free(server);
+    server = NULL;
+    return 0;
+}
+
+static int begin(void **state)
+{
+    if (lk_env_empty(state) != 0)
+        return -1;
+    lk_env *const env = *state;
+    env->zk = server;
+    env->client = lk_zkc_open(server);
+    env->proxy = lk_proxy_begin(&lk_proxy_zookeeper, server->port);
+    return 0;
+}
+
+static int end(void **state)
+{
+    lk_env *const env = *state;
+    if (env != NULL)
+        env->zk = NULL; /* the group's */
+    return lk_env_end(state);
+}
+
+static locker_lock_options shared(void)
+{
+    locker_lock_options options = lk_wait_options(LK_TEST_PATIENCE_MS);
+    options.mode = LOCKER_SHARED;
+    return options;
+}
+
+static locker_lock_options permit(int32_t permits)
+{
+    locker_lock_options options = lk_wait_options(LK_TEST_PATIENCE_MS);
+    options.permits = permits;
+    return options;
+}
+
+static locker_handle *take(locker *l, const char *key, const locker_lock_options *options)
+{
+    locker_handle *held = NULL;
+    locker_error err;
+    assert_ok(locker_lock(l, key, options, &held, &err), err);
+    return held;
+}
+
+static locker_status try_once(locker *l, const char *key, const locker_lock_options *options)
+{
+    locker_handle *held = NULL;
+    const locker_status status = locker_try_lock(l, key, options, &held, NULL);
+    locker_handle_free(held);
+    return status;
+}
+
+/* ------------------------------------------------------------------ names ---- */
+
+/* Any two of ours keep each other out unless both share, whatever their settings are. */
+static void ours_exclude_ours_whatever_the_names(void **state)
+{
+    lk_env *env = *state;
+    locker *l[] = {lk_open_at(env->zk, "/shop"), lk_open_at(env->zk, "/shop?names=readwrite")};
+    const locker_lock_options modes[] = {lk_wait_options(LK_TEST_PATIENCE_MS), shared()};
+    for (unsigned i = 0; i < 16; i++) {
+        locker *const first = l[i & 1], *const second = l[i >> 1 & 1];
+        const locker_lock_options *const a = &modes[i >> 2 & 1], *const b = &modes[i >> 3 & 1];
+        const bool both_share = a->mode == LOCKER_SHARED && b->mode == LOCKER_SHARED;
+        if (first == second && !both_share)
+            continue; /* core's own book says so */
+        locker_handle *held = take(first, "names", a);
+        assert_int_equal(try_once(second, "names", b), both_share ? LOCKER_OK : LOCKER_BUSY);
+        lk_give(held);
+    }
+    lk_close_locker(l[0]);
+    lk_close_locker(l[1]);
+}
+
+static void names_are_mutex_or_readwrite(void **state)
+{
+    lk_env *env = *state;
+    char uri[96];
+    locker *l = NULL;
+    locker_error err;
+    snprintf(uri, sizeof uri, "zookeeper://127.0.0.1:%d/shop?names=kazoo", env->zk->port);
+    assert_status(LOCKER_CONFIG, locker_open(uri, NULL, &l, &err), err);
+    assert_non_null(strstr(err.text, "names=mutex or names=readwrite"));
+}
+
+/* kazoo's readers keep our writers out, and not our readers. */
+static void kazoos_readers_share(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_at(env->zk, "/shop");
+    const locker_lock_options reads = shared();
+    char made[LK_ZKC_NAME_MAX];
+    lk_give(lk_take(l, "rlock"));
+    assert_int_equal(
+        lk_zkc_create(env->client, "/shop/rlock/0123456789__rlock__", "", LK_ZKC_EPHEMERAL_SEQUENTIAL, made),
+        LK_ZKC_OK);
+    assert_int_equal(try_once(l, "rlock", NULL), LOCKER_BUSY);
+    assert_int_equal(try_once(l, "rlock", &reads), LOCKER_OK);
+    assert_int_equal(lk_zkc_delete(env->client, made), LK_ZKC_OK);
+    lk_give(lk_take(l, "rlock"));
+    lk_close_locker(l);
+}
+
+/* Whom a reader waits for has gone, and another writer stands before that one. */
+static void a_reader_lists_again_when_its_writer_has_gone(void **state)
+{
+    lk_env *env = *state;
+    locker *l[] = {lk_open_at(env->zk, "/shop"), lk_open_at(env->zk, "/shop"), lk_open_at(env->zk, "/shop")};
+    locker_lock_options reads = shared(), writes = lk_wait_options(-1);
+    locker_handle *held = lk_take(l[0], "between");
+    lk_locking writer, reader;
+    writes.cancel = locker_cancel_new();
+    lk_locking_start(&writer, l[1], "between", &writes);
+    lk_zkc_require_count(env->client, "/shop/between", 2);
+    lk_locking_start(&reader, l[2], "between", &reads);
+    lk_zkc_require_count(env->client, "/shop/between", 3);
+    lk_require_waiting(l[2], 1);
+    const uint64_t attempts = lk_stats(l[2]).attempts;
+    locker_cancel_fire(writes.cancel);
+    assert_status(LOCKER_CANCELED, lk_locking_join(&writer), writer.err);
+    lk_zkc_require_count(env->client, "/shop/between", 2);
+    assert_int_equal(try_once(l[1], "between", &reads), LOCKER_BUSY); /* a round trip, behind the deletion */
+    assert_int_equal(lk_stats(l[2]).waiting, 1);
+    assert_true(lk_stats(l[2]).attempts <= attempts + 1);
+    lk_give(held);
+    lk_give(lk_locking_grant(&reader));
+    locker_cancel_free(writes.cancel);
+    for (int i = 0; i < 3; i++)
+        lk_close_locker(l[i]);
+}
+
+/* ------------------------------------------------------------------ breaks ---- */
+
+/* The greater token was broken first, and its release, which was lost on the way, asks after the other was. */
+static void a_mark_does_not_go_back(void **state)
+{
+    lk_env *env = *state;
+    locker *a = lk_open_at(env->zk, "/shop"), *b = lk_open_through(env, "/shop?ttl=40s&command_timeout=20s");
+    const locker_lock_options reads = shared();
+    locker_break_options only = LOCKER_BREAK_OPTIONS_INIT;
+    locker_info broken = LOCKER_INFO_INIT;
+    locker_error err;
+    lk_unlocking unlocking;
+    locker_handle *first = take(a, "marks", &reads), *second = take(b, "marks", &reads);
+    assert_true(locker_handle_token(second) > locker_handle_token(first));
+    lk_proxy_harm(env->proxy, LK_PROXY_WITHHOLD, LK_ZKP_DELETE, 1, 0);
+    lk_proxy_refuse(env->proxy, true);
+    lk_unlocking_start(&unlocking, second);
+    lk_proxy_await_harm(env->proxy, 1);
+    only.token = locker_handle_token(second);
+    assert_ok(locker_break(a, "marks", &only, &broken, &err), err);
+    assert_int_equal(broken.holders_len, 1);
+    assert_int_equal(locker_info_holder(&broken, 0)->token, only.token);
+    locker_info_clear(&broken);
+    only.token = locker_handle_token(first);
+    assert_ok(locker_break(a, "marks", &only, NULL, &err), err);
+    lk_proxy_refuse(env->proxy, false);
+    assert_status(LOCKER_LOST, lk_unlocking_join(&unlocking), unlocking.err);
+    lk_require_state(first, LOCKER_STATE_LOST);
+    lk_give_lost(first);
+    locker_handle_free(second);
+    lk_close_locker(b);
+    lk_close_locker(a);
+}
+
+/* ------------------------------------------------------------------ permits ---- */
+
+static void require_none_taken(lk_env *env, const char *key)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/shop/%s/leases", key);
+    lk_zkc_require_count(env->client, path, 0);
+    snprintf(path, sizeof path, "/shop/%s/locks", key);
+    lk_zkc_require_count(env->client, path, 0);
+}
+
+/* The exchange, or the read behind it, is harmed: there is one permit, and nothing else, and its slot is nobody else's. */
+static void survive(lk_env *env, const char *key, lk_harm harm, const char *kind, unsigned harms)
+{
+    locker *l = lk_open_through(env, harm == LK_PROXY_SWALLOW ? "/shop?ttl=4s&command_timeout=20s"
+                                                              : "/shop?ttl=20s&command_timeout=20s"),
+           *other = lk_open_at(env->zk, "/shop");
+    const locker_lock_options two = permit(2);
+    char path[64];
+    locker_handle *beside = take(other, key, &two);
+    lk_proxy_harm(env->proxy, harm, kind, 1, 0);
+    locker_handle *held = take(l, key, &two);
+    lk_proxy_await_harm(env->proxy, harms);
+    assert_int_equal(locker_handle_slot(held), 1);
+    assert_true(locker_handle_token(held) > locker_handle_token(beside));
+    snprintf(path, sizeof path, "/shop/%s/leases", key);
+    lk_zkc_require_count(env->client, path, 2);
+    assert_int_equal(try_once(other, key, &two), LOCKER_BUSY);
+    lk_give(held);
+    lk_give(beside);
+    require_none_taken(env, key);
+    lk_close_locker(other);
+    lk_close_locker(l);
+}
+
+static void the_answer_to_an_exchange_is_lost(void **state)
+{
+    survive(*state, "exchange-cut", LK_PROXY_CUT, LK_ZKP_MULTI, 1);
+    survive(*state, "exchange-withheld", LK_PROXY_WITHHOLD, LK_ZKP_MULTI, 2);
+    survive(*state, "exchange-garbage", LK_PROXY_GARBAGE, LK_ZKP_MULTI, 3);
+    survive(*state, "exchange-read", LK_PROXY_CUT, LK_ZKP_GET, 4);
+    survive(*state, "exchange-create", LK_PROXY_CUT, LK_ZKP_CREATE2, 5);
+    survive(*state, "exchange-silent", LK_PROXY_SWALLOW, LK_ZKP_MULTI, 6);
+}
+
+/* Whoever gives up while the answer is out leaves neither a place nor a permit: where it was executed, and where it wasn't. */
+static void a_canceled_exchange_leaves_nothing(void **state)
+{
+    lk_env *env = *state;
+    static const lk_harm harms[] = {LK_PROXY_CUT, LK_PROXY_WITHHOLD};
+    locker *l = lk_open_through(env, "/shop?ttl=20s&command_timeout=20s");
+    for (unsigned i = 0; i < 2; i++) {
+        locker_lock_options one = permit(1);
+        lk_locking waiter;
+        one.cancel = locker_cancel_new();
+        lk_proxy_harm(env->proxy, harms[i], LK_ZKP_MULTI, 1, 0);
+        lk_proxy_refuse(env->proxy, true); /* who connects */
+        lk_locking_start(&waiter, l, "given-up", &one);
+        lk_proxy_await_harm(env->proxy, i + 1);
+        locker_cancel_fire(one.cancel);
+        assert_status(LOCKER_CANCELED, lk_locking_join(&waiter), waiter.err);
+        assert_int_equal(lk_zkc_count(env->client, "/shop/given-up/leases") +
+                             lk_zkc_count(env->client, "/shop/given-up/locks"),
+                         1);
+        lk_proxy_refuse(env->proxy, false);
+        require_none_taken(env, "given-up");
+        locker_cancel_free(one.cancel);
+    }
+    lk_close_locker(l);
+}
+
+/* A server removes containers that have been empty for a while: each is made again. */
+static void parents_of_permits_are_made_again(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_at(env->zk, "/shop");
+    const locker_lock_options two = permit(2);
+    lk_give(take(l, "parents", &two));
+    assert_int_equal(lk_zkc_delete(env->client, "/shop/parents/leases"), LK_ZKC_OK);
+    lk_give(take(l, "parents", &two));
+    assert_int_equal(lk_zkc_delete(env->client, "/shop/parents/leases"), LK_ZKC_OK);
+    assert_int_equal(lk_zkc_delete(env->client, "/shop/parents/locks"), LK_ZKC_OK);
+    assert_int_equal(lk_zkc_delete(env->client, "/shop/parents"), LK_ZKC_OK);
+    lk_give(take(l, "parents", &two));
+    lk_close_locker(l);
+}
+
+/* The head of the queue hears of a permit that came back while it had no connection, and of one whose session was ended. */
+static void the_head_counts_again(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_through(env, "/shop?ttl=20s"), *other = lk_open_at(env->zk, "/shop");
+    const locker_lock_options one = permit(1);
+    locker_handle *held = take(other, "head", &one);
+    lk_locking waiter;
+    lk_locking_start(&waiter, l, "head", &one);
+    lk_require_waiting(l, 1);
+    lk_proxy_refuse(env->proxy, true);
+    lk_proxy_cut_all(env->proxy);
+    lk_give(held);
+    lk_proxy_refuse(env->proxy, false);
+    held = lk_locking_grant(&waiter);
+    assert_int_equal(locker_handle_slot(held), 0);
+    lk_locking_start(&waiter, other, "head", &one);
+    lk_require_waiting(other, 1);
+    lk_zkc_end_session(env->zk, lk_session_of(env->client, "/shop/head/leases", 0));
+    lk_give(lk_locking_grant(&waiter));
+    lk_require_state(held, LOCKER_STATE_LOST);
+    lk_give_lost(held);
+    lk_close_locker(other);
+    lk_close_locker(l);
+}
+
+/* Who comes to use a key otherwise is refused, and nobody who was there before: neither holders nor who waits. */
+static void the_younger_use_is_refused(void **state)
+{
+    lk_env *env = *state;
+    locker *a = lk_open_at(env->zk, "/shop"), *b = lk_open_at(env->zk, "/shop"),
+           *c = lk_open_at(env->zk, "/shop");
+    const locker_lock_options one = permit(1), two = permit(2), plain = lk_wait_options(LK_TEST_PATIENCE_MS);
+    const locker_lock_options *const uses[][3] = {{&one, &plain, &two}, {&plain, &one, &two}};
+    for (unsigned i = 0; i < 2; i++) {
+        locker_handle *held = take(a, "uses", uses[i][0]), *none = NULL;
+        locker_error err;
+        lk_locking waiter;
+        lk_locking_start(&waiter, b, "uses", uses[i][0]);
+        lk_require_waiting(b, 1);
+        assert_status(LOCKER_CONFIG, locker_lock(c, "uses", uses[i][1], &none, &err), err);
+        assert_status(LOCKER_CONFIG, locker_lock(c, "uses", uses[i][2], &none, &err), err);
+        assert_status(LOCKER_CONFIG, locker_try_lock(c, "uses", uses[i][2], &none, &err), err);
+        lk_give(held);
+        lk_give(lk_locking_grant(&waiter));
+    }
+    lk_close_locker(c);
+    lk_close_locker(b);
+    lk_close_locker(a);
+}
+
+/* A node of a lock's that is younger than a waiter's place, and was left there by a client that looks for no permits. */
+static void a_younger_lock_does_not_refuse_who_waits(void **state)
+{
+    lk_env *env = *state;
+    locker *a = lk_open_at(env->zk, "/shop"), *b = lk_open_at(env->zk, "/shop");
+    const locker_lock_options one = permit(1);
+    char intruder[LK_ZKC_NAME_MAX];
+    locker_handle *held = take(a, "intruder", &one);
+    lk_locking first, second;
+    lk_locking_start(&first, b, "intruder", &one);
+    lk_require_waiting(b, 1);
+    lk_locking_start(&second, b, "intruder",
+                     &one); /* at its head for the first time when the intruder is there */
+    lk_require_waiting(b, 2);
+    assert_int_equal(
+        lk_zkc_create(env->client, "/shop/intruder/x-lock-", "", LK_ZKC_EPHEMERAL_SEQUENTIAL, intruder),
+        LK_ZKC_OK);
+    lk_give(held);
+    lk_give(lk_locking_grant(&first));
+    lk_give(lk_locking_grant(&second));
+    assert_int_equal(try_once(a, "intruder", &one), LOCKER_CONFIG); /* the key is a lock now */
+    assert_int_equal(lk_zkc_delete(env->client, intruder), LK_ZKC_OK);
+    assert_int_equal(try_once(a, "intruder", &one), LOCKER_OK);
+    lk_close_locker(b);
+    lk_close_locker(a);
+}
+
+#define sharing_test(f) cmocka_unit_test_setup_teardown(f, begin, end)
+
+static const struct CMUnitTest tests[] = {
+    sharing_test(ours_exclude_ours_whatever_the_names),
+    sharing_test(names_are_mutex_or_readwrite),
+    sharing_test(kazoos_readers_share),
+    sharing_test(a_reader_lists_again_when_its_writer_has_gone),
+    sharing_test(a_mark_does_not_go_back),
+    sharing_test(the_answer_to_an_exchange_is_lost),
+    sharing_test(a_canceled_exchange_leaves_nothing),
+    sharing_test(parents_of_permits_are_made_again),
+    sharing_test(the_head_counts_again),
+    sharing_test(the_younger_use_is_refused),
+    sharing_test(a_younger_lock_does_not_refuse_who_waits),
+};
+
+const lk_group lk_sharing = {"sharing", tests, sizeof tests / sizeof tests[0], start_server, stop_server};
