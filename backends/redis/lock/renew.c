@@ -445,12 +445,17 @@ static int by_command(const void *a, const void *b)
     return kinds != 0 ? kinds : (int)lk_redis_claim_of(one)->slot - (int)lk_redis_claim_of(other)->slot;
 }
 
-static bool are_plain(locker_claim *const *grants, size_t count)
+/* Whether they are to be sorted before. The hashes tell that something was shared here. */
+static bool are_mixed(const lk_redis *r, locker_claim *const *grants, size_t count)
 {
     size_t i = 0;
+    if (r->map != NULL)
+        return true;
+    if (lk_redis_sha(r, LK_REDIS_SCRIPT_SHARED_RENEW)[0] == '\0')
+        return false;
     while (i < count && locker_claim_is_plain(grants[i]))
         i++;
-    return i == count;
+    return i < count;
 }
 
 /* How many of them, from the first, go in one command. */
@@ -466,7 +471,7 @@ static size_t batch(const lk_redis *r, locker_claim *const *grants, size_t count
 void lk_redis_renew(void *self, locker_claim *const *grants, size_t count)
 {
     lk_redis *r = self;
-    locker_claim **sorted = r->map != NULL || !are_plain(grants, count) ? malloc(count * sizeof *sorted) : NULL;
+    locker_claim **sorted = are_mixed(r, grants, count) ? malloc(count * sizeof *sorted) : NULL;
     bool more = false;
     if (sorted != NULL) {
         memcpy(sorted, grants, count * sizeof *sorted);
