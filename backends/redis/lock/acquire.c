@@ -410,7 +410,7 @@ __attribute__((noinline)) static lk_redis_outcome call_shared(struct attempt *a)
     enrol(a);
     lk_redis_member_text(a->r->values.name, a->claim, a->value, a->member);
     return lk_redis_sharing_ask(a->node, &a->call, &a->keys, a->member, old_counter(a), data->enrolled, known,
-                               a->err);
+                                a->err);
 }
 
 /* Whether the number that the counter gave is of a time before the connection; a foreign client may have put the counter
@@ -472,7 +472,8 @@ static locker_status other_use(struct attempt *a, int32_t permits)
 static bool will_listen(const struct attempt *a)
 {
     lk_redis *const r = a->r;
-    const int64_t until = lk_time_earlier(lk_redis_now(&r->shared) + LK_REDIS_AGAIN_NS, a->claim->attempt_until);
+    const int64_t until =
+        lk_time_earlier(lk_redis_now(&r->shared) + LK_REDIS_AGAIN_NS, a->claim->attempt_until);
     lk_redis_lock(&r->shared);
     while (!lk_redis_net_is_subscribed(a->node->net, a->data->slot) && !a->data->caller.interrupted &&
            lk_redis_now(&r->shared) < until)
@@ -561,7 +562,8 @@ static locker_status try_once(struct attempt *a, bool plain)
 static bool plain_first(const struct attempt *a)
 {
     const lk_redis_claim *data = a->data;
-    if (a->shares || data->unsure || data->enrolled || data->numbers > 1 || !LK_READ(a->r->trusted) || a->r->map != NULL)
+    if (a->shares || data->unsure || data->enrolled || data->numbers > 1 || !LK_READ(a->r->trusted) ||
+        a->r->map != NULL)
         return false;
     if (a->r->recovery.mark != NULL) /* they don't look whether the data are known */
         return false;

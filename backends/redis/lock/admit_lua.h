@@ -35,37 +35,40 @@
 
 /* Of the lock's value v: kind, limit, set, and how `many` are in it; nil: it is no marker. Whose leases are `over` leave. */
 #define MEMBERS_LUA                                                                                          \
-    NOW_LUA "local kind, epoch, limit = string.match(v or '', " MARKER_LUA ")\n"                             \
-            "local set, many, over = nil, 0, {}\n"                                                           \
-            "if kind then\n"                                                                                 \
-            "  set = " SET_NAME_LUA("KEYS[2]") "epoch\n"                                                     \
-            "  over = redis.call('ZRANGEBYSCORE', set, '-inf', '(' .. now, 'LIMIT', 0, 1000)\n"              \
-            "  for _, one in ipairs(over) do\n" LEAVE_LUA "  end\n"                                          \
-            "  many = redis.call('ZCARD', set)\n"                                                            \
-            "end\n"
+    NOW_LUA                                                                                                  \
+        "local kind, epoch, limit = string.match(v or '', " MARKER_LUA ")\n"                                 \
+        "local set, many, over = nil, 0, {}\n"                                                               \
+        "if kind then\n"                                                                                     \
+        "  set = " SET_NAME_LUA(                                                                             \
+            "KEYS[2]") "epoch\n"                                                                             \
+                       "  over = redis.call('ZRANGEBYSCORE', set, '-inf', '(' .. now, 'LIMIT', 0, 1000)\n"   \
+                       "  for _, one in ipairs(over) do\n" LEAVE_LUA "  end\n"                               \
+                       "  many = redis.call('ZCARD', set)\n"                                                 \
+                       "end\n"
 
 /* `value` enters, as k, most, inst, owner, ttl say; it begins a set where there is none. Of permits it has the least free slot: the
  * least that so many as are below or at it don't fill. Sets n, its number, and `grown`, or goes by `fails`. What the lock says of the
  * latest lease comes behind. */
-#define ENTER_LUA(fails)                                                                                     \
-    "local n, count, slot = nil, 1, 0\n" NUMBER_LUA "if type(n) ~= 'number' then " fails " end\n"            \
-    "local token = string.format('%.0f', n)\n"                                                               \
-    "if not kind then\n"                                                                                     \
-    "  kind, epoch, limit, many, set = k, token, most, 0, " SET_NAME_LUA("KEYS[2]") "token\n"                \
-    "  redis.call('SET', KEYS[1], k .. token .. (k == 'P' and '/' .. most or ''), 'PX', ttl)\n"              \
-    "end\n"                                                                                                  \
-    "if kind == 'P' then\n"                                                                                  \
-    "  local high = many\n"                                                                                  \
-    "  while slot < high do\n"                                                                               \
-    "    local mid = math.floor((slot + high) / 2)\n"                                                        \
-    "    if redis.call('ZCOUNT', set .. ':slots', 0, mid) > mid then slot = mid + 1 else high = mid end\n"   \
-    "  end\n"                                                                                                \
-    "  redis.call('ZADD', set .. ':slots', slot, value)\n"                                                   \
-    "end\n"                                                                                                  \
-    "redis.call('ZADD', set, now + ttl, value)\n"                                                            \
-    "redis.call('HSET', set .. ':info', value,\n"                                                            \
-    "  now .. ' ' .. token .. ' ' .. slot .. ' ' .. inst .. ' ' .. owner)\n"                                 \
-    "many, grown = many + 1, true\n"
+#define ENTER_LUA(fails)                                                                                                  \
+    "local n, count, slot = nil, 1, 0\n" NUMBER_LUA "if type(n) ~= 'number' then " fails " end\n"                         \
+    "local token = string.format('%.0f', n)\n"                                                                            \
+    "if not kind then\n"                                                                                                  \
+    "  kind, epoch, limit, many, set = k, token, most, 0, " SET_NAME_LUA(                                                 \
+        "KEYS[2]") "token\n"                                                                                              \
+                   "  redis.call('SET', KEYS[1], k .. token .. (k == 'P' and '/' .. most or ''), 'PX', ttl)\n"            \
+                   "end\n"                                                                                                \
+                   "if kind == 'P' then\n"                                                                                \
+                   "  local high = many\n"                                                                                \
+                   "  while slot < high do\n"                                                                             \
+                   "    local mid = math.floor((slot + high) / 2)\n"                                                      \
+                   "    if redis.call('ZCOUNT', set .. ':slots', 0, mid) > mid then slot = mid + 1 else high = mid end\n" \
+                   "  end\n"                                                                                              \
+                   "  redis.call('ZADD', set .. ':slots', slot, value)\n"                                                 \
+                   "end\n"                                                                                                \
+                   "redis.call('ZADD', set, now + ttl, value)\n"                                                          \
+                   "redis.call('HSET', set .. ':info', value,\n"                                                          \
+                   "  now .. ' ' .. token .. ' ' .. slot .. ' ' .. inst .. ' ' .. owner)\n"                               \
+                   "many, grown = many + 1, true\n"
 
 /* Those at the head of the queue enter, as far as they can beside those who hold the lock; each is told, and asks what it got. Who
  * does not listen any more goes, whatever it wants. `member`: it stays where it is. At most 100 are looked at. */
@@ -83,13 +86,14 @@
     "    local heard = " TELL_LUA "\n"                                                                       \
     "    pcall(redis.set_repl, redis.REPL_ALL)\n"                                                            \
     "    redis.call('ZREM', KEYS[2], first)\n"                                                               \
-    "    if type(heard) == 'number' and heard > 0 then\n" ENTER_LUA("break") "    end\n"                     \
-    "  else\n"                                                                                               \
-    "    local ears = " EARS_LUA "\n"                                                                        \
-    "    if ears == nil or tonumber(ears) > 0 then break end\n"                                              \
-    "    redis.call('ZREM', KEYS[2], first)\n"                                                               \
-    "  end\n"                                                                                                \
-    "end\n"
+    "    if type(heard) == 'number' and heard > 0 then\n" ENTER_LUA(                                         \
+        "break") "    end\n"                                                                                 \
+                 "  else\n"                                                                                  \
+                 "    local ears = " EARS_LUA "\n"                                                           \
+                 "    if ears == nil or tonumber(ears) > 0 then break end\n"                                 \
+                 "    redis.call('ZREM', KEYS[2], first)\n"                                                  \
+                 "  end\n"                                                                                   \
+                 "end\n"
 
 /* Nobody holds the lock, and `first`, which came at `since`, wants to be one of several: the lock is kept for it, as `E<value>`, for
  * as long as it would have had it, and it is told to ask. `t`: it is left free for a moment, and the first is asked to come then. */

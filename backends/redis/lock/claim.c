@@ -9,7 +9,7 @@ void lk_redis_member_text(const char *instance, const locker_claim *claim, const
 {
     const bool plain = locker_claim_is_plain(claim);
     (void)snprintf(out, LK_REDIS_MEMBER_MAX, "%s%s %s %" PRId64 " %u %.*s",
-                   plain               ? ""
+                   plain                ? ""
                    : claim->permits > 0 ? "P"
                                         : "S",
                    instance, value, claim->ttl_ns / LK_MS,

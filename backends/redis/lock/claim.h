@@ -22,7 +22,7 @@ typedef struct {
     int64_t busy_sent;   /* when the last attempt answered BUSY was sent */
     uint64_t busy_fence; /* the counter of fencing numbers then: a message with no more is old; 0: any is */
     atomic_uint_fast64_t fence; /* the first number of the grant; 0: no fencing. Relaxed: held publishes it */
-    uint64_t epoch; /* of a shared grant or a permit: of the set that it is in (admit_lua.h) */
+    uint64_t epoch;             /* of a shared grant or a permit: of the set that it is in (admit_lua.h) */
     unsigned era;               /* where the lease was confirmed last (guarded once granted) */
     unsigned busy_era;          /* the same of the last attempt that answered BUSY, or when the claim began */
     int64_t valid_until;        /* the local deadline; once granted: as last confirmed (guarded) */

@@ -18,9 +18,9 @@ typedef struct {
     int64_t deadline;                 /* given up then */
     int64_t retry_at;                 /* 0: at once */
     lk_redis_given_back what;
-    bool sent, whole;                 /* awaiting its answer; send the script's text */
-    unsigned hops;                    /* how often it was sent to another server, in a row */
-    bool torn;                        /* its slot is on its way from one server to another */
+    bool sent, whole; /* awaiting its answer; send the script's text */
+    unsigned hops;    /* how often it was sent to another server, in a row */
+    bool torn;        /* its slot is on its way from one server to another */
 } lk_redis_cleanup;
 
 static void remove_locked(lk_redis_cleanup *c) LK_REDIS_LOCKED

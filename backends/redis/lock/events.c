@@ -84,11 +84,11 @@ static const char *why_lost(const lk_redis_claim *data, bool is_broken, uint64_t
 
 /* What a message says. */
 typedef enum {
-    HANDED, /* the lock is its waiter's */
+    HANDED,  /* the lock is its waiter's */
     ENTERED, /* ... beside others that share it, or with a permit: it asks which */
-    NEAR,   /* so it may be soon */
-    BROKEN, /* the lock was taken from him whose info it has */
-    TAKEN   /* ... from one of whom nobody knew yet */
+    NEAR,    /* so it may be soon */
+    BROKEN,  /* the lock was taken from him whose info it has */
+    TAKEN    /* ... from one of whom nobody knew yet */
 } kind;
 
 typedef struct {
@@ -204,6 +204,6 @@ void lk_redis_on_message_locked(void *self, const redisReply *text)
     if (data != NULL && is_lock_of(r, data->core, m.lock, m.lock_len))
         tell_locked(r, data, &m);
     else if ((m.what == HANDED || m.what == ENTERED) && keys_of(r, &m, &keys, &slot))
-        lk_redis_cleanup_start_locked(r, &keys, slot, m.value, m.what == ENTERED ? LK_REDIS_SHARING : LK_REDIS_UNNOTED,
-                                      NULL);
+        lk_redis_cleanup_start_locked(r, &keys, slot, m.value,
+                                      m.what == ENTERED ? LK_REDIS_SHARING : LK_REDIS_UNNOTED, NULL);
 }

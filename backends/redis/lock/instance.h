@@ -66,10 +66,11 @@ typedef struct lk_redis {
     const lk_redis_owner *owner; /* what its nodes' connections tell; constant */
     const char *const *script;   /* by lk_redis_script; constant */
     lk_redis_values values;
-    char channel[LK_REDIS_CHANNEL_MAX];                     /* constant, as the next */
+    char channel[LK_REDIS_CHANNEL_MAX]; /* constant, as the next */
     /* "" where the server would not tell. Read by lk_redis_sha() */
     char sha[LK_REDIS_SCRIPT_COUNT][LK_REDIS_HASH_LEN + 1];
-    atomic_bool more; /* the hashes behind LK_REDIS_SCRIPTS_LOADED are known; release and acquire bring them along */
+    atomic_bool
+        more; /* the hashes behind LK_REDIS_SCRIPTS_LOADED are known; release and acquire bring them along */
     bool more_asked LK_GUARDED_BY(mutex); /* ... are asked for */
     atomic_bool trusted; /* a release has been carried out, and nothing denied since; relaxed: a hint */
     /* Counters of recent contention, up to LK_REDIS_CONTENDED; relaxed: hints. */

@@ -210,8 +210,8 @@ static char *put_share_locked(lk_redis *r, const locker_claim *claim, char *out)
     return lk_redis_put_text(out, info);
 }
 
-char *lk_redis_recovery_put_locked(lk_redis *r, const lk_redis_renewed *slots, size_t count,
-                                   bool shares, const char *script, bool whole, char *out)
+char *lk_redis_recovery_put_locked(lk_redis *r, const lk_redis_renewed *slots, size_t count, bool shares,
+                                   const char *script, bool whole, char *out)
 {
     out = lk_redis_batch_begin(out, script, whole, 3 * count + 1, (shares ? 6 : 5) * count + 1);
     for (size_t i = 0; i < count; i++) {

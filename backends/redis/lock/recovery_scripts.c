@@ -127,25 +127,25 @@ static const char renew_lua[] = KNOWN_LUA YIELDS_LUA
     "return table.concat(out)\n";
 
 /* Of one of several who hold a lock: behind the arguments of shared_told.h, the token, and the marker of its set. */
-static const char shared_release_lua[] =
-    KNOWN_LUA "master()\n"
-              "if left > 0 then\n" YIELDS_LUA
-              "  local v, beside, one = redis.pcall('GET', KEYS[1]), string.sub(KEYS[2], 1, -6), ARGV[1]\n"
-              "  if type(v) == 'table' then\n"
-              "    if not string.find(v.err, 'WRONGTYPE', 1, true) then return v end\n"
-              "    v = '?'\n"
-              "  end\n"
-              "  if ARGV[2] ~= '' then redis.pcall('ZREM', KEYS[2], ARGV[2]) end\n"
-              "  redis.pcall('SET', beside .. 'given:' .. one, '1', 'PX', left)\n"
-              "  local kind, epoch = string.match(v or '', " MARKER_LUA ")\n"
-              "  local set = kind and beside .. 'shared:' .. epoch\n"
-              "  if kind and redis.call('ZSCORE', set, one) then\n" LEAVE_LUA
-              "    if redis.call('ZCARD', set) == 0 then redis.call('DEL', KEYS[1]) return 1 end\n"
-              LATEST_LUA("KEYS[1]") "    return 1\n"
-              "  end\n"
-              "  if redis.pcall('GET', beside .. 'broken:' .. one) then return -1 end\n"
-              "  return (v == ARGV[5] or yields(v, beside .. 'info', ARGV[4])) and 2 or 0\n"
-              "end\n";
+static const char shared_release_lua[] = KNOWN_LUA
+    "master()\n"
+    "if left > 0 then\n" YIELDS_LUA
+    "  local v, beside, one = redis.pcall('GET', KEYS[1]), string.sub(KEYS[2], 1, -6), ARGV[1]\n"
+    "  if type(v) == 'table' then\n"
+    "    if not string.find(v.err, 'WRONGTYPE', 1, true) then return v end\n"
+    "    v = '?'\n"
+    "  end\n"
+    "  if ARGV[2] ~= '' then redis.pcall('ZREM', KEYS[2], ARGV[2]) end\n"
+    "  redis.pcall('SET', beside .. 'given:' .. one, '1', 'PX', left)\n"
+    "  local kind, epoch = string.match(v or '', " MARKER_LUA ")\n"
+    "  local set = kind and beside .. 'shared:' .. epoch\n"
+    "  if kind and redis.call('ZSCORE', set, one) then\n" LEAVE_LUA
+    "    if redis.call('ZCARD', set) == 0 then redis.call('DEL', KEYS[1]) return 1 end\n" LATEST_LUA(
+        "KEYS[1]") "    return 1\n"
+                   "  end\n"
+                   "  if redis.pcall('GET', beside .. 'broken:' .. one) then return -1 end\n"
+                   "  return (v == ARGV[5] or yields(v, beside .. 'info', ARGV[4])) and 2 or 0\n"
+                   "end\n";
 
 /* KEYS: as of *renew*, but the queue behind each lock; ARGV: for each its value, ttl_ms, number, the marker of its set, slot, and
  * info. Meanwhile each that was in a set enters it again under its marker. */
@@ -180,18 +180,20 @@ static const char shared_renew_lua[] = KNOWN_LUA YIELDS_LUA
     "        if redis.pcall('SET', counter, string.format('%.0f', math.max(time, token))).err then is = '-' end\n"
     "      end\n"
     "    end\n" LATEST_LUA("lock") "  elseif is == '0' then\n"
-    "    master()\n"
-    "  end\n"
-    "  out[i] = is\n"
-    "end\n"
-    "return table.concat(out)\n";
+                                   "    master()\n"
+                                   "  end\n"
+                                   "  out[i] = is\n"
+                                   "end\n"
+                                   "return table.concat(out)\n";
 
 static const char settled_lua[] = SETTLED_LUA;
 
 /* What stands before that of scripts.c; of renewals, instead of it; NULL: nothing. */
 static const char *const before[LK_REDIS_SCRIPT_COUNT] = {
-    [LK_REDIS_SCRIPT_ACQUIRE] = settled_lua, [LK_REDIS_SCRIPT_RELEASE] = release_lua,
-    [LK_REDIS_SCRIPT_RENEW] = renew_lua,     [LK_REDIS_SCRIPT_SHOW] = settled_lua,
+    [LK_REDIS_SCRIPT_ACQUIRE] = settled_lua,
+    [LK_REDIS_SCRIPT_RELEASE] = release_lua,
+    [LK_REDIS_SCRIPT_RENEW] = renew_lua,
+    [LK_REDIS_SCRIPT_SHOW] = settled_lua,
     [LK_REDIS_SCRIPT_BREAK] = settled_lua,
     [LK_REDIS_SCRIPT_SHARED_ACQUIRE] = settled_lua,
     [LK_REDIS_SCRIPT_SHARED_RELEASE] = shared_release_lua,
@@ -202,8 +204,9 @@ static const char *const before[LK_REDIS_SCRIPT_COUNT] = {
 
 static const char *behind(size_t which)
 {
-    return which == LK_REDIS_SCRIPT_RENEW || which == LK_REDIS_SCRIPT_SHARED_RENEW ? ""
-                                                                                   : lk_redis_script_text[which];
+    return which == LK_REDIS_SCRIPT_RENEW || which == LK_REDIS_SCRIPT_SHARED_RENEW
+               ? ""
+               : lk_redis_script_text[which];
 }
 
 char *lk_redis_recovery_scripts_make(const char *text[LK_REDIS_SCRIPT_COUNT])

@@ -462,7 +462,8 @@ static bool are_mixed(const lk_redis *r, locker_claim *const *grants, size_t cou
 static size_t batch(const lk_redis *r, locker_claim *const *grants, size_t count)
 {
     size_t i = 1;
-    while (i < count && i < BATCH_MAX && locker_claim_is_plain(grants[i]) == locker_claim_is_plain(grants[0]) &&
+    while (i < count && i < BATCH_MAX &&
+           locker_claim_is_plain(grants[i]) == locker_claim_is_plain(grants[0]) &&
            (r->map == NULL || lk_redis_claim_of(grants[i])->slot == lk_redis_claim_of(grants[0])->slot))
         i++;
     return i;

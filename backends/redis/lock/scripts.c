@@ -198,14 +198,16 @@ static const char shared_renew_lua[] = GET_LUA NOW_LUA
     "for i = 1, #KEYS / 2 do\n"
     "  local lock, value, ttl = KEYS[2 * i - 1], string.sub(ARGV[1], 32 * i - 31, 32 * i), ARGV[i + 1] or ARGV[2]\n"
     "  local kind, epoch = string.match(get(lock) or '', " MARKER_LUA ")\n"
-    "  local set = kind and " SET_NAME_LUA("KEYS[2 * i]") "epoch\n"
-    "  local ends = set and redis.call('ZSCORE', set, value)\n"
-    "  out[i] = '0'\n"
-    "  if ends and tonumber(ends) >= now then\n"
-    "    redis.call('ZADD', set, now + ttl, value)\n" LATEST_LUA("lock") "    out[i] = '1'\n"
-    "  end\n"
-    "end\n"
-    "return table.concat(out)\n";
+    "  local set = kind and " SET_NAME_LUA(
+        "KEYS[2 * i]") "epoch\n"
+                       "  local ends = set and redis.call('ZSCORE', set, value)\n"
+                       "  out[i] = '0'\n"
+                       "  if ends and tonumber(ends) >= now then\n"
+                       "    redis.call('ZADD', set, now + ttl, value)\n" LATEST_LUA(
+                           "lock") "    out[i] = '1'\n"
+                                   "  end\n"
+                                   "end\n"
+                                   "return table.concat(out)\n";
 
 /* Answers {marker, the holders, how many they are, how many wait, the first of them}; of a holder its value, how many ms are left, and
  * what is told of it. {v} for a lock that is none of these. */
@@ -213,22 +215,26 @@ static const char shared_show_lua[] = GET_LUA NOW_LUA
     "local v = get(KEYS[1])\n"
     "local kind, epoch = string.match(v or '', " MARKER_LUA ")\n"
     "if not kind then return {''} end\n"
-    "local set, out = " SET_NAME_LUA("KEYS[2]") "epoch, {}\n"
-    "local held = redis.call('ZRANGEBYSCORE', set, now, '+inf', 'LIMIT', 0, 1000)\n"
-    "for i, value in ipairs(held) do\n"
-    "  local info = redis.pcall('HGET', set .. ':info', value)\n"
-    "  out[3 * i - 2], out[3 * i - 1] = string.sub(value, 1, 32), redis.call('ZSCORE', set, value) - now\n"
-    "  out[3 * i] = type(info) == 'string' and string.sub(info, 1, 384) or ''\n"
-    "end\n"
-    "local count = redis.pcall('ZCOUNT', KEYS[2], 0, " FREE_BASE ")\n"
-    "local queue = redis.pcall('ZRANGEBYSCORE', KEYS[2], 0, " FREE_BASE ", 'LIMIT', 0, 1000)\n"
-    "for i, member in ipairs(queue) do queue[i] = string.sub(member, 1, 400) end\n"
-    "return {v, out, redis.call('ZCOUNT', set, now, '+inf'), type(count) == 'number' and count or 0, queue.err and {} or queue}\n";
+    "local set, out = " SET_NAME_LUA(
+        "KEYS[2]") "epoch, {}\n"
+                   "local held = redis.call('ZRANGEBYSCORE', set, now, '+inf', 'LIMIT', 0, 1000)\n"
+                   "for i, value in ipairs(held) do\n"
+                   "  local info = redis.pcall('HGET', set .. ':info', value)\n"
+                   "  out[3 * i - 2], out[3 * i - 1] = string.sub(value, 1, 32), redis.call('ZSCORE', set, value) - now\n"
+                   "  out[3 * i] = type(info) == 'string' and string.sub(info, 1, 384) or ''\n"
+                   "end\n"
+                   "local count = redis.pcall('ZCOUNT', KEYS[2], 0, " FREE_BASE ")\n"
+                   "local queue = redis.pcall('ZRANGEBYSCORE', KEYS[2], 0, " FREE_BASE ", 'LIMIT', 0, 1000)\n"
+                   "for i, member in ipairs(queue) do queue[i] = string.sub(member, 1, 400) end\n"
+                   "return {v, out, redis.call('ZCOUNT', set, now, '+inf'), type(count) == 'number' and count or 0, queue.err and {} or queue}\n";
 
 const char *const lk_redis_script_text[LK_REDIS_SCRIPT_COUNT] = {
-    [LK_REDIS_SCRIPT_ACQUIRE] = one_acquire_lua, [LK_REDIS_SCRIPT_RELEASE] = one_release_lua,
-    [LK_REDIS_SCRIPT_RENEW] = renew_lua,         [LK_REDIS_SCRIPT_WAIT] = one_wait_lua,
-    [LK_REDIS_SCRIPT_SHOW] = show_lua,           [LK_REDIS_SCRIPT_BREAK] = one_break_lua,
+    [LK_REDIS_SCRIPT_ACQUIRE] = one_acquire_lua,
+    [LK_REDIS_SCRIPT_RELEASE] = one_release_lua,
+    [LK_REDIS_SCRIPT_RENEW] = renew_lua,
+    [LK_REDIS_SCRIPT_WAIT] = one_wait_lua,
+    [LK_REDIS_SCRIPT_SHOW] = show_lua,
+    [LK_REDIS_SCRIPT_BREAK] = one_break_lua,
     [LK_REDIS_SCRIPT_SHARED_ACQUIRE] = one_shared_acquire_lua,
     [LK_REDIS_SCRIPT_SHARED_RELEASE] = one_shared_release_lua,
     [LK_REDIS_SCRIPT_SHARED_RENEW] = shared_renew_lua,

@@ -17,53 +17,54 @@ static const char OF_KIND(shared_acquire_lua)[] = BEGIN_LUA GET_LUA COUNTER_LUA
     "  end\n"
     "end\n"
     "if kind and redis.call('ZSCORE', set, value) then\n"
-    "  redis.call('ZADD', set, now + ttl, value)\n" LATEST_LUA("KEYS[1]")
-    "  redis.call('ZREM', KEYS[2], member)\n"
-    "  local token, slot = string.match(redis.call('HGET', set .. ':info', value) or '', '^%d+ (%d+) (%d+) ')\n"
-    "  return {1, tonumber(token or 0), tonumber(slot or 0), tonumber(epoch)}\n"
-    "end\n"
-    "if ARGV[4] == '1' then redis.pcall('DEL', " MARK_LUA "value) end\n"
-    "local kept = v == 'E' .. value\n"
-    "if v and not string.find(v, '^E%x+$') and (k == 'P' or kind == 'P') and not (k == kind and limit == most) then\n"
-    "  redis.call('ZREM', KEYS[2], member)\n"
-    "  return {3, kind == 'P' and tonumber(limit) or 0, 0, 0}\n"
-    "end\n"
-    "local left = not v and waits and redis.call('ZSCORE', KEYS[2], 'free')\n"
-    "if left then\n"
-    "  left = left - " FREE_BASE " - clock[1] * 1000000 - clock[2]\n"
-    "  left = left > 0 and left <= " FREE_US " and math.ceil(left / 1000)\n"
-    "end\n"
-    "local function head()\n"
-    "  local first = redis.call('ZRANGE', KEYS[2], 0, 0)[1]\n"
-    "  return not first or first == member or first == 'free'\n"
-    "end\n"
-    "if not v and not left and not head() then\n"
-    "  local answer = {2, -1, 0, 0}\n"
-    "  if waits then redis.call('ZADD', KEYS[2], 'NX', clock[1] .. string.sub('00000' .. clock[2], -6), member) end\n"
-    HAND_OVER_LUA "end\n"
-    "local granted, grown\n"
-    "for pass = 1, 2 do\n"
-    "  if kind then\n" ADMIT_LUA "  end\n"
-    "  if granted then break end\n"
-    "  if kept or not left and head() and (not v or kind and (k == 'S' or many < tonumber(limit))) then\n"
-    ENTER_LUA("granted = n break") "    redis.call('ZREM', KEYS[2], member)\n"
-    "    granted = {1, n, slot, tonumber(epoch)}\n"
-    "  else\n"
-    "    break\n"
-    "  end\n"
-    "end\n"
-    "if grown then\n" LATEST_LUA("KEYS[1]") "end\n"
-    "if granted then return granted end\n"
-    "local state = left and 1 or 0\n"
-    "if waits then\n"
-    "  redis.call('ZADD', KEYS[2], 'NX', clock[1] .. string.sub('00000' .. clock[2], -6), member)\n"
-    "  redis.call('PEXPIRE', KEYS[2], ARGV[3])\n"
-    "  local rank, all = redis.call('ZRANK', KEYS[2], member), redis.call('ZCARD', KEYS[2])\n"
-    "  if rank and rank < 8388607 then state = state + 2 * (rank + 1) + 16777216 * all end\n"
-    "end\n"
-    "if kind == 'P' then left = redis.call('ZRANGE', set, 0, 0, 'WITHSCORES')[2] - now end\n"
-    "local last = redis.pcall('GET', KEYS[3])\n"
-    "return {2, left or redis.call('PTTL', KEYS[1]), state, type(last) == 'string' and tonumber(last) or 0}\n";
+    "  redis.call('ZADD', set, now + ttl, value)\n" LATEST_LUA(
+        "KEYS[1]") "  redis.call('ZREM', KEYS[2], member)\n"
+                   "  local token, slot = string.match(redis.call('HGET', set .. ':info', value) or '', '^%d+ (%d+) (%d+) ')\n"
+                   "  return {1, tonumber(token or 0), tonumber(slot or 0), tonumber(epoch)}\n"
+                   "end\n"
+                   "if ARGV[4] == '1' then redis.pcall('DEL', " MARK_LUA "value) end\n"
+                   "local kept = v == 'E' .. value\n"
+                   "if v and not string.find(v, '^E%x+$') and (k == 'P' or kind == 'P') and not (k == kind and limit == most) then\n"
+                   "  redis.call('ZREM', KEYS[2], member)\n"
+                   "  return {3, kind == 'P' and tonumber(limit) or 0, 0, 0}\n"
+                   "end\n"
+                   "local left = not v and waits and redis.call('ZSCORE', KEYS[2], 'free')\n"
+                   "if left then\n"
+                   "  left = left - " FREE_BASE " - clock[1] * 1000000 - clock[2]\n"
+                   "  left = left > 0 and left <= " FREE_US " and math.ceil(left / 1000)\n"
+                   "end\n"
+                   "local function head()\n"
+                   "  local first = redis.call('ZRANGE', KEYS[2], 0, 0)[1]\n"
+                   "  return not first or first == member or first == 'free'\n"
+                   "end\n"
+                   "if not v and not left and not head() then\n"
+                   "  local answer = {2, -1, 0, 0}\n"
+                   "  if waits then redis.call('ZADD', KEYS[2], 'NX', clock[1] .. string.sub('00000' .. clock[2], -6), member) end\n" HAND_OVER_LUA
+                   "end\n"
+                   "local granted, grown\n"
+                   "for pass = 1, 2 do\n"
+                   "  if kind then\n" ADMIT_LUA "  end\n"
+                   "  if granted then break end\n"
+                   "  if kept or not left and head() and (not v or kind and (k == 'S' or many < tonumber(limit))) then\n" ENTER_LUA(
+                       "granted = n break") "    redis.call('ZREM', KEYS[2], member)\n"
+                                            "    granted = {1, n, slot, tonumber(epoch)}\n"
+                                            "  else\n"
+                                            "    break\n"
+                                            "  end\n"
+                                            "end\n"
+                                            "if grown then\n" LATEST_LUA(
+                                                "KEYS[1]") "end\n"
+                                                           "if granted then return granted end\n"
+                                                           "local state = left and 1 or 0\n"
+                                                           "if waits then\n"
+                                                           "  redis.call('ZADD', KEYS[2], 'NX', clock[1] .. string.sub('00000' .. clock[2], -6), member)\n"
+                                                           "  redis.call('PEXPIRE', KEYS[2], ARGV[3])\n"
+                                                           "  local rank, all = redis.call('ZRANK', KEYS[2], member), redis.call('ZCARD', KEYS[2])\n"
+                                                           "  if rank and rank < 8388607 then state = state + 2 * (rank + 1) + 16777216 * all end\n"
+                                                           "end\n"
+                                                           "if kind == 'P' then left = redis.call('ZRANGE', set, 0, 0, 'WITHSCORES')[2] - now end\n"
+                                                           "local last = redis.pcall('GET', KEYS[3])\n"
+                                                           "return {2, left or redis.call('PTTL', KEYS[1]), state, type(last) == 'string' and tonumber(last) or 0}\n";
 
 /* ARGV: value, member of the queue or '', for how many us the lock has been handed on. Answers as *release* does; 1: its own place among
  * those who hold the lock is free, and who can enter has. One that goes from the queue may have stood before others that can. */
@@ -75,11 +76,11 @@ static const char OF_KIND(shared_release_lua)[] = BEGIN_LUA GET_LUA COUNTER_LUA
     "elseif type(redis.pcall('GET', " MARK_LUA "one)) == 'string' then\n"
     "  answer = -1\n"
     "end\n"
-    "if kind and many > 0 then\n" ADMIT_LUA LATEST_LUA("KEYS[1]")
-    "elseif kind and (answer == 1 or #over > 0) or v == 'E' .. one then\n" HAND_OVER_LUA
-    "elseif not v and gone == 1 and type(redis.pcall('ZSCORE', KEYS[2], 'free')) == 'string' then\n"
-    "  direct = " ASK_US "\n" HAND_OVER_LUA "end\n"
-    "return answer\n";
+    "if kind and many > 0 then\n" ADMIT_LUA LATEST_LUA(
+        "KEYS[1]") "elseif kind and (answer == 1 or #over > 0) or v == 'E' .. one then\n" HAND_OVER_LUA
+                   "elseif not v and gone == 1 and type(redis.pcall('ZSCORE', KEYS[2], 'free')) == 'string' then\n"
+                   "  direct = " ASK_US "\n" HAND_OVER_LUA "end\n"
+                   "return answer\n";
 
 /* ARGV: the marker that was seen, the values of those whose locks are to be taken away, one behind the other, or '': of all with no
  * greater number than the next argument. Answers of how many; -1: it is another marker by now. What it leaves of each is as *break*
@@ -100,5 +101,5 @@ static const char OF_KIND(shared_break_lua)[] = BEGIN_LUA GET_LUA COUNTER_LUA
     "  end\n"
     "end\n"
     "if many > 0 then\n" ADMIT_LUA LATEST_LUA("KEYS[1]") "elseif answer > 0 or #over > 0 then\n" HAND_OVER_LUA
-    "end\n"
-    "return answer\n";
+                                                         "end\n"
+                                                         "return answer\n";

@@ -30,8 +30,8 @@ bool lk_redis_marker_read(const char *value, lk_redis_marker *marker)
 }
 
 lk_redis_outcome lk_redis_sharing_ask(lk_redis_node *node, lk_redis_call *call, lk_redis_keys *keys,
-                                     const char *member, const char *old_counter, bool waits, bool known,
-                                     locker_error *err)
+                                      const char *member, const char *old_counter, bool waits, bool known,
+                                      locker_error *err)
 {
     lk_redis *const r = node->r;
     char queue_ttl[LK_REDIS_NUMBER_MAX];

@@ -30,8 +30,8 @@ typedef struct {
 
 /* One attempt of the claim that `member` names; `waits`: it may stand in the queue, `known`: the server may know its value. */
 lk_redis_outcome lk_redis_sharing_ask(lk_redis_node *node, lk_redis_call *call, lk_redis_keys *keys,
-                                     const char *member, const char *old_counter, bool waits, bool known,
-                                     locker_error *err);
+                                      const char *member, const char *old_counter, bool waits, bool known,
+                                      locker_error *err);
 /* The answer; of one that is in, slot and epoch are set. */
 lk_redis_sharing_answer lk_redis_sharing_read(locker_claim *claim, const redisReply *reply);
 /* It was granted: word of a break finds it. */

@@ -104,8 +104,9 @@ static bool read_holder(redisReply *const *part, const lk_redis_marker *marker, 
 }
 
 /* Those who hold it, or of these whom `only` names, if there are such; they are put down in `whom`, too. */
-static locker_status read_holders(const lk_redis_inquiry *q, const redisReply *list, const lk_redis_marker *marker,
-                                  const locker_break_options *only, locker_info *info, named *whom)
+static locker_status read_holders(const lk_redis_inquiry *q, const redisReply *list,
+                                  const lk_redis_marker *marker, const locker_break_options *only,
+                                  locker_info *info, named *whom)
 {
     const size_t most = list->elements / PARTS;
     info->holders = calloc(most + 1, sizeof *info->holders);

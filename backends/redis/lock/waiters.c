@@ -78,7 +78,8 @@ static void take_standing_locked(lk_redis *r, lk_redis_claim *data,
     const bool is_free = s->left_ms == -2, is_missing = s->rank < 0;
     if (is_free || is_missing)
         r->shared.svc->wake(r->shared.svc, data->core);
-    look_by_locked(r, data, lk_redis_now(&r->shared) + (is_free ? poll_ns(r, data) : lk_redis_wait_locked(r, data, s)));
+    look_by_locked(
+        r, data, lk_redis_now(&r->shared) + (is_free ? poll_ns(r, data) : lk_redis_wait_locked(r, data, s)));
 }
 
 static bool is_answer(const look *l, const redisReply *reply)

@@ -569,8 +569,7 @@ static void who_may_not_know_the_server_is_refused(void **state)
 
 static const locker_lock_options share = {
     .size = sizeof(locker_lock_options), .wait_ms = -1, .mode = LOCKER_SHARED};
-static const locker_lock_options permit = {
-    .size = sizeof(locker_lock_options), .wait_ms = -1, .permits = 2};
+static const locker_lock_options permit = {.size = sizeof(locker_lock_options), .wait_ms = -1, .permits = 2};
 
 static bool both_are_in(void *server)
 {

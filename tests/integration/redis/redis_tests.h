@@ -31,8 +31,9 @@ typedef struct {
 } lk_env;
 
 extern const lk_group lk_restarts, lk_logins, lk_refusals, lk_replies, lk_clients, lk_operators, lk_hostile,
-    lk_failovers, lk_sentinels, lk_grants, lk_driver, lk_passing, lk_messages, lk_waiters, lk_sharing, lk_recovery,
-    lk_tls, lk_sentinels_tls, lk_cluster_well, lk_cluster_slots, lk_cluster_faults, lk_cluster_down;
+    lk_failovers, lk_sentinels, lk_grants, lk_driver, lk_passing, lk_messages, lk_waiters, lk_sharing,
+    lk_recovery, lk_tls, lk_sentinels_tls, lk_cluster_well, lk_cluster_slots, lk_cluster_faults,
+    lk_cluster_down;
 
 /** Setup functions of cmocka: a server with default options, and one that writes each change to disk. */
 int lk_env_plain(void **state);

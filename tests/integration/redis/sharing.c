@@ -16,9 +16,10 @@ static locker_lock_options permit_of(int32_t permits)
 /* Beside counters of numbers. */
 static void expect_nothing_left(lk_server *server)
 {
-    assert_int_equal(lk_server_integer(server, "EVAL %s 0",
-                                       "return#redis.call('KEYS','*')-#redis.call('KEYS','locker:fence:{*}')"),
-                     0);
+    assert_int_equal(
+        lk_server_integer(server, "EVAL %s 0",
+                          "return#redis.call('KEYS','*')-#redis.call('KEYS','locker:fence:{*}')"),
+        0);
 }
 
 static void expect_marker(lk_server *server, const char *key, const char *from, const char *to)
@@ -155,8 +156,7 @@ static void who_was_behind_a_writer_hears_that_it_went(void **state)
     lk_locking writer, reader;
     locker_cancel *cancel = locker_cancel_new();
     assert_non_null(cancel);
-    const locker_lock_options alone = {
-        .size = sizeof(locker_lock_options), .wait_ms = -1, .cancel = cancel};
+    const locker_lock_options alone = {.size = sizeof(locker_lock_options), .wait_ms = -1, .cancel = cancel};
     lk_locking_start(&writer, b, "behind", &alone);
     lk_require_subscriber(env->server);
     lk_locking_start(&reader, c, "behind", &share);
