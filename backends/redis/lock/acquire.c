@@ -562,8 +562,9 @@ static locker_status try_once(struct attempt *a, bool plain)
 static bool plain_first(const struct attempt *a)
 {
     const lk_redis_claim *data = a->data;
-    if (a->shares || data->unsure || data->enrolled || data->numbers > 1 || !LK_READ(a->r->trusted) ||
-        a->r->map != NULL)
+    if (a->shares)
+        return false;
+    if (data->unsure || data->enrolled || data->numbers > 1 || !LK_READ(a->r->trusted) || a->r->map != NULL)
         return false;
     if (a->r->recovery.mark != NULL) /* they don't look whether the data are known */
         return false;
