@@ -74,6 +74,24 @@ static const char *const of_locks[] = {
     "EVAL %S 4 %k %q %f %i",
     "EVAL %B 4 %k %q %f %i %v %l",
     "EVALSHA %Bh 4 %k %q %f %i %v %l",
+    "EVAL %N 2 %k %i %v %j",
+    "EVAL %C 1 %k %v",
+    "SCRIPT LOAD %A",
+    "SCRIPT LOAD %R",
+    "SCRIPT LOAD %E",
+    "SCRIPT LOAD %W",
+    "SCRIPT LOAD %S",
+    "SCRIPT LOAD %B",
+    "SUBSCRIBE %c",
+    "UNSUBSCRIBE %c",
+    "PUBLISH %c %v",
+    "TIME",
+    "PING",
+    "WAIT 0 0",
+    "HELLO 2",
+};
+
+static const char *const of_shares[] = {
     "EVAL %Y 4 %k %q %f %F %G %b 60000 %b %l",
     "EVALSHA %Yh 4 %k %q %f %F %G 1 60000 0 0",
     "EVALSHA %Yh 4 %k %q %f %F %G 1 60000 0 0",
@@ -94,21 +112,6 @@ static const char *const of_locks[] = {
     "ZADD %g %a %v",
     "ZRANGE %g 0 -1 WITHSCORES",
     "PTTL %g",
-    "EVAL %N 2 %k %i %v %j",
-    "EVAL %C 1 %k %v",
-    "SCRIPT LOAD %A",
-    "SCRIPT LOAD %R",
-    "SCRIPT LOAD %E",
-    "SCRIPT LOAD %W",
-    "SCRIPT LOAD %S",
-    "SCRIPT LOAD %B",
-    "SUBSCRIBE %c",
-    "UNSUBSCRIBE %c",
-    "PUBLISH %c %v",
-    "TIME",
-    "PING",
-    "WAIT 0 0",
-    "HELLO 2",
 };
 
 static const char *const of_keys[] = {
@@ -335,6 +338,7 @@ static const struct {
     size_t count;
 } themes[THEMES] = {
     [THEME_LOCKS] = {of_locks, sizeof of_locks / sizeof of_locks[0]},
+    [THEME_SHARES] = {of_shares, sizeof of_shares / sizeof of_shares[0]},
     [THEME_KEYS] = {of_keys, sizeof of_keys / sizeof of_keys[0]},
     [THEME_SCRIPTS] = {of_scripts, sizeof of_scripts / sizeof of_scripts[0]},
     [THEME_FAULTS] = {of_faults, sizeof of_faults / sizeof of_faults[0]},
