@@ -9,7 +9,8 @@
  *   who goes on first  %n number  %s score  %c channel  %x field  %b 0 or 1  %o count of numbers
  *   %l the script's last argument  %d how long a lock was handed on  %a time in ms, of the clock  %w password
  *   %p number of a connection  %A %R %E %W %S %B the driver's scripts  %Ah ... their names  %L a small script
- *   %C compare-and-delete of a rival
+ *   %C compare-and-delete of a rival  %Y %Z %X %U %J the driver's scripts of locks that several hold  %G member that wants to share
+ *   %g the set of marker number 5
  */
 #include "redis_words.h"
 
@@ -88,6 +89,29 @@ static const char *const of_locks[] = {
     "PING",
     "WAIT 0 0",
     "HELLO 2",
+};
+
+static const char *const of_shares[] = {
+    "EVAL %Y 4 %k %q %f %F %G %b 60000 %b %l",
+    "EVALSHA %Yh 4 %k %q %f %F %G 1 60000 0 0",
+    "EVALSHA %Yh 4 %k %q %f %F %G 1 60000 0 0",
+    "EVALSHA %Yh 4 %k %q %f %F %G 0 60000 0 0",
+    "EVALSHA %Yh 4 %k %q %f %F %G 1 60000 1 %l",
+    "EVAL %Z 3 %k %q %f %v  %d %l",
+    "EVALSHA %Zh 3 %k %q %f %v  0 0",
+    "EVALSHA %Zh 3 %k %q %f %v  0 0",
+    "EVALSHA %Zh 3 %k %q %f %V %G 0 %l",
+    "EVAL %X 4 %k %q %K %K %v%v %t %t",
+    "EVALSHA %Xh 2 %k %q %v %t",
+    "EVAL %U 3 %k %q %f 0",
+    "EVALSHA %Uh 3 %k %q %f 0",
+    "EVAL %J 3 %k %q %f S5 %v 9 %l",
+    "EVALSHA %Jh 3 %k %q %f P5/2  9 %l",
+    "SET %k S5 PX 30000",
+    "SET %k P5/2 PX 30000",
+    "ZADD %g %a %v",
+    "ZRANGE %g 0 -1 WITHSCORES",
+    "PTTL %g",
 };
 
 static const char *const of_keys[] = {
@@ -314,6 +338,7 @@ static const struct {
     size_t count;
 } themes[THEMES] = {
     [THEME_LOCKS] = {of_locks, sizeof of_locks / sizeof of_locks[0]},
+    [THEME_SHARES] = {of_shares, sizeof of_shares / sizeof of_shares[0]},
     [THEME_KEYS] = {of_keys, sizeof of_keys / sizeof of_keys[0]},
     [THEME_SCRIPTS] = {of_scripts, sizeof of_scripts / sizeof of_scripts[0]},
     [THEME_FAULTS] = {of_faults, sizeof of_faults / sizeof of_faults[0]},
@@ -476,6 +501,11 @@ static const char *driver_script(char which)
            : which == 'W' ? lk_redis_script_text[LK_REDIS_SCRIPT_WAIT]
            : which == 'S' ? lk_redis_script_text[LK_REDIS_SCRIPT_SHOW]
            : which == 'B' ? lk_redis_script_text[LK_REDIS_SCRIPT_BREAK]
+           : which == 'Y' ? lk_redis_script_text[LK_REDIS_SCRIPT_SHARED_ACQUIRE]
+           : which == 'Z' ? lk_redis_script_text[LK_REDIS_SCRIPT_SHARED_RELEASE]
+           : which == 'X' ? lk_redis_script_text[LK_REDIS_SCRIPT_SHARED_RENEW]
+           : which == 'U' ? lk_redis_script_text[LK_REDIS_SCRIPT_SHARED_SHOW]
+           : which == 'J' ? lk_redis_script_text[LK_REDIS_SCRIPT_SHARED_BREAK]
                           : NULL;
 }
 
@@ -509,6 +539,12 @@ static void put_member(drawing *d, const char *value, lk_sr_bytes *out)
         put_word(out, "no member at all");
     else
         lk_sr_print(out, "%s %s %s %s an owner", DRAW(d, instances), value, DRAW(d, times), DRAW(d, counts));
+}
+
+static void put_sharer(drawing *d, lk_sr_bytes *out)
+{
+    lk_sr_print(out, "%s%s %s %s %s an owner", draw(d, 3) > 0 ? "S" : "P", DRAW(d, instances), d->value,
+                DRAW(d, times), draw(d, 3) > 0 ? "2" : "1");
 }
 
 static void put_least(drawing *d, lk_sr_bytes *out)
@@ -573,6 +609,10 @@ static void put_drawn(drawing *d, char letter, lk_sr_bytes *out)
         put_word(out, draw(d, 8) > 0 ? values[draw(d, 5) / 2] : "value");
     else if (letter == 'M')
         put_member(d, d->value, out);
+    else if (letter == 'G')
+        put_sharer(d, out);
+    else if (letter == 'g')
+        lk_sr_print(out, "{%s}:locker:shared:5", d->key);
     else if (letter == 'm')
         put_member(d, values[draw(d, 3)], out);
     else if (letter == 'j')

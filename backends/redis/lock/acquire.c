@@ -19,6 +19,7 @@
 #include "node.h"
 #include "recovery.h"
 #include "script_call.h"
+#include "sharing.h"
 #include "torn.h"
 #include "waiters.h"
 
@@ -47,6 +48,7 @@ struct attempt {
     lk_redis_call call; /* the one under way, and what came of it */
     bool again;         /* OK is no grant: another call at once, by the script */
     bool torn;          /* its slot is on its way from one server to another */
+    bool shares;        /* it is to be one of several who hold it */
 };
 
 /* What is told of a lock that another has. */
@@ -204,6 +206,8 @@ static int64_t retry_locked(struct attempt *a, const struct busy *b) LK_REDIS_LO
     const lk_redis_claim *data = a->data;
     if (b->left_free)
         return now + b->standing.left_ms * LK_MS;
+    if (a->shares)
+        return now + lk_redis_wait_locked(a->r, data, &b->standing);
     if (data->enrolled && data->tabled && b->standing.rank >= 0 &&
         (data->polls == 0 || data->polls == QUICK_POLLS))
         return lk_redis_look_after_locked(a->r, a->data, &b->standing);
@@ -271,7 +275,7 @@ static locker_status refused(struct attempt *a, const redisReply *reply)
     lk_redis_heed(a->node, a->data->slot, reply);
     if (fault == LK_REDIS_FAULT_MOVED && a->hops++ < LK_REDIS_HOPS_MAX)
         a->again = true;
-    if (fault == LK_REDIS_FAULT_TORN && a->r->map != NULL && !a->torn)
+    if (fault == LK_REDIS_FAULT_TORN && a->r->map != NULL && !a->torn && !a->shares)
         a->torn = a->again = true;
     if (a->again)
         return LOCKER_OK;
@@ -360,18 +364,25 @@ static const char *old_counter(struct attempt *a)
     return a->r->map == NULL ? lk_redis_keys_old_fence(&a->keys) : a->keys.fence;
 }
 
+/* One that waits may be queued. */
+static void enrol(struct attempt *a)
+{
+    lk_redis_claim *const data = a->data;
+    if (!a->claim->will_wait || !lk_redis_net_is_subscribed(a->node->net, data->slot))
+        return;
+    lk_redis_lock(&a->r->shared); /* before a message can come */
+    lk_redis_claims_add_locked(&a->r->claims, data);
+    data->enrolled = data->enrolled || data->tabled;
+    lk_redis_unlock(&a->r->shared);
+}
+
 static lk_redis_outcome call_script(struct attempt *a)
 {
     char queue_ttl[LK_REDIS_NUMBER_MAX];
     lk_redis_claim *data = a->data;
     const bool was_enrolled = data->enrolled, known = was_enrolled || data->unsure;
     (void)lk_redis_number_text(queue_ttl, (uint64_t)(lk_redis_queue_ns(a->r) / LK_MS));
-    if (a->claim->will_wait && lk_redis_net_is_subscribed(a->node->net, data->slot)) {
-        lk_redis_lock(&a->r->shared); /* before a message can come */
-        lk_redis_claims_add_locked(&a->r->claims, data);
-        data->enrolled = data->enrolled || data->tabled;
-        lk_redis_unlock(&a->r->shared);
-    }
+    enrol(a);
     a->member[0] = '\0';
     /* One from before may stand in the queue still: it stays, and is taken out by a grant. */
     if (data->enrolled)
@@ -389,6 +400,17 @@ static lk_redis_outcome call_script(struct attempt *a)
     if (a->call.sent == 0 || (fault != LK_REDIS_FAULT_DENIED && fault != LK_REDIS_FAULT_OTHER))
         data->enrolled = was_enrolled;
     return outcome;
+}
+
+/* What may have been put into the queue, and what into the set, is known to have been only where the server said so. */
+__attribute__((noinline)) static lk_redis_outcome call_shared(struct attempt *a)
+{
+    lk_redis_claim *const data = a->data;
+    const bool known = data->enrolled || data->unsure;
+    enrol(a);
+    lk_redis_member_text(a->r->values.name, a->claim, a->value, a->member);
+    return lk_redis_sharing_ask(a->node, &a->call, &a->keys, a->member, old_counter(a), data->enrolled, known,
+                                a->err);
 }
 
 /* Whether the number that the counter gave is of a time before the connection; a foreign client may have put the counter
@@ -429,15 +451,58 @@ static bool is_numbers(const redisReply *reply, size_t count)
     return is;
 }
 
-static locker_status read_busy(struct attempt *a, const redisReply *reply)
+/* `state`: as scripts.c tells. */
+static locker_status read_busy(struct attempt *a, int64_t left_ms, int64_t counter, int64_t state)
 {
-    const int64_t state = reply->element[2]->integer; /* as scripts.c tells */
-    const struct busy b = {.counter = (uint64_t)reply->element[1]->integer,
-                           .left_free = (state & 1) != 0,
-                           .standing = {.left_ms = reply->element[0]->integer,
-                                        .rank = state % PLACES / 2 - 1,
-                                        .count = state / PLACES}};
+    const struct busy b = {
+        .counter = (uint64_t)counter,
+        .left_free = (state & 1) != 0,
+        .standing = {.left_ms = left_ms, .rank = state % PLACES / 2 - 1, .count = state / PLACES}};
     return busy(a, &b);
+}
+
+/* It is used in another way: nothing of this claim is there. */
+static locker_status other_use(struct attempt *a, int32_t permits)
+{
+    return locker_other_use(a->err, permits, a->claim->permits);
+}
+
+/* A place in the queue is the earlier the better, and it takes somebody who listens: at its first attempt one that waits sees to that
+ * before it says that it waits. False: it can't be had now, and comes later, or it polls. */
+static bool will_listen(const struct attempt *a)
+{
+    lk_redis *const r = a->r;
+    const int64_t until =
+        lk_time_earlier(lk_redis_now(&r->shared) + LK_REDIS_AGAIN_NS, a->claim->attempt_until);
+    lk_redis_lock(&r->shared);
+    while (!lk_redis_net_is_subscribed(a->node->net, a->data->slot) && !a->data->caller.interrupted &&
+           lk_redis_now(&r->shared) < until)
+        lk_redis_wait_unlocking(&r->shared, until);
+    lk_redis_unlock(&r->shared);
+    return lk_redis_net_is_subscribed(a->node->net, a->data->slot);
+}
+
+static locker_status read_out(struct attempt *a, const lk_redis_sharing_answer *s)
+{
+    const bool first = a->data->busy_sent == 0 && a->claim->will_wait && !a->data->enrolled;
+    const locker_status status = read_busy(a, s->left_ms, s->counter, s->state);
+    a->again = first && status == LOCKER_BUSY && will_listen(a);
+    return a->again ? LOCKER_OK : status;
+}
+
+static locker_status read_shared(struct attempt *a)
+{
+    const lk_redis_sharing_answer s = lk_redis_sharing_read(a->claim, a->call.reply);
+    switch (s.what) {
+    case LK_REDIS_IS_IN:
+        return granted(a, (uint64_t)s.token, a->r->set.fencing, a->call.sent, a->call.sent);
+    case LK_REDIS_IS_OUT:
+        return read_out(a, &s);
+    case LK_REDIS_OTHER_USE:
+        return other_use(a, s.permits);
+    default:
+        return refused(a, a->call.reply);
+    }
 }
 
 static locker_status read_script(struct attempt *a)
@@ -445,7 +510,10 @@ static locker_status read_script(struct attempt *a)
     const redisReply *reply = a->call.reply;
     int64_t last = 0, numbers = a->data->numbers > 0;
     if (is_numbers(reply, 3))
-        return read_busy(a, reply);
+        return read_busy(a, reply->element[0]->integer, reply->element[1]->integer,
+                         reply->element[2]->integer);
+    if (is_numbers(reply, 4))
+        return other_use(a, (int32_t)reply->element[1]->integer);
     if (is_numbers(reply, 2)) {
         last = reply->element[0]->integer;
         numbers = reply->element[1]->integer;
@@ -468,11 +536,14 @@ static locker_status try_once(struct attempt *a, bool plain)
                               .prompt = !a->claim->will_wait,
                               .patient = a->claim->will_wait && (a->claim->has_waited || a->data->unsure)};
     a->node = lk_redis_node_for(a->r, a->data->slot, &a->call);
-    const lk_redis_outcome outcome = a->torn ? call_torn(a) : plain ? call_plain(a) : call_script(a);
+    const lk_redis_outcome outcome = a->torn     ? call_torn(a)
+                                     : plain     ? call_plain(a)
+                                     : a->shares ? call_shared(a)
+                                                 : call_script(a);
     if (outcome != LK_REDIS_CALL_ANSWERED)
         status = unanswered(a, outcome);
     else
-        status = plain ? read_plain(a) : read_script(a);
+        status = plain ? read_plain(a) : a->shares ? read_shared(a) : read_script(a);
     lk_redis_call_clear(&a->call);
     if (status == LOCKER_OK && !a->again && a->r->set.wait_replicas > 0) {
         status = wait_replicas(a);
@@ -491,6 +562,8 @@ static locker_status try_once(struct attempt *a, bool plain)
 static bool plain_first(const struct attempt *a)
 {
     const lk_redis_claim *data = a->data;
+    if (a->shares)
+        return false;
     if (data->unsure || data->enrolled || data->numbers > 1 || !LK_READ(a->r->trusted) || a->r->map != NULL)
         return false;
     if (a->r->recovery.mark != NULL) /* they don't look whether the data are known */
@@ -513,7 +586,7 @@ static void start_claim(const struct attempt *a)
     data->braced = memchr(a->claim->key, '}', a->claim->key_len) == NULL &&
                    memchr(r->set.prefix.text, '}', r->set.prefix.len) == NULL;
     if (r->set.fencing)
-        data->numbers = LK_READ(r->pass_lately) > 0 ? LK_REDIS_PASS_RESERVE : 1;
+        data->numbers = LK_READ(r->pass_lately) > 0 && !a->shares ? LK_REDIS_PASS_RESERVE : 1;
 }
 
 locker_status lk_redis_acquire(void *self, locker_claim *claim, locker_error *err)
@@ -531,6 +604,7 @@ locker_status lk_redis_acquire(void *self, locker_claim *claim, locker_error *er
     if (checked != LOCKER_OK)
         return checked;
     a.torn = false;
+    a.shares = !locker_claim_is_plain(claim);
     if (a.data->number == 0)
         start_claim(&a);
     a.node = lk_redis_node_of(r, a.data->slot);
@@ -551,7 +625,9 @@ locker_status lk_redis_acquire(void *self, locker_claim *claim, locker_error *er
         ((a.data->confirms < CONFIRM_MAX && is_short(&a, claim->valid_until)) ||
          (a.data->tabled && was_broken(&a))))
         status = start_anew(&a);
-    if (status == LOCKER_OK)
+    if (status == LOCKER_OK && a.shares)
+        lk_redis_sharing_watch(r, a.data);
+    else if (status == LOCKER_OK)
         lk_redis_note_grant(r, a.data);
     lk_redis_keys_clear(&a.keys);
     return status;

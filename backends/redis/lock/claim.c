@@ -7,9 +7,14 @@
 void lk_redis_member_text(const char *instance, const locker_claim *claim, const char *value,
                           char out[LK_REDIS_MEMBER_MAX])
 {
-    (void)snprintf(out, LK_REDIS_MEMBER_MAX, "%s %s %" PRId64 " %u %.*s", instance, value,
-                   claim->ttl_ns / LK_MS, (unsigned)lk_redis_claim_of(claim)->numbers, LOCKER_OWNER_MAX,
-                   claim->owner);
+    const bool plain = locker_claim_is_plain(claim);
+    (void)snprintf(out, LK_REDIS_MEMBER_MAX, "%s%s %s %" PRId64 " %u %.*s",
+                   plain                ? ""
+                   : claim->permits > 0 ? "P"
+                                        : "S",
+                   instance, value, claim->ttl_ns / LK_MS,
+                   plain ? (unsigned)lk_redis_claim_of(claim)->numbers : (unsigned)claim->permits,
+                   LOCKER_OWNER_MAX, claim->owner);
 }
 
 void lk_redis_claim_renewals_to_locked(lk_redis_claim *from, locker_claim *to)

@@ -22,6 +22,7 @@ typedef struct {
     int64_t busy_sent;   /* when the last attempt answered BUSY was sent */
     uint64_t busy_fence; /* the counter of fencing numbers then: a message with no more is old; 0: any is */
     atomic_uint_fast64_t fence; /* the first number of the grant; 0: no fencing. Relaxed: held publishes it */
+    uint64_t epoch;             /* of a shared grant or a permit: of the set that it is in (admit_lua.h) */
     unsigned era;               /* where the lease was confirmed last (guarded once granted) */
     unsigned busy_era;          /* the same of the last attempt that answered BUSY, or when the claim began */
     int64_t valid_until;        /* the local deadline; once granted: as last confirmed (guarded) */
@@ -74,7 +75,8 @@ static inline int64_t lk_redis_valid_until(int64_t sent, int64_t ttl_ns)
 /* Renewals under way tell of another claim from now on; NULL: of none. */
 void lk_redis_claim_renewals_to_locked(lk_redis_claim *from, locker_claim *to) LK_REDIS_LOCKED;
 
-/* The name of a claim in a lock's queue: "instance value ttl_ms numbers owner". */
+/* The name of a claim in a lock's queue: "instance value ttl_ms numbers owner"; of one that shares it behind an S, or a P, and the
+ * number is that of the permits (admit_lua.h). */
 void lk_redis_member_text(const char *instance, const locker_claim *claim, const char *value,
                           char out[LK_REDIS_MEMBER_MAX]);
 

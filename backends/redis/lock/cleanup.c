@@ -17,10 +17,10 @@ typedef struct {
     char member[LK_REDIS_MEMBER_MAX]; /* to take out of the queue; "": none */
     int64_t deadline;                 /* given up then */
     int64_t retry_at;                 /* 0: at once */
-    bool noted;                       /* there is an info */
-    bool sent, whole;                 /* awaiting its answer; send the script's text */
-    unsigned hops;                    /* how often it was sent to another server, in a row */
-    bool torn;                        /* its slot is on its way from one server to another */
+    lk_redis_given_back what;
+    bool sent, whole; /* awaiting its answer; send the script's text */
+    unsigned hops;    /* how often it was sent to another server, in a row */
+    bool torn;        /* its slot is on its way from one server to another */
 } lk_redis_cleanup;
 
 static void remove_locked(lk_redis_cleanup *c) LK_REDIS_LOCKED
@@ -69,7 +69,7 @@ static void submit_torn_locked(lk_redis_cleanup *c) LK_REDIS_LOCKED
     c->sent = true;
     if (c->member[0] != '\0')
         lk_redis_torn_submit_locked(c->r, c->slot, &leave, NULL, NULL);
-    if (c->noted)
+    if (c->what == LK_REDIS_NOTED)
         lk_redis_torn_submit_locked(c->r, c->slot, &forget, NULL, NULL);
     lk_redis_torn_submit_locked(c->r, c->slot, &drop, torn_done_locked, c);
 }
@@ -87,7 +87,7 @@ static void done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED
             watch_locked(c);
         break;
     case LK_REDIS_FAULT_TORN:
-        c->torn = !c->torn && c->r->map != NULL;
+        c->torn = !c->torn && c->r->map != NULL && c->what != LK_REDIS_SHARING;
         if (c->torn) {
             submit_torn_locked(c);
             break;
@@ -119,14 +119,18 @@ static void done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED
 static bool submit_locked(lk_redis_cleanup *c) LK_REDIS_LOCKED
 {
     char least[LK_REDIS_FENCE_DIGITS + 1];
+    const bool shares = c->what == LK_REDIS_SHARING;
+    const lk_redis_script script = shares ? LK_REDIS_SCRIPT_SHARED_RELEASE : LK_REDIS_SCRIPT_RELEASE;
     lk_redis_command a;
-    lk_redis_script_begin(c->r, &a, LK_REDIS_SCRIPT_RELEASE, &c->keys,
-                          c->noted ? lk_redis_keys_info(&c->keys) : NULL);
+    lk_redis_script_begin(c->r, &a, script, &c->keys,
+                          c->what == LK_REDIS_NOTED ? lk_redis_keys_info(&c->keys) : NULL);
     if (c->whole)
-        lk_redis_script_spell_out(c->r, &a, LK_REDIS_SCRIPT_RELEASE);
+        lk_redis_script_spell_out(c->r, &a, script);
     LK_REDIS_ARGUMENTS(&a, c->value, c->member, "0");
     if (c->r->recovery.mark != NULL)
         lk_redis_command_text(&a, "0"); /* it gives back what is its own alone */
+    if (c->r->recovery.mark != NULL && shares)
+        lk_redis_command_text(&a, "");
     lk_redis_command_text(&a, lk_redis_fence_least_text(&node_of(c)->fences, least));
     if (c->r->recovery.mark != NULL)
         lk_redis_command_text(&a, c->r->recovery.life);
@@ -135,7 +139,7 @@ static bool submit_locked(lk_redis_cleanup *c) LK_REDIS_LOCKED
 }
 
 void lk_redis_cleanup_start_locked(lk_redis *r, lk_redis_keys *keys, uint16_t slot, uint64_t value,
-                                   bool noted, const locker_claim *queued)
+                                   lk_redis_given_back what, const locker_claim *queued)
 {
     lk_redis_cleanup *c = calloc(1, sizeof *c);
     if (c == NULL) {
@@ -145,7 +149,7 @@ void lk_redis_cleanup_start_locked(lk_redis *r, lk_redis_keys *keys, uint16_t sl
     c->r = r;
     c->keys = *keys;
     c->slot = slot;
-    c->noted = noted;
+    c->what = what;
     keys->lock = NULL;
     lk_redis_value_text(&r->values, value, c->value);
     if (queued != NULL)

@@ -1,7 +1,7 @@
 /* events.c: what is done when a command connection is up, when there is a subscription or never will be, and on a message of
  * this instance's own channel: a release in any process tells there that it handed a lock to one of our waiters ("value
- * last/count direct_us lock": the last of so many numbers), or that one has come to stand among the first ("value near lock");
- * and a break that it took a lock away from us ("value broken lock"), or from one of whom nobody knew yet ("value taken counter
+ * last/count direct_us lock": the last of so many numbers), that one of them has entered ("value enter lock"), or has come to
+ * stand among the first ("value near lock"); and a break that it took a lock away from us ("value broken lock"), or from one of whom nobody knew yet ("value taken counter
  * lock"). A message that gets lost costs no more than a look, or is made up for by the next renewal. */
 #include <inttypes.h>
 
@@ -48,6 +48,7 @@ void lk_redis_on_subscribed_locked(void *self, const uint32_t *slots)
     lk_redis_node *const node = self;
     lk_redis *const r = node->r;
     bool moved = false;
+    pthread_cond_broadcast(&r->shared.changed);
     for (lk_redis_claim *data = NULL; (data = lk_redis_claims_after_locked(&r->claims, data)) != NULL;) {
         if (!is_in(slots, data->slot))
             continue;
@@ -83,10 +84,11 @@ static const char *why_lost(const lk_redis_claim *data, bool is_broken, uint64_t
 
 /* What a message says. */
 typedef enum {
-    HANDED, /* the lock is its waiter's */
-    NEAR,   /* so it may be soon */
-    BROKEN, /* the lock was taken from him whose info it has */
-    TAKEN   /* ... from one of whom nobody knew yet */
+    HANDED,  /* the lock is its waiter's */
+    ENTERED, /* ... beside others that share it, or with a permit: it asks which */
+    NEAR,    /* so it may be soon */
+    BROKEN,  /* the lock was taken from him whose info it has */
+    TAKEN    /* ... from one of whom nobody knew yet */
 } kind;
 
 typedef struct {
@@ -105,7 +107,7 @@ static kind kind_of(const char **text)
     static const struct {
         const char *word;
         kind what;
-    } words[] = {{" near ", NEAR}, {" broken ", BROKEN}, {" taken ", TAKEN}};
+    } words[] = {{" near ", NEAR}, {" enter ", ENTERED}, {" broken ", BROKEN}, {" taken ", TAKEN}};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         const size_t len = strlen(words[i].word);
         if (strncmp(*text, words[i].word, len) == 0) {
@@ -154,13 +156,18 @@ static void tell_locked(lk_redis *r, lk_redis_claim *data, const message *m) LK_
     const locker_services *const svc = r->shared.svc;
     const bool is_broken = m->what == BROKEN || m->what == TAKEN;
     if (atomic_load_explicit(&data->held, memory_order_acquire)) {
-        const char *const why = m->what != NEAR ? why_lost(data, is_broken, (uint64_t)m->fence) : NULL;
+        const char *const why =
+            m->what != NEAR && m->what != ENTERED ? why_lost(data, is_broken, (uint64_t)m->fence) : NULL;
         if (why != NULL)
             svc->lease_lost(svc, data->core, why);
         return;
     }
     if (m->what == NEAR) {
         lk_redis_look_soon_locked(r, data);
+        return;
+    }
+    if (m->what == ENTERED) {
+        svc->wake(svc, data->core);
         return;
     }
     data->broken = data->broken || is_broken;
@@ -196,6 +203,7 @@ void lk_redis_on_message_locked(void *self, const redisReply *text)
     lk_redis_claim *data = lk_redis_claims_find_locked(&r->claims, m.value);
     if (data != NULL && is_lock_of(r, data->core, m.lock, m.lock_len))
         tell_locked(r, data, &m);
-    else if (m.what == HANDED && keys_of(r, &m, &keys, &slot))
-        lk_redis_cleanup_start_locked(r, &keys, slot, m.value, false, NULL);
+    else if ((m.what == HANDED || m.what == ENTERED) && keys_of(r, &m, &keys, &slot))
+        lk_redis_cleanup_start_locked(r, &keys, slot, m.value,
+                                      m.what == ENTERED ? LK_REDIS_SHARING : LK_REDIS_UNNOTED, NULL);
 }

@@ -2,10 +2,13 @@
 #include <stdio.h>
 
 #include "grant_info.h"
+#include "inspect_read.h"
 #include "net/reply.h"
 #include "node.h"
 #include "recovery.h"
 #include "script_call.h"
+#include "sharing.h"
+#include "sharing_inspect.h"
 #include "torn_inspect.h"
 
 enum { LOOK_TURNS = 3, HOLDERS_MAX = 2, TRIES_MAX = 3 };
@@ -24,11 +27,6 @@ struct look {
     const redisReply *value; /* the lock's, a part of that; NULL: nobody holds it */
     bool early;              /* the holder has not said yet who it is */
 };
-
-static void copy_owner(char *out, const char *text)
-{
-    (void)snprintf(out, LOCKER_OWNER_MAX + 1, "%s", text);
-}
 
 /* Whether the text begins with 32 hex digits, as values and names of instances do, and `end`. */
 static bool is_name(const char *text, char end)
@@ -50,32 +48,8 @@ static bool read_info(const char *text, const char *value, locker_info *info)
         return false;
     info->token = (uint64_t)token;
     info->since_unix_ms = since > 0 ? since : -1;
-    copy_owner(info->owner, text + LK_REDIS_VALUE_LEN + 1);
+    lk_redis_copy_owner(info->owner, text + LK_REDIS_VALUE_LEN + 1);
     return true;
-}
-
-/* "instance value ttl numbers owner" */
-static const char *owner_of_member(const char *member)
-{
-    for (int spaces = 0; *member != '\0'; member++)
-        if (*member == ' ' && ++spaces == 4)
-            return member + 1;
-    return "";
-}
-
-static locker_status read_queue(const redisReply *queue, locker_info *info, locker_error *err)
-{
-    if (queue->elements == 0)
-        return LOCKER_OK;
-    info->queue = calloc(queue->elements, sizeof *info->queue);
-    if (info->queue == NULL)
-        return lk_out_of_memory(err);
-    info->queue_len = queue->elements;
-    info->queue_stride = sizeof *info->queue;
-    for (size_t i = 0; i < queue->elements; i++)
-        if (queue->element[i]->type == REDIS_REPLY_STRING)
-            copy_owner(info->queue[i].owner, owner_of_member(queue->element[i]->str));
-    return LOCKER_OK;
 }
 
 /* {held, value, PTTL, info, how many wait, the first of them, the counter} */
@@ -101,7 +75,7 @@ static locker_status read_look(struct look *x, const redisReply *reply)
     if (info->held && !read_info(reply->element[3]->str, value->str, info))
         x->early = is_name(value->str, '\0'); /* as of this driver's; other clients use such values too */
     x->value = info->held ? value : NULL;
-    return read_queue(reply->element[5], info, x->err);
+    return lk_redis_read_queue(reply->element[5], info, x->err);
 }
 
 /* A call without an answer. */
@@ -164,6 +138,7 @@ static locker_status look(struct look *x, const redisReply *seen)
 /* What was seen is of no use to the caller. */
 static void forget(struct look *x)
 {
+    free(x->info->holders);
     free(x->info->queue); /* NOLINT(clang-analyzer-unix.Malloc): the line below is forgotten over a look */
     *x->info = (locker_info)LOCKER_INFO_INIT;
 }
@@ -195,15 +170,40 @@ static locker_status begin(struct look *x, const char *key, size_t key_len)
     return lk_redis_keys_of(r, &x->keys, key, key_len) ? LOCKER_OK : lk_out_of_memory(x->err);
 }
 
+/* Whether several hold it. */
+static bool is_shared(const struct look *x)
+{
+    lk_redis_marker marker;
+    return x->value != NULL && lk_redis_marker_read(x->value->str, &marker);
+}
+
+static lk_redis_inquiry inquiry_of(struct look *x)
+{
+    return (lk_redis_inquiry){x->r, x->slot, &x->keys, x->until, x->err};
+}
+
+/* The look tells that they do, and this one who. *gone: they don't any more; another look tells. */
+static locker_status show_shared(struct look *x, bool *gone)
+{
+    const lk_redis_inquiry q = inquiry_of(x);
+    forget(x);
+    return lk_redis_sharing_show(&q, x->info, gone);
+}
+
 locker_status lk_redis_show(void *self, const char *key, size_t key_len, int64_t until, locker_info *info,
                             locker_error *err)
 {
     locker_error spare;
     struct look x = {.r = self, .until = until, .info = info, .err = err != NULL ? err : &spare};
     locker_status status = begin(&x, key, key_len);
-    if (status == LOCKER_OK)
+    bool gone = true;
+    while (status == LOCKER_OK && gone) {
         status = look_well(&x, 1);
-    freeReplyObject(x.reply);
+        gone = false;
+        if (status == LOCKER_OK && is_shared(&x))
+            status = show_shared(&x, &gone);
+        freeReplyObject(x.reply);
+    }
     lk_redis_keys_clear(&x.keys);
     return status;
 }
@@ -226,6 +226,11 @@ static locker_status break_once(struct look *x, const locker_break_options *only
 {
     locker_status status = look_well(x, HOLDERS_MAX);
     *gone = false;
+    if (status == LOCKER_OK && is_shared(x)) {
+        const lk_redis_inquiry q = inquiry_of(x);
+        forget(x);
+        return lk_redis_sharing_break(&q, only, x->info, gone);
+    }
     if (status == LOCKER_OK && x->value == NULL) {
         (void)lk_invalid(x->err, "nobody holds it");
         status = LOCKER_INVALID; /* said here, so that static analysis knows */

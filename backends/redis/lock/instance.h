@@ -66,8 +66,12 @@ typedef struct lk_redis {
     const lk_redis_owner *owner; /* what its nodes' connections tell; constant */
     const char *const *script;   /* by lk_redis_script; constant */
     lk_redis_values values;
-    char channel[LK_REDIS_CHANNEL_MAX];                     /* constant, as the next */
-    char sha[LK_REDIS_SCRIPT_COUNT][LK_REDIS_HASH_LEN + 1]; /* "" where the server would not tell */
+    char channel[LK_REDIS_CHANNEL_MAX]; /* constant, as the next */
+    /* "" where the server would not tell. Read by lk_redis_sha() */
+    char sha[LK_REDIS_SCRIPT_COUNT][LK_REDIS_HASH_LEN + 1];
+    atomic_bool
+        more; /* the hashes behind LK_REDIS_SCRIPTS_LOADED are known; release and acquire bring them along */
+    bool more_asked LK_GUARDED_BY(mutex); /* ... are asked for */
     atomic_bool trusted; /* a release has been carried out, and nothing denied since; relaxed: a hint */
     /* Counters of recent contention, up to LK_REDIS_CONTENDED; relaxed: hints. */
     atomic_uint busy_lately; /* attempts were found busy */
@@ -81,6 +85,14 @@ typedef struct lk_redis {
     atomic_uint staying; /* once it is closed: what may use it still */
     lk_redis_recovery recovery;
 } lk_redis;
+
+/* A script's hash; "": it is not known. */
+static inline const char *lk_redis_sha(const lk_redis *r, lk_redis_script which)
+{
+    return which < LK_REDIS_SCRIPTS_LOADED || atomic_load_explicit(&r->more, memory_order_acquire)
+               ? r->sha[which]
+               : "";
+}
 
 /* Who keeps the locks of a slot. */
 static inline lk_redis_node *lk_redis_node_of(const lk_redis *r, uint16_t slot)

@@ -201,8 +201,9 @@ bool lk_redis_key_is_reserved(const char *key, size_t key_len)
 {
     const bool has_brace = memchr(key, '{', key_len) != NULL;
     return begins_with(key, key_len, "locker:") ||
-           (has_brace && (contains(key, key_len, ":locker:fence:{") || contains(key, key_len, ":locker:{") ||
-                          contains(key, key_len, ":locker:recovery:{"))) ||
+           (has_brace &&
+            (contains(key, key_len, ":locker:fence:{") || contains(key, key_len, ":locker:{") ||
+             contains(key, key_len, ":locker:shared:") || contains(key, key_len, ":locker:recovery:{"))) ||
            ends_with(key, key_len, ":locker:recovery") ||
            ends_with(key, key_len, suffixes[LK_REDIS_INFO].text) ||
            ends_with(key, key_len, suffixes[LK_REDIS_QUEUE].text) ||

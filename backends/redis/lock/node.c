@@ -60,7 +60,7 @@ lk_redis_node *lk_redis_node_new(lk_redis *r, const char *peer)
     if (node->renewing == NULL)
         node->renewing = node->commands;
     if (peer != NULL)
-        lk_redis_net_is_at(node->net, peer, &(lk_redis_scripts){r->script, LK_REDIS_SCRIPT_COUNT, NULL});
+        lk_redis_net_is_at(node->net, peer, &(lk_redis_scripts){r->script, LK_REDIS_SCRIPTS_LOADED, NULL});
     lk_redis_node **last = &r->nodes;
     while (*last != NULL)
         last = &(*last)->next;

@@ -8,6 +8,7 @@
 #include "net/reply.h"
 #include "recovery.h"
 #include "recovery_scripts.h"
+#include "sharing.h"
 
 static const char mark_name[] = "locker:recovery";
 
@@ -157,11 +158,11 @@ bool lk_redis_recovery_refuses(const lk_redis *r, const redisReply *reply, int64
 
 static const char counter_name[] = "locker:fence:";
 
-/* Three keys and five arguments for each, the first of which is the lock's with its info. */
+/* Three keys and up to six arguments for each, the first of which is the lock's with its info. */
 size_t lk_redis_recovery_room(const lk_redis *r, const locker_claim *claim)
 {
     return lk_redis_batch_room(r, claim) + r->set.prefix.len + sizeof counter_name + 32 +
-           (size_t)4 * (LK_REDIS_NUMBER_MAX + 8) + LK_REDIS_INFO_MAX;
+           (size_t)4 * (LK_REDIS_NUMBER_MAX + 8) + LK_REDIS_MARKER_MAX + 8 + LK_REDIS_INFO_MAX;
 }
 
 static char *put_counter(lk_redis *r, const lk_redis_claim *data, char *out)
@@ -191,16 +192,34 @@ static char *put_lease_locked(lk_redis *r, const locker_claim *claim, char *out)
     return lk_redis_put_text(out, lk_redis_info_text(r, data, info));
 }
 
-char *lk_redis_recovery_put_locked(lk_redis *r, const lk_redis_renewed *slots, size_t count,
+static char *put_share_locked(lk_redis *r, const locker_claim *claim, char *out) LK_REDIS_LOCKED
+{
+    char value[LK_REDIS_VALUE_LEN + 1], marker[LK_REDIS_MARKER_MAX], info[LK_REDIS_INFO_MAX];
+    const lk_redis_claim *const data = lk_redis_claim_of(claim);
+    const uint64_t token = LK_READ(data->fence);
+    lk_redis_value_text(&r->values, data->number, value);
+    lk_redis_marker_text(claim, marker);
+    (void)snprintf(info, sizeof info, "%" PRIu64 " %" PRIu64 " %d %s %.*s",
+                   lk_redis_server_us(&lk_redis_node_of(r, data->slot)->time, data->since) / 1000, token,
+                   (int)claim->slot, r->values.name, LOCKER_OWNER_MAX, claim->owner);
+    out = lk_redis_put_text(out, value);
+    out = lk_redis_put_number(out, (size_t)(claim->ttl_ns / LK_MS));
+    out = lk_redis_put_number(out, (size_t)token);
+    out = lk_redis_put_text(out, marker);
+    out = lk_redis_put_number(out, (size_t)claim->slot);
+    return lk_redis_put_text(out, info);
+}
+
+char *lk_redis_recovery_put_locked(lk_redis *r, const lk_redis_renewed *slots, size_t count, bool shares,
                                    const char *script, bool whole, char *out)
 {
-    out = lk_redis_batch_begin(out, script, whole, 3 * count + 1, 5 * count + 1);
+    out = lk_redis_batch_begin(out, script, whole, 3 * count + 1, (shares ? 6 : 5) * count + 1);
     for (size_t i = 0; i < count; i++) {
-        out = lk_redis_batch_keys(r, slots[i].claim, LK_REDIS_INFO, out);
+        out = lk_redis_batch_keys(r, slots[i].claim, shares ? LK_REDIS_QUEUE : LK_REDIS_INFO, out);
         out = put_counter(r, lk_redis_claim_of(slots[i].claim), out);
     }
     out = lk_redis_put_text(out, r->recovery.mark);
     for (size_t i = 0; i < count; i++)
-        out = put_lease_locked(r, slots[i].claim, out);
+        out = shares ? put_share_locked(r, slots[i].claim, out) : put_lease_locked(r, slots[i].claim, out);
     return lk_redis_put_text(out, r->recovery.life);
 }

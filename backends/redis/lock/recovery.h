@@ -27,7 +27,7 @@ locker_status lk_redis_recovery_check_ttl(const lk_redis *r, int64_t ttl_ns, loc
 bool lk_redis_recovery_refuses(const lk_redis *r, const redisReply *reply, int64_t *left_ms,
                                locker_status *status, locker_error *err);
 
-/* A renewal's command, of locks that may have to be set again; the most that it takes for one, and its end. */
+/* A renewal's command, of locks that may have to be set again (`shares`: by several who hold them); the most that it takes for one, and its end. */
 size_t lk_redis_recovery_room(const lk_redis *r, const locker_claim *claim);
-char *lk_redis_recovery_put_locked(lk_redis *r, const lk_redis_renewed *slots, size_t count,
+char *lk_redis_recovery_put_locked(lk_redis *r, const lk_redis_renewed *slots, size_t count, bool shares,
                                    const char *script, bool whole, char *out) LK_REDIS_LOCKED;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "admit_lua.h"
 #include "recovery_scripts.h"
 
 /* KEYS: the mark; ARGV: the life, `recovery` in ms. Whoever meets data of which this life is not known begins the time in which
@@ -55,7 +56,9 @@ const char *const lk_redis_recovery_meet_text = meet_lua;
  * of our values begins with one of 0 to 7 (value.c), which no UUID's does. `info`: the name of it. */
 #define YIELDS_LUA                                                                                           \
     "local function yields(v, info, token)\n"                                                                \
-    "  if not v then return true end\n"                                                                      \
+    "  if not v or string.find(v, '^E%x+$') then return true end\n"                                          \
+    "  local epoch = string.match(v, '^[SP](%d+)')\n"                                                        \
+    "  if epoch then return tonumber(epoch) < tonumber(token) end\n"                                         \
     "  if #v ~= 32 or string.find(v, '[^0-9a-f]') or string.find(v, '^[89a-f]', 17) then return false end\n" \
     "  local text = redis.pcall('GET', info)\n"                                                              \
     "  local n = type(text) == 'string' and string.sub(text, 1, 33) == v .. ' ' and\n"                       \
@@ -123,18 +126,87 @@ static const char renew_lua[] = KNOWN_LUA YIELDS_LUA
     "end\n"
     "return table.concat(out)\n";
 
+/* Of one of several who hold a lock: behind the arguments of shared_told.h, the token, and the marker of its set. */
+static const char shared_release_lua[] = KNOWN_LUA
+    "master()\n"
+    "if left > 0 then\n" YIELDS_LUA
+    "  local v, beside, one = redis.pcall('GET', KEYS[1]), string.sub(KEYS[2], 1, -6), ARGV[1]\n"
+    "  if type(v) == 'table' then\n"
+    "    if not string.find(v.err, 'WRONGTYPE', 1, true) then return v end\n"
+    "    v = '?'\n"
+    "  end\n"
+    "  if ARGV[2] ~= '' then redis.pcall('ZREM', KEYS[2], ARGV[2]) end\n"
+    "  redis.pcall('SET', beside .. 'given:' .. one, '1', 'PX', left)\n"
+    "  local kind, epoch = string.match(v or '', " MARKER_LUA ")\n"
+    "  local set = kind and beside .. 'shared:' .. epoch\n"
+    "  if kind and redis.call('ZSCORE', set, one) then\n" LEAVE_LUA
+    "    if redis.call('ZCARD', set) == 0 then redis.call('DEL', KEYS[1]) return 1 end\n" LATEST_LUA(
+        "KEYS[1]") "    return 1\n"
+                   "  end\n"
+                   "  if redis.pcall('GET', beside .. 'broken:' .. one) then return -1 end\n"
+                   "  return (v == ARGV[5] or yields(v, beside .. 'info', ARGV[4])) and 2 or 0\n"
+                   "end\n";
+
+/* KEYS: as of *renew*, but the queue behind each lock; ARGV: for each its value, ttl_ms, number, the marker of its set, slot, and
+ * info. Meanwhile each that was in a set enters it again under its marker. */
+static const char shared_renew_lua[] = KNOWN_LUA YIELDS_LUA
+    "local time = clock[1] * 1000000 + clock[2]\n"
+    "local out = {}\n"
+    "for i = 1, #KEYS / 3 do\n"
+    "  local lock, queue, counter = KEYS[3 * i - 2], KEYS[3 * i - 1], KEYS[3 * i]\n"
+    "  local value, ttl, token, marker, slot, text = unpack(ARGV, 6 * i - 5, 6 * i)\n"
+    "  local beside = string.sub(queue, 1, -6)\n"
+    "  local set = beside .. 'shared:' .. string.match(marker, '%d+')\n"
+    "  local v = redis.pcall('GET', lock)\n"
+    "  if type(v) == 'table' then\n"
+    "    if not string.find(v.err, 'WRONGTYPE', 1, true) then return v end\n"
+    "    v = '?'\n"
+    "  end\n"
+    "  local ends = v == marker and redis.call('ZSCORE', set, value)\n"
+    "  local is = ends and tonumber(ends) >= now and '1' or '0'\n"
+    "  if left > 0 and is == '0' and (v == marker or yields(v, beside .. 'info', token)) and\n"
+    "    not redis.pcall('GET', beside .. 'broken:' .. value) and\n"
+    "    not redis.pcall('GET', beside .. 'given:' .. value) then\n"
+    "    local fits = v == marker or not redis.pcall('SET', lock, marker, 'PX', ttl).err\n"
+    "    is = fits and '1' or '-'\n"
+    "    if fits and string.sub(marker, 1, 1) == 'P' then redis.call('ZADD', set .. ':slots', slot, value) end\n"
+    "  end\n"
+    "  if is == '1' then\n"
+    "    redis.call('ZADD', set, now + ttl, value)\n"
+    "    if left > 0 then\n"
+    "      redis.call('HSET', set .. ':info', value, text)\n"
+    "      local n = redis.pcall('GET', counter)\n"
+    "      if not n or (type(n) == 'string' and (tonumber(n) or 0) < tonumber(token)) then\n"
+    "        if redis.pcall('SET', counter, string.format('%.0f', math.max(time, token))).err then is = '-' end\n"
+    "      end\n"
+    "    end\n" LATEST_LUA("lock") "  elseif is == '0' then\n"
+                                   "    master()\n"
+                                   "  end\n"
+                                   "  out[i] = is\n"
+                                   "end\n"
+                                   "return table.concat(out)\n";
+
 static const char settled_lua[] = SETTLED_LUA;
 
 /* What stands before that of scripts.c; of renewals, instead of it; NULL: nothing. */
 static const char *const before[LK_REDIS_SCRIPT_COUNT] = {
-    [LK_REDIS_SCRIPT_ACQUIRE] = settled_lua, [LK_REDIS_SCRIPT_RELEASE] = release_lua,
-    [LK_REDIS_SCRIPT_RENEW] = renew_lua,     [LK_REDIS_SCRIPT_SHOW] = settled_lua,
+    [LK_REDIS_SCRIPT_ACQUIRE] = settled_lua,
+    [LK_REDIS_SCRIPT_RELEASE] = release_lua,
+    [LK_REDIS_SCRIPT_RENEW] = renew_lua,
+    [LK_REDIS_SCRIPT_SHOW] = settled_lua,
     [LK_REDIS_SCRIPT_BREAK] = settled_lua,
+    [LK_REDIS_SCRIPT_SHARED_ACQUIRE] = settled_lua,
+    [LK_REDIS_SCRIPT_SHARED_RELEASE] = shared_release_lua,
+    [LK_REDIS_SCRIPT_SHARED_RENEW] = shared_renew_lua,
+    [LK_REDIS_SCRIPT_SHARED_SHOW] = settled_lua,
+    [LK_REDIS_SCRIPT_SHARED_BREAK] = settled_lua,
 };
 
 static const char *behind(size_t which)
 {
-    return which == LK_REDIS_SCRIPT_RENEW ? "" : lk_redis_script_text[which];
+    return which == LK_REDIS_SCRIPT_RENEW || which == LK_REDIS_SCRIPT_SHARED_RENEW
+               ? ""
+               : lk_redis_script_text[which];
 }
 
 char *lk_redis_recovery_scripts_make(const char *text[LK_REDIS_SCRIPT_COUNT])

@@ -101,7 +101,7 @@ static locker_status redis_open(const locker_driver_config *config, const locker
         free(r);
         return status;
     }
-    const lk_redis_scripts scripts = {r->script, LK_REDIS_SCRIPT_COUNT, r->sha};
+    const lk_redis_scripts scripts = {r->script, LK_REDIS_SCRIPTS_LOADED, r->sha};
     if (r->set.target.tls.on && r->set.target.tls.verify == LK_REDIS_TLS_NONE)
         svc->log(svc, LOCKER_LOG_WARN,
                  "redis: tls_verify=none: whoever can redirect the connection can pose as the server");
@@ -202,7 +202,7 @@ __attribute__((noinline)) static locker_status check_reserved(const char *key, s
         return lk_invalid(
             err,
             "the key begins with 'locker:', ends in ':locker:info', ':locker:queue', ':locker:fence' or "
-            "':locker:recovery', or has ':locker:{', ':locker:fence:{' or ':locker:recovery:{' in it, which the "
+            "':locker:recovery', or has ':locker:{', ':locker:shared:', ':locker:fence:{' or ':locker:recovery:{' in it, which the "
             "Redis driver keeps for itself; choose another");
     return LOCKER_OK;
 }
@@ -222,6 +222,8 @@ static const locker_semantics semantics = {
     .tokens_persist = true,
     .survives_restart = true,
     .can_break = true,
+    .shared = LOCKER_ORDER_LOCAL,
+    .permits_most = LOCKER_PERMITS_MAX,
     .holder_dies = "Its lock ends with its lease, within the TTL.",
     .holder_stalls =
         "Beyond its TTL it loses the lock, which another may take; it is LOST as soon as it goes on. What it "

@@ -7,6 +7,7 @@
 #include "net/reply.h"
 #include "node.h"
 #include "script_call.h"
+#include "sharing.h"
 #include "torn.h"
 
 struct release {
@@ -17,9 +18,11 @@ struct release {
     char value[LK_REDIS_VALUE_LEN + 1];
     char direct_us[LK_REDIS_NUMBER_MAX];
     char token[LK_REDIS_NUMBER_MAX];
+    char marker[LK_REDIS_MARKER_MAX]; /* of the set that it is in */
     int64_t until;
     bool noted;  /* the server was told whose grant it is */
     bool broken; /* ... where a mark of that was seen */
+    bool shares; /* it is one of several who hold it */
     bool torn;   /* its slot is on its way from one server to another */
     bool maybe;  /* a request whose answer was lost may have released it */
     unsigned hops;
@@ -131,14 +134,17 @@ static locker_status ask(struct release *x, bool *again, locker_error *err)
     locker_status status;
     *again = false;
     x->node = lk_redis_node_for(x->r, x->data->slot, &call);
+    const lk_redis_script script = x->shares ? LK_REDIS_SCRIPT_SHARED_RELEASE : LK_REDIS_SCRIPT_RELEASE;
     lk_redis_command a;
-    lk_redis_script_begin(x->r, &a, LK_REDIS_SCRIPT_RELEASE, &x->keys,
-                          x->noted ? lk_redis_keys_info(&x->keys) : NULL);
+    lk_redis_script_begin(x->r, &a, script, &x->keys,
+                          x->noted && !x->shares ? lk_redis_keys_info(&x->keys) : NULL);
     LK_REDIS_ARGUMENTS(&a, x->value, "", x->direct_us);
     if (x->r->recovery.mark != NULL)
         lk_redis_command_text(&a, x->token);
-    switch (x->torn ? ask_torn(x, &call, err)
-                    : lk_redis_ask_script(x->node, &call, LK_REDIS_SCRIPT_RELEASE, &a, err)) {
+    if (x->r->recovery.mark != NULL && x->shares)
+        lk_redis_command_text(&a, x->marker);
+    switch (x->torn && !x->shares ? ask_torn(x, &call, err)
+                                  : lk_redis_ask_script(x->node, &call, script, &a, err)) {
     case LK_REDIS_CALL_ANSWERED:
         status = read_answer(x, &call, again, err);
         freeReplyObject(call.reply);
@@ -176,7 +182,11 @@ static void let_go_unlocking(lk_redis *r, lk_redis_claim *data, lk_redis_keys *k
     lk_redis_claims_remove_locked(&r->claims, data);
     if (keys->lock == NULL)
         return;
-    lk_redis_cleanup_start_locked(r, keys, data->slot, data->number, data->noted, queued);
+    lk_redis_cleanup_start_locked(r, keys, data->slot, data->number,
+                                  !locker_claim_is_plain(data->core) ? LK_REDIS_SHARING
+                                  : data->noted                      ? LK_REDIS_NOTED
+                                                                     : LK_REDIS_UNNOTED,
+                                  queued);
     lk_redis_pump_unlocking(lk_redis_node_of(r, data->slot)->commands);
 }
 
@@ -184,7 +194,7 @@ locker_status lk_redis_release(void *self, locker_claim *grant, int64_t until, l
 {
     lk_redis *r = self;
     lk_redis_claim *data = lk_redis_claim_of(grant);
-    struct release x = {.r = r, .data = data, .until = until};
+    struct release x = {.r = r, .data = data, .until = until, .shares = !locker_claim_is_plain(grant)};
     locker_status status = LOCKER_UNKNOWN;
     lk_redis_value_text(&r->values, data->number, x.value);
     lk_redis_lock(&r->shared); /* no renewal may come after the release */
@@ -195,6 +205,8 @@ locker_status lk_redis_release(void *self, locker_claim *grant, int64_t until, l
     lk_redis_unlock(&r->shared);
     if (r->recovery.mark != NULL)
         (void)lk_redis_number_text(x.token, LK_READ(data->fence) + data->passes);
+    if (x.shares)
+        lk_redis_marker_text(grant, x.marker);
     (void)lk_redis_number_text(x.direct_us, (uint64_t)direct_us);
     bool again = lk_redis_keys_of_claim(r, &x.keys, grant);
     if (!again)

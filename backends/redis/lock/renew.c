@@ -32,6 +32,7 @@ struct renewal {
     unsigned hops;         /* how often another server was said to have the slot */
     bool moved;            /* so it was just now */
     bool torn;             /* its slot is on its way from one server to another; it is one alone */
+    bool shares;           /* all of them are among several who hold their locks */
     bool whole;            /* the script's text was sent */
     bool answered;  /* by the script: the claims that it still refers to have their leases at the server */
     bool again;     /* the server does not know the script */
@@ -86,10 +87,10 @@ static char *put_command_locked(lk_redis *r, const struct renewal *n, const char
 {
     const size_t lengths = of_one_length(n) ? 1 : n->count;
     if (r->recovery.mark != NULL)
-        return lk_redis_recovery_put_locked(r, n->ref, n->count, script, whole, out);
+        return lk_redis_recovery_put_locked(r, n->ref, n->count, n->shares, script, whole, out);
     out = lk_redis_batch_begin(out, script, whole, 2 * n->count, 1 + lengths);
     for (size_t i = 0; i < n->count; i++)
-        out = lk_redis_batch_keys(r, n->ref[i].claim, LK_REDIS_INFO, out);
+        out = lk_redis_batch_keys(r, n->ref[i].claim, n->shares ? LK_REDIS_QUEUE : LK_REDIS_INFO, out);
     out = lk_redis_put_line(out, '$', n->count * LK_REDIS_VALUE_LEN);
     for (size_t i = 0; i < n->count; i++, out += LK_REDIS_VALUE_LEN) /* its NUL is written over */
         lk_redis_value_text(&r->values, lk_redis_claim_of(n->ref[i].claim)->number, out);
@@ -154,8 +155,10 @@ static void wait_for_one_locked(struct renewal *n) LK_REDIS_LOCKED
 static bool submit_locked(struct renewal *n) LK_REDIS_LOCKED
 {
     lk_redis *r = n->node->r;
-    const bool whole = n->whole || r->sha[LK_REDIS_SCRIPT_RENEW][0] == '\0';
-    const char *script = whole ? r->script[LK_REDIS_SCRIPT_RENEW] : r->sha[LK_REDIS_SCRIPT_RENEW];
+    const lk_redis_script which = n->shares ? LK_REDIS_SCRIPT_SHARED_RENEW : LK_REDIS_SCRIPT_RENEW;
+    const char *const sha = lk_redis_sha(r, which);
+    const bool whole = n->whole || sha[0] == '\0';
+    const char *script = whole ? r->script[which] : sha;
     size_t room = LK_REDIS_BATCH_BYTES + strlen(script);
     for (size_t i = 0; i < n->count; i++)
         room += r->recovery.mark != NULL ? lk_redis_recovery_room(r, n->ref[i].claim)
@@ -373,7 +376,7 @@ static void script_done_locked(void *context, redisReply *reply)
     } else if (fault == LK_REDIS_FAULT_MOVED) {
         lk_redis_heed_locked(n->node, n->slot, reply);
         n->moved = n->node->r->map != NULL && n->hops++ < LK_REDIS_HOPS_MAX;
-    } else if (fault == LK_REDIS_FAULT_TORN && n->node->r->map != NULL) {
+    } else if (fault == LK_REDIS_FAULT_TORN && n->node->r->map != NULL && !n->shares) {
         tear_locked(n);
     } else {
         lk_redis_heed_locked(n->node, n->slot, reply);
@@ -417,7 +420,10 @@ static bool begin_locked(lk_redis_node *node, locker_claim *const *grants, size_
     struct renewal *n = malloc(sizeof *n + count * sizeof n->ref[0]);
     if (n == NULL)
         return false;
-    *n = (struct renewal){.node = node, .slot = lk_redis_claim_of(grants[0])->slot, .count = count};
+    *n = (struct renewal){.node = node,
+                          .slot = lk_redis_claim_of(grants[0])->slot,
+                          .shares = !locker_claim_is_plain(grants[0]),
+                          .count = count};
     for (size_t i = 0; i < count; i++)
         refer_locked(&n->ref[i], grants[i]);
     lk_list_append(&node->renewals.waiting, &n->link);
@@ -431,10 +437,25 @@ void lk_redis_renew_now_locked(lk_redis *r, locker_claim *grant)
         send_locked(node, lk_redis_now(&r->shared));
 }
 
-static int by_slot(const void *a, const void *b)
+/* What goes in one command stands together. */
+static int by_command(const void *a, const void *b)
 {
-    return (int)lk_redis_claim_of(*(locker_claim *const *)a)->slot -
-           (int)lk_redis_claim_of(*(locker_claim *const *)b)->slot;
+    const locker_claim *const one = *(locker_claim *const *)a, *const other = *(locker_claim *const *)b;
+    const int kinds = locker_claim_is_plain(one) - locker_claim_is_plain(other);
+    return kinds != 0 ? kinds : (int)lk_redis_claim_of(one)->slot - (int)lk_redis_claim_of(other)->slot;
+}
+
+/* Whether they are to be sorted before. The hashes tell that something was shared here. */
+static bool are_mixed(const lk_redis *r, locker_claim *const *grants, size_t count)
+{
+    size_t i = 0;
+    if (r->map != NULL)
+        return true;
+    if (lk_redis_sha(r, LK_REDIS_SCRIPT_SHARED_RENEW)[0] == '\0')
+        return false;
+    while (i < count && locker_claim_is_plain(grants[i]))
+        i++;
+    return i < count;
 }
 
 /* How many of them, from the first, go in one command. */
@@ -442,6 +463,7 @@ static size_t batch(const lk_redis *r, locker_claim *const *grants, size_t count
 {
     size_t i = 1;
     while (i < count && i < BATCH_MAX &&
+           locker_claim_is_plain(grants[i]) == locker_claim_is_plain(grants[0]) &&
            (r->map == NULL || lk_redis_claim_of(grants[i])->slot == lk_redis_claim_of(grants[0])->slot))
         i++;
     return i;
@@ -450,11 +472,11 @@ static size_t batch(const lk_redis *r, locker_claim *const *grants, size_t count
 void lk_redis_renew(void *self, locker_claim *const *grants, size_t count)
 {
     lk_redis *r = self;
-    locker_claim **sorted = r->map != NULL ? malloc(count * sizeof *sorted) : NULL;
+    locker_claim **sorted = are_mixed(r, grants, count) ? malloc(count * sizeof *sorted) : NULL;
     bool more = false;
     if (sorted != NULL) {
         memcpy(sorted, grants, count * sizeof *sorted);
-        qsort(sorted, count, sizeof *sorted, by_slot);
+        qsort(sorted, count, sizeof *sorted, by_command);
         grants = sorted;
     }
     lk_redis_lock(&r->shared);

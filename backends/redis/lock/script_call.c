@@ -13,15 +13,54 @@ void lk_redis_script_begin(const lk_redis *r, lk_redis_command *a, lk_redis_scri
 {
     static const char *const counts[] = {"3", "4", "5"};
     const char *const mark = r->recovery.mark;
+    const char *const sha = lk_redis_sha(r, which);
     a->argc = 0;
-    LK_REDIS_ARGUMENTS(a, "EVALSHA", r->sha[which], counts[(fourth != NULL) + (mark != NULL)], keys->lock,
+    LK_REDIS_ARGUMENTS(a, "EVALSHA", sha, counts[(fourth != NULL) + (mark != NULL)], keys->lock,
                        lk_redis_keys_queue(keys), keys->fence);
-    if (r->sha[which][0] == '\0')
+    if (sha[0] == '\0')
         lk_redis_script_spell_out(r, a, which);
     if (fourth != NULL)
         lk_redis_command_text(a, fourth);
     if (mark != NULL)
         lk_redis_command_text(a, mark);
+}
+
+static void hash_told_locked(void *context, redisReply *reply) LK_REDIS_LOCKED;
+
+/* The next one's; false: it can't be asked for now. */
+static bool ask_hash_locked(lk_redis *r, size_t which) LK_REDIS_LOCKED
+{
+    const lk_redis_command a = LK_REDIS_COMMAND("SCRIPT", "LOAD", r->script[which]);
+    return lk_redis_submit_command_locked(r->nodes->commands, &a, hash_told_locked, r);
+}
+
+static void hash_told_locked(void *context, redisReply *reply)
+{
+    lk_redis *const r = context;
+    size_t which = LK_REDIS_SCRIPTS_LOADED;
+    while (r->sha[which][0] != '\0')
+        which++;
+    r->more_asked = reply != NULL && reply->type == REDIS_REPLY_STRING && reply->len == LK_REDIS_HASH_LEN;
+    if (!r->more_asked)
+        return;
+    memcpy(r->sha[which], reply->str, LK_REDIS_HASH_LEN + 1);
+    if (which + 1 == LK_REDIS_SCRIPT_COUNT)
+        atomic_store_explicit(&r->more, true, memory_order_release);
+    else
+        r->more_asked = ask_hash_locked(r, which + 1);
+}
+
+void lk_redis_scripts_want(lk_redis *r)
+{
+    if (atomic_load_explicit(&r->more, memory_order_acquire))
+        return;
+    lk_redis_lock(&r->shared);
+    if (!r->more_asked) {
+        for (size_t i = LK_REDIS_SCRIPTS_LOADED; i < LK_REDIS_SCRIPT_COUNT; i++)
+            r->sha[i][0] = '\0';
+        r->more_asked = ask_hash_locked(r, LK_REDIS_SCRIPTS_LOADED);
+    }
+    lk_redis_unlock(&r->shared);
 }
 
 static const char *copy_life(lk_redis *r, char life[LK_REDIS_LIFE_MAX])

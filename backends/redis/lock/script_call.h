@@ -7,6 +7,8 @@
  * mark of `recovery` stands behind them. */
 void lk_redis_script_begin(const lk_redis *r, lk_redis_command *a, lk_redis_script which, lk_redis_keys *keys,
                            const char *fourth);
+/* Have the server tell the hashes of those scripts that no handshake loads, once; until it has, they are sent whole. */
+void lk_redis_scripts_want(lk_redis *r);
 /* Make it one by EVAL, with the text. */
 void lk_redis_script_spell_out(const lk_redis *r, lk_redis_command *a, lk_redis_script which);
 /* As lk_redis_ask(), with what the script has to know of the counter (fence.h), and the server's life (recovery.h), at the end;

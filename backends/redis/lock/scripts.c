@@ -11,6 +11,7 @@
  * doubles hold them exactly; but tostring() does not print them, hence %.0f. A foreign client may have left any type of
  * value under our names: a lock of another type is somebody else's. */
 #include "scripts.h"
+#include "admit_lua.h"
 
 #define DIRECT_US "400000"           /* so long is a lock handed on without being free */
 #define FREE_US   "8000"             /* ... for so long: more than the 5 ms after which many clients poll */
@@ -54,7 +55,7 @@
 /* Tells those who stand at `near` to 2 of `queue`, who wait for `lock`, that they do. */
 #define TELL_NEAR_LUA                                                                                        \
     "for _, m in ipairs(redis.pcall('ZRANGE', queue, near, 2)) do\n"                                         \
-    "  local inst, value = string.match(m, '^(%x+) (%x+) ')\n"                                               \
+    "  local inst, value = string.match(m, '^[SP]?(%x+) (%x+) ')\n"                                          \
     "  if inst then local text = value .. ' near ' .. lock " TELL_LUA " end\n"                               \
     "end\n"
 
@@ -100,7 +101,7 @@
     "      break\n"                                                                                          \
     "    end\n"                                                                                              \
     "    pcall(redis.set_repl, redis.REPL_ALL)\n"                                                            \
-    "  end\n"                                                                                                \
+    "  elseif string.find(first, '^[SP]%x') then\n" RESERVE_LUA "  end\n"                                    \
     "end\n"                                                                                                  \
     "redis.call('DEL', KEYS[1])\n"
 
@@ -153,15 +154,20 @@ static const char show_lua[] = LOOK_LUA "return look()\n";
 
 /* How a process is told a text: on the channel of its instance; answers how many heard it, or an error. And how many listen
  * there. */
+/* The texts are longer than a compiler of C has to take; those that compile this do. */
+#pragma GCC diagnostic ignored "-Woverlength-strings"
 #define OF_KIND(name) one_##name
 #define TELL_LUA      "redis.pcall('PUBLISH', 'locker:wake:' .. inst, text)"
 #define HEARS_LUA     "redis.pcall('PUBSUB', 'NUMSUB', 'locker:wake:' .. inst)[2]"
+#define EARS_LUA      HEARS_LUA
 #define BEGIN_LUA
 #define WAIT_BEGIN_LUA
 #include "scripts_told.h"
+#include "shared_told.h"
 #undef OF_KIND
 #undef TELL_LUA
 #undef HEARS_LUA
+#undef EARS_LUA
 #undef BEGIN_LUA
 #undef WAIT_BEGIN_LUA
 
@@ -170,6 +176,7 @@ static const char show_lua[] = LOOK_LUA "return look()\n";
 #define OF_KIND(name) cluster_##name
 #define TELL_LUA      "tell(inst, text)"
 #define HEARS_LUA     "ears(inst)"
+#define EARS_LUA      "redis.pcall('PUBSUB', 'SHARDNUMSUB', 'locker:wake:' .. inst .. tag)[2]"
 #define SLOT_LUA                                                                                             \
     "local function tell(inst, s)\n"                                                                         \
     "  inst = 'locker:wake:' .. inst .. tag\n"                                                               \
@@ -183,11 +190,56 @@ static const char show_lua[] = LOOK_LUA "return look()\n";
     "  return redis.pcall('PUBSUB', 'SHARDNUMSUB', 'locker:wake:' .. inst .. tag)[2]\n"                      \
     "end\n" SLOT_LUA
 #include "scripts_told.h"
+#include "shared_told.h"
+
+/* Shared locks and permits: renewals, as *renew*, but behind each lock its queue. */
+static const char shared_renew_lua[] = GET_LUA NOW_LUA
+    "local out = {}\n"
+    "for i = 1, #KEYS / 2 do\n"
+    "  local lock, value, ttl = KEYS[2 * i - 1], string.sub(ARGV[1], 32 * i - 31, 32 * i), ARGV[i + 1] or ARGV[2]\n"
+    "  local kind, epoch = string.match(get(lock) or '', " MARKER_LUA ")\n"
+    "  local set = kind and " SET_NAME_LUA(
+        "KEYS[2 * i]") "epoch\n"
+                       "  local ends = set and redis.call('ZSCORE', set, value)\n"
+                       "  out[i] = '0'\n"
+                       "  if ends and tonumber(ends) >= now then\n"
+                       "    redis.call('ZADD', set, now + ttl, value)\n" LATEST_LUA(
+                           "lock") "    out[i] = '1'\n"
+                                   "  end\n"
+                                   "end\n"
+                                   "return table.concat(out)\n";
+
+/* Answers {marker, the holders, how many they are, how many wait, the first of them}; of a holder its value, how many ms are left, and
+ * what is told of it. {v} for a lock that is none of these. */
+static const char shared_show_lua[] = GET_LUA NOW_LUA
+    "local v = get(KEYS[1])\n"
+    "local kind, epoch = string.match(v or '', " MARKER_LUA ")\n"
+    "if not kind then return {''} end\n"
+    "local set, out = " SET_NAME_LUA(
+        "KEYS[2]") "epoch, {}\n"
+                   "local held = redis.call('ZRANGEBYSCORE', set, now, '+inf', 'LIMIT', 0, 1000)\n"
+                   "for i, value in ipairs(held) do\n"
+                   "  local info = redis.pcall('HGET', set .. ':info', value)\n"
+                   "  out[3 * i - 2], out[3 * i - 1] = string.sub(value, 1, 32), redis.call('ZSCORE', set, value) - now\n"
+                   "  out[3 * i] = type(info) == 'string' and string.sub(info, 1, 384) or ''\n"
+                   "end\n"
+                   "local count = redis.pcall('ZCOUNT', KEYS[2], 0, " FREE_BASE ")\n"
+                   "local queue = redis.pcall('ZRANGEBYSCORE', KEYS[2], 0, " FREE_BASE ", 'LIMIT', 0, 1000)\n"
+                   "for i, member in ipairs(queue) do queue[i] = string.sub(member, 1, 400) end\n"
+                   "return {v, out, redis.call('ZCOUNT', set, now, '+inf'), type(count) == 'number' and count or 0, queue.err and {} or queue}\n";
 
 const char *const lk_redis_script_text[LK_REDIS_SCRIPT_COUNT] = {
-    [LK_REDIS_SCRIPT_ACQUIRE] = one_acquire_lua, [LK_REDIS_SCRIPT_RELEASE] = one_release_lua,
-    [LK_REDIS_SCRIPT_RENEW] = renew_lua,         [LK_REDIS_SCRIPT_WAIT] = one_wait_lua,
-    [LK_REDIS_SCRIPT_SHOW] = show_lua,           [LK_REDIS_SCRIPT_BREAK] = one_break_lua,
+    [LK_REDIS_SCRIPT_ACQUIRE] = one_acquire_lua,
+    [LK_REDIS_SCRIPT_RELEASE] = one_release_lua,
+    [LK_REDIS_SCRIPT_RENEW] = renew_lua,
+    [LK_REDIS_SCRIPT_WAIT] = one_wait_lua,
+    [LK_REDIS_SCRIPT_SHOW] = show_lua,
+    [LK_REDIS_SCRIPT_BREAK] = one_break_lua,
+    [LK_REDIS_SCRIPT_SHARED_ACQUIRE] = one_shared_acquire_lua,
+    [LK_REDIS_SCRIPT_SHARED_RELEASE] = one_shared_release_lua,
+    [LK_REDIS_SCRIPT_SHARED_RENEW] = shared_renew_lua,
+    [LK_REDIS_SCRIPT_SHARED_SHOW] = shared_show_lua,
+    [LK_REDIS_SCRIPT_SHARED_BREAK] = one_shared_break_lua,
 };
 const char *const lk_redis_cluster_script_text[LK_REDIS_SCRIPT_COUNT] = {
     [LK_REDIS_SCRIPT_ACQUIRE] = cluster_acquire_lua,
@@ -196,5 +248,10 @@ const char *const lk_redis_cluster_script_text[LK_REDIS_SCRIPT_COUNT] = {
     [LK_REDIS_SCRIPT_WAIT] = cluster_wait_lua,
     [LK_REDIS_SCRIPT_SHOW] = show_lua,
     [LK_REDIS_SCRIPT_BREAK] = cluster_break_lua,
+    [LK_REDIS_SCRIPT_SHARED_ACQUIRE] = cluster_shared_acquire_lua,
+    [LK_REDIS_SCRIPT_SHARED_RELEASE] = cluster_shared_release_lua,
+    [LK_REDIS_SCRIPT_SHARED_RENEW] = shared_renew_lua,
+    [LK_REDIS_SCRIPT_SHARED_SHOW] = shared_show_lua,
+    [LK_REDIS_SCRIPT_SHARED_BREAK] = cluster_shared_break_lua,
 };
 const char *const lk_redis_note_text = note_lua;

@@ -8,6 +8,12 @@ typedef enum {
     LK_REDIS_SCRIPT_WAIT,
     LK_REDIS_SCRIPT_SHOW,
     LK_REDIS_SCRIPT_BREAK,
+    LK_REDIS_SCRIPTS_LOADED, /* by each handshake; the others when they are used for the first time (script_call.h) */
+    LK_REDIS_SCRIPT_SHARED_ACQUIRE = LK_REDIS_SCRIPTS_LOADED,
+    LK_REDIS_SCRIPT_SHARED_RELEASE,
+    LK_REDIS_SCRIPT_SHARED_RENEW,
+    LK_REDIS_SCRIPT_SHARED_SHOW,
+    LK_REDIS_SCRIPT_SHARED_BREAK,
     LK_REDIS_SCRIPT_COUNT
 } lk_redis_script;
 

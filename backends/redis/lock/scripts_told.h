@@ -33,6 +33,9 @@ static const char OF_KIND(acquire_lua)[] = BEGIN_LUA
     "    return set\n"
     "  elseif type(v) == 'table' and not string.find(v.err, 'WRONGTYPE', 1, true) then\n"
     "    return v\n"
+    "  elseif type(v) == 'string' and string.find(v, '^P%d+/%d+$') then\n"
+    "    if member ~= '' then redis.pcall('ZREM', KEYS[2], member) end\n"
+    "    return {3, tonumber(string.match(v, '%d+$')), 0, 0}\n"
     "  else\n"
     "    local state = left and 1 or 0\n"
     "    if member ~= '' then\n"
@@ -64,7 +67,8 @@ static const char OF_KIND(acquire_lua)[] = BEGIN_LUA
 /* KEYS[4], where it is given: the info, which the server was told. ARGV: value, member of the queue or '', for how many us it
  * has been handed on. Answers 1: it was ours, and is the next one's or nobody's; 0: it was not ours, and nothing has changed;
  * -1: likewise, and it was taken away by break. A member that goes while the lock is left free may be the one that was told to
- * ask; then nobody else would take it before a look. So the next is told. */
+ * ask; then nobody else would take it before a look. So the next is told. And so is one that it kept from those who hold the
+ * lock together. */
 static const char OF_KIND(release_lua)[] = BEGIN_LUA
     "local gone = ARGV[2] ~= '' and redis.pcall('ZREM', KEYS[2], ARGV[2])\n"
     "local v, answer, direct = redis.pcall('GET', KEYS[1]), 1, tonumber(ARGV[3])\n"
@@ -74,6 +78,12 @@ static const char OF_KIND(release_lua)[] = BEGIN_LUA
     "  answer, direct = 0, " ASK_US "\n"
     "elseif v ~= ARGV[1] then\n"
     "  if type(v) == 'table' and not string.find(v.err, 'WRONGTYPE', 1, true) then return v end\n"
+    "  if gone == 1 and type(v) == 'string' and string.find(v, '^[SP]%d') then\n"
+    "    local first = redis.pcall('ZRANGE', KEYS[2], 0, 0)[1]\n"
+    "    local inst, value = string.match(first or '', '^[SP](%x+) (%x+) ')\n"
+    "    local text = (value or '') .. ' enter ' .. KEYS[1]\n"
+    "    if inst then " TELL_LUA " end\n"
+    "  end\n"
     "  v = redis.pcall('GET', " MARK_LUA "ARGV[1])\n"
     "  return v and (type(v) == 'table' and v or -1) or 0\n"
     "end\n"
@@ -99,7 +109,7 @@ static const char OF_KIND(wait_lua)[] = WAIT_BEGIN_LUA
     "  repeat\n"
     "    dead = false\n"
     "    for _, m in ipairs(redis.pcall('ZRANGE', queue, 0, 2)) do\n"
-    "      local inst = string.match(m, '^(%x+) ')\n"
+    "      local inst = string.match(m, '^[SP]?(%x+) ')\n"
     "      if inst and m ~= member and gone < most and not hears(inst) then\n"
     "        redis.pcall('ZREM', queue, m)\n"
     "        dead, gone = true, gone + 1\n"

@@ -37,8 +37,7 @@ static int64_t poll_ns(const lk_redis *r, const lk_redis_claim *data)
     return lk_time_earlier(r->set.poll_ns, data->core->ttl_ns / 3);
 }
 
-/* How long until the next look. */
-static int64_t wait_ns(lk_redis *r, const lk_redis_claim *data, const lk_redis_standing *s) LK_REDIS_LOCKED
+int64_t lk_redis_wait_locked(lk_redis *r, const lk_redis_claim *data, const lk_redis_standing *s)
 {
     const int64_t poll = poll_ns(r, data);
     const int64_t rank = s->rank < 0 ? 0 : s->rank < FIRST ? s->rank : FIRST;
@@ -60,7 +59,7 @@ static void look_by_locked(lk_redis *r, lk_redis_claim *data, int64_t at) LK_RED
 int64_t lk_redis_look_after_locked(lk_redis *r, lk_redis_claim *data, const lk_redis_standing *standing)
 {
     const int64_t now = lk_redis_now(&r->shared);
-    look_by_locked(r, data, now + wait_ns(r, data, standing));
+    look_by_locked(r, data, now + lk_redis_wait_locked(r, data, standing));
     return now + itself_ns;
 }
 
@@ -79,7 +78,8 @@ static void take_standing_locked(lk_redis *r, lk_redis_claim *data,
     const bool is_free = s->left_ms == -2, is_missing = s->rank < 0;
     if (is_free || is_missing)
         r->shared.svc->wake(r->shared.svc, data->core);
-    look_by_locked(r, data, lk_redis_now(&r->shared) + (is_free ? poll_ns(r, data) : wait_ns(r, data, s)));
+    look_by_locked(
+        r, data, lk_redis_now(&r->shared) + (is_free ? poll_ns(r, data) : lk_redis_wait_locked(r, data, s)));
 }
 
 static bool is_answer(const look *l, const redisReply *reply)

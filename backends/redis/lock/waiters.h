@@ -16,6 +16,9 @@ static inline int64_t lk_redis_queue_ns(const lk_redis *r)
     return lk_time_later(3 * r->set.poll_ns, 60 * LK_S);
 }
 
+/* How long until who stands so looks again. */
+int64_t lk_redis_wait_locked(lk_redis *r, const lk_redis_claim *data,
+                             const lk_redis_standing *standing) LK_REDIS_LOCKED;
 /* Have the keeper look at the lock of a claim that stands in the queue, and in the table, until its next attempt. Answers when
  * that is due, whatever was lost. */
 int64_t lk_redis_look_after_locked(lk_redis *r, lk_redis_claim *data,

@@ -349,10 +349,46 @@ static void leases_outlive_a_reshard(void **state)
     require_kept(*state, hold_leases, lease_ttl_ms());
 }
 
+/* ------------------------------------------------------------------ locks that several hold ---- */
+
+static const locker_lock_options share = {
+    .size = sizeof(locker_lock_options), .wait_ms = -1, .mode = LOCKER_SHARED};
+
+/* All of the keys are needed at once: while some are here and some there nothing is said, and nothing is lost. */
+static void sharing_waits_until_a_slot_has_moved(void **state)
+{
+    lk_cluster *const cluster = *state;
+    char key[32];
+    lk_key_of_share(cluster, 0, 600, key);
+    locker *a = lk_open_cluster(cluster, 0, "ttl=60s"), *b = lk_open_cluster(cluster, 1, "ttl=60s");
+    locker_handle *first = lk_take(a, key, &share), *second = NULL;
+    lk_move move = {lk_cluster_slot(key), lk_node_of(cluster, key), 1};
+    lk_cluster_need(cluster, lk_cluster_move_begin(cluster, &move));
+    lk_cluster_need(cluster, lk_cluster_move_key(cluster, &move, key));
+    locker_error err;
+    assert_status(LOCKER_UNAVAILABLE, locker_try_lock(b, key, &share, &second, &err), err);
+    lk_expect_busy(b, key);
+    locker_info info = LOCKER_INFO_INIT;
+    assert_status(LOCKER_UNAVAILABLE, locker_show(b, key, &info, &err), err);
+    lk_locking waiting;
+    lk_locking_start(&waiting, b, key, &share);
+    lk_require_waiting(b, 1);
+    lk_cluster_need(cluster, lk_cluster_move_end(cluster, &move));
+    second = lk_locking_grant(&waiting);
+    assert_int_equal(locker_handle_state(first), LOCKER_STATE_HELD);
+    lk_give(first);
+    lk_expect_busy(a, key);
+    lk_give(second);
+    lk_give(lk_take(a, key, NULL));
+    lk_close_locker(b);
+    lk_close_locker(a);
+}
+
 static const struct CMUnitTest tests[] = {
     cluster_test(a_slot_that_is_half_moved_serves_locks),
     cluster_test(what_is_half_moved_is_shown_and_broken),
     cluster_test(leases_outlive_a_reshard),
+    cluster_test(sharing_waits_until_a_slot_has_moved),
 };
 
 const lk_group lk_cluster_slots = {"cluster_slots", tests, sizeof tests / sizeof tests[0], begin,

@@ -567,6 +567,71 @@ static void who_may_not_know_the_server_is_refused(void **state)
     assert_non_null(strstr(err.text, "INFO"));
 }
 
+static const locker_lock_options share = {
+    .size = sizeof(locker_lock_options), .wait_ms = -1, .mode = LOCKER_SHARED};
+static const locker_lock_options permit = {.size = sizeof(locker_lock_options), .wait_ms = -1, .permits = 2};
+
+static bool both_are_in(void *server)
+{
+    static const char *const keys[] = {"kept", "counted"};
+    bool are = true;
+    for (size_t i = 0; i < 2; i++) {
+        char value[64] = "";
+        if (!lk_server_text(server, value, sizeof value, "GET %s", keys[i]) || value[0] == '\0')
+            return false;
+        are = are && lk_server_integer(server, "ZCARD {%s}:locker:shared:%lld", keys[i],
+                                       strtoll(value + 1, NULL, 10)) == 2;
+    }
+    return are;
+}
+
+/* Readers, and those with permits, find each other again by the marker of before. */
+static void several_keep_what_they_hold(void **state)
+{
+    lk_env *env = *state;
+    locker *a = open_known(env->server), *b = lk_open_at(env->server, QUERY),
+           *rival = lk_open_at(env->server, QUERY);
+    locker_handle *held[] = {lk_take(a, "kept", &share), lk_take(b, "kept", &share),
+                             lk_take(a, "counted", &permit), lk_take(b, "counted", &permit)};
+    const uint64_t token = locker_handle_token(held[3]);
+    flush(env);
+    expect_recovering(rival, "kept");
+    lk_require(both_are_in, env->server, "all should enter again");
+    assert_true(wait_until_recovered(rival, "another") > token);
+    lk_expect_busy(rival, "kept");
+    locker_handle *none = NULL;
+    locker_error err;
+    assert_status(LOCKER_BUSY, locker_try_lock(rival, "counted", &permit, &none, &err), err);
+    assert_int_equal(lk_stats(a).lost + lk_stats(b).lost, 0);
+    for (size_t i = 0; i < 4; i++)
+        lk_give(held[i]);
+    lk_expect_value(env->server, "kept", NULL);
+    lk_expect_value(env->server, "counted", NULL);
+    assert_true(wait_until_recovered(rival, "kept") > token);
+    lk_close_locker(rival);
+    lk_close_locker(b);
+    lk_close_locker(a);
+}
+
+/* Nobody else can have got it, so it is known to be given back; and it does not come back. */
+static void a_share_given_back_meanwhile_stays_so(void **state)
+{
+    lk_env *env = *state;
+    locker *a = open_known(env->server), *b = lk_open_at(env->server, QUERY);
+    locker_handle *gone = lk_take(a, "given", &share), *stays = lk_take(b, "given", &share);
+    flush(env);
+    expect_recovering(a, "given");
+    lk_give(gone);
+    require_key(env->server, "given");
+    char value[64];
+    assert_true(lk_server_text(env->server, value, sizeof value, "GET given"));
+    assert_int_equal(lk_server_integer(env->server, "ZCARD {given}:locker:shared:%s", value + 1), 1);
+    lk_give(stays);
+    lk_expect_value(env->server, "given", NULL);
+    lk_close_locker(b);
+    lk_close_locker(a);
+}
+
 static const struct CMUnitTest tests[] = {
     server_test(an_empty_restart_loses_nothing),
     server_test(nor_does_a_second_one),
@@ -591,6 +656,8 @@ static const struct CMUnitTest tests[] = {
     proxied_test(who_has_a_lease_to_save_comes_back_soon),
     server_test(one_value_for_all_and_no_lease_beyond_it),
     server_test(who_may_not_know_the_server_is_refused),
+    server_test(several_keep_what_they_hold),
+    server_test(a_share_given_back_meanwhile_stays_so),
 };
 
 const lk_group lk_recovery = {"recovery", tests, sizeof tests / sizeof tests[0], NULL, NULL};

@@ -1,0 +1,38 @@
+/* sharing.h: locks that several hold at once: shared ones, and permits. Their scripts are in shared_told.h, how they stand in the
+ * server is told in admit_lua.h. A claim asks for itself each time that it looks, and whoever lets it in tells it to ask. In a
+ * slot of a cluster that is on its way none of it can be done, because it takes several keys at once: it waits until the slot has
+ * moved. */
+#pragma once
+
+#include "instance.h"
+
+enum { LK_REDIS_MARKER_MAX = 2 * LK_REDIS_NUMBER_MAX + 2 };
+
+/* What the lock's key says of the set that the grant is in. */
+void lk_redis_marker_text(const locker_claim *grant, char out[LK_REDIS_MARKER_MAX]);
+
+/* What `value` of a lock's key says. False: it is no marker. */
+typedef struct {
+    uint64_t epoch;
+    int32_t permits; /* 0: it is shared */
+} lk_redis_marker;
+bool lk_redis_marker_read(const char *value, lk_redis_marker *marker);
+
+/* What the server answered of an attempt. */
+typedef struct {
+    enum { LK_REDIS_IS_IN, LK_REDIS_IS_OUT, LK_REDIS_OTHER_USE, LK_REDIS_MAKES_NO_SENSE } what;
+    int64_t token;   /* IN */
+    int64_t left_ms; /* OUT: until it may be let in */
+    int64_t state;   /* ... and how it stands, as the script *acquire* tells */
+    int64_t counter;
+    int32_t permits; /* OTHER_USE: it is in use with so many; 0: as a lock */
+} lk_redis_sharing_answer;
+
+/* One attempt of the claim that `member` names; `waits`: it may stand in the queue, `known`: the server may know its value. */
+lk_redis_outcome lk_redis_sharing_ask(lk_redis_node *node, lk_redis_call *call, lk_redis_keys *keys,
+                                      const char *member, const char *old_counter, bool waits, bool known,
+                                      locker_error *err);
+/* The answer; of one that is in, slot and epoch are set. */
+lk_redis_sharing_answer lk_redis_sharing_read(locker_claim *claim, const redisReply *reply);
+/* It was granted: word of a break finds it. */
+void lk_redis_sharing_watch(lk_redis *r, lk_redis_claim *data);

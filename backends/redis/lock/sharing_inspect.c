@@ -1,0 +1,203 @@
+/* sharing_inspect.c: see sharing_inspect.h. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "inspect_read.h"
+#include "net/reply.h"
+#include "node.h"
+#include "recovery.h"
+#include "script_call.h"
+#include "sharing.h"
+#include "sharing_inspect.h"
+
+enum { TRIES_MAX = 3, PARTS = 3 /* of what is told of a holder */ };
+
+/* Whom a break is to be about. */
+typedef struct {
+    char *values; /* one behind the other, ended by a NUL */
+    size_t count;
+    uint64_t newest; /* the greatest number of those who were seen */
+} named;
+
+static locker_status unanswered(const lk_redis_inquiry *q, lk_redis_outcome outcome)
+{
+    if (outcome == LK_REDIS_CALL_CUT)
+        return lk_unavailable(q->err, "the connection to the server was lost; try again");
+    return outcome == LK_REDIS_CALL_LATE ? lk_unavailable(q->err, "the server did not answer in time")
+                                         : q->err->status;
+}
+
+/* Looking twice does no harm; breaking twice might break another's lock. */
+static locker_status ask(const lk_redis_inquiry *q, lk_redis_script which, const char *const *more,
+                         redisReply **reply)
+{
+    int tries = which == LK_REDIS_SCRIPT_SHARED_SHOW ? TRIES_MAX : 1;
+    unsigned hops = 0;
+    for (;;) {
+        lk_redis_call call = {.until = q->until};
+        lk_redis_node *const node = lk_redis_node_for(q->r, q->slot, &call);
+        lk_redis_command a;
+        lk_redis_script_begin(q->r, &a, which, q->keys, NULL);
+        lk_redis_command_texts(&a, more);
+        const lk_redis_outcome outcome = lk_redis_ask_script(node, &call, which, &a, q->err);
+        if (outcome == LK_REDIS_CALL_REMAPPED || (outcome == LK_REDIS_CALL_CUT && --tries > 0))
+            continue;
+        if (outcome != LK_REDIS_CALL_ANSWERED)
+            return unanswered(q, outcome);
+        lk_redis_heed(node, q->slot, call.reply);
+        *reply = call.reply;
+        if (lk_redis_reply_fault(call.reply) != LK_REDIS_FAULT_MOVED || hops++ == LK_REDIS_HOPS_MAX)
+            return LOCKER_OK;
+        freeReplyObject(call.reply);
+        *reply = NULL;
+    }
+}
+
+/* What is no answer of the script. */
+static locker_status refused(const lk_redis_inquiry *q, const redisReply *reply)
+{
+    locker_status status;
+    int64_t left_ms;
+    if (lk_redis_recovery_refuses(q->r, reply, &left_ms, &status, q->err))
+        return status;
+    return lk_redis_reply_error(reply, "looking at a lock that several hold", q->err);
+}
+
+/* {marker, the holders, how many they are, how many wait, the first of them}; of no marker {''}. */
+static bool is_look(const redisReply *reply)
+{
+    static const int kinds[] = {REDIS_REPLY_STRING, REDIS_REPLY_ARRAY, REDIS_REPLY_INTEGER,
+                                REDIS_REPLY_INTEGER, REDIS_REPLY_ARRAY};
+    bool is = reply->type == REDIS_REPLY_ARRAY &&
+              (reply->elements == 1 || reply->elements == sizeof kinds / sizeof kinds[0]);
+    for (size_t i = 0; is && i < reply->elements; i++)
+        is = reply->element[i]->type == kinds[i];
+    return is;
+}
+
+/* "since_ms token slot instance owner" */
+static void read_info(const char *text, locker_holder *holder)
+{
+    int64_t since, token, slot;
+    holder->since_unix_ms = holder->slot = -1;
+    if (!lk_redis_read_number(&text, ' ', &since) || !lk_redis_read_number(&text, ' ', &token) ||
+        !lk_redis_read_number(&text, ' ', &slot) || strlen(text) <= LK_REDIS_VALUE_LEN)
+        return;
+    holder->since_unix_ms = since > 0 ? since : -1;
+    holder->token = (uint64_t)token;
+    holder->slot = (int32_t)slot;
+    lk_redis_copy_owner(holder->owner, text + LK_REDIS_VALUE_LEN + 1);
+}
+
+/* Of a holder's three parts. False: they make no sense. */
+static bool read_holder(redisReply *const *part, const lk_redis_marker *marker, locker_holder *holder)
+{
+    *holder = (locker_holder){.slot = -1};
+    if (part[0]->type != REDIS_REPLY_STRING || part[0]->len != LK_REDIS_VALUE_LEN ||
+        part[1]->type != REDIS_REPLY_INTEGER || part[2]->type != REDIS_REPLY_STRING)
+        return false;
+    read_info(part[2]->str, holder);
+    holder->remaining_ms = part[1]->integer >= 0 ? part[1]->integer : 0;
+    if (marker->permits == 0)
+        holder->slot = -1;
+    return true;
+}
+
+/* Those who hold it, or of these whom `only` names, if there are such; they are put down in `whom`, too. */
+static locker_status read_holders(const lk_redis_inquiry *q, const redisReply *list,
+                                  const lk_redis_marker *marker, const locker_break_options *only,
+                                  locker_info *info, named *whom)
+{
+    const size_t most = list->elements / PARTS;
+    info->holders = calloc(most + 1, sizeof *info->holders);
+    whom->values = malloc(most * LK_REDIS_VALUE_LEN + 1);
+    if (info->holders == NULL || whom->values == NULL)
+        return lk_out_of_memory(q->err);
+    for (int everybody = 0; everybody < 2 && info->holders_len == 0; everybody++) {
+        for (size_t i = 0; i < most; i++) {
+            redisReply *const *const part = list->element + PARTS * i;
+            locker_holder *const one = &info->holders[info->holders_len];
+            if (!read_holder(part, marker, one))
+                continue;
+            if (one->token > whom->newest)
+                whom->newest = one->token;
+            const bool is_named = locker_break_names(only, one->owner, one->token);
+            if (!is_named && !everybody)
+                continue;
+            info->holders_len++;
+            if (is_named)
+                memcpy(whom->values + LK_REDIS_VALUE_LEN * whom->count++, part[0]->str, LK_REDIS_VALUE_LEN);
+        }
+    }
+    whom->values[LK_REDIS_VALUE_LEN * whom->count] = '\0';
+    locker_info_settle(info, marker->permits > 0 ? LOCKER_EXCLUSIVE : LOCKER_SHARED, marker->permits);
+    return LOCKER_OK;
+}
+
+/* OK with *gone: it is no marker. Else the reply is the caller's. */
+static locker_status look(const lk_redis_inquiry *q, lk_redis_marker *marker, redisReply **reply, bool *gone)
+{
+    static const char *const none[] = {NULL};
+    locker_status status = ask(q, LK_REDIS_SCRIPT_SHARED_SHOW, none, reply);
+    *gone = false;
+    if (status == LOCKER_OK && !is_look(*reply))
+        status = refused(q, *reply);
+    if (status == LOCKER_OK)
+        *gone = (*reply)->elements == 1 || !lk_redis_marker_read((*reply)->element[0]->str, marker);
+    return status;
+}
+
+locker_status lk_redis_sharing_show(const lk_redis_inquiry *q, locker_info *info, bool *gone)
+{
+    static const locker_break_options anybody = LOCKER_BREAK_OPTIONS_INIT;
+    lk_redis_marker marker;
+    redisReply *reply = NULL;
+    named whom = {0};
+    locker_status status = look(q, &marker, &reply, gone);
+    if (status == LOCKER_OK && !*gone) {
+        info->waiters = reply->element[3]->integer;
+        status = read_holders(q, reply->element[1], &marker, &anybody, info, &whom);
+    }
+    if (status == LOCKER_OK && !*gone)
+        status = lk_redis_read_queue(reply->element[4], info, q->err);
+    free(whom.values);
+    freeReplyObject(reply);
+    return status;
+}
+
+/* Take the lock from those who were seen; from all of them where the break is about anybody. */
+static locker_status take_away(const lk_redis_inquiry *q, const char *marker, const named *whom, bool all,
+                               bool *gone)
+{
+    char newest[LK_REDIS_NUMBER_MAX];
+    redisReply *reply = NULL;
+    (void)lk_redis_number_text(newest, whom->newest);
+    locker_status status = ask(q, LK_REDIS_SCRIPT_SHARED_BREAK,
+                               (const char *const[]){marker, all ? "" : whom->values, newest, NULL}, &reply);
+    if (status == LOCKER_OK && reply->type != REDIS_REPLY_INTEGER)
+        status = refused(q, reply);
+    *gone = status == LOCKER_OK && reply->integer <= 0;
+    freeReplyObject(reply);
+    return status;
+}
+
+locker_status lk_redis_sharing_break(const lk_redis_inquiry *q, const locker_break_options *only,
+                                     locker_info *broken, bool *gone)
+{
+    const bool all = only->owner == NULL && only->token == 0;
+    lk_redis_marker marker;
+    redisReply *reply = NULL;
+    named whom = {0};
+    locker_status status = look(q, &marker, &reply, gone);
+    if (status == LOCKER_OK && !*gone) {
+        status = read_holders(q, reply->element[1], &marker, only, broken, &whom);
+        *gone = status == LOCKER_OK && !broken->held; /* all leases are over: its key goes now */
+        if (status == LOCKER_OK && !*gone)
+            status = locker_break_check(only, broken, q->err);
+        if (status == LOCKER_OK && !*gone)
+            status = take_away(q, reply->element[0]->str, &whom, all, gone);
+    }
+    free(whom.values);
+    freeReplyObject(reply);
+    return status;
+}

@@ -1,0 +1,219 @@
+/* sharing.c: shared locks and permits as they stand in the server, beside clients that know nothing of them. What they promise
+ * to callers, the conformance kit tests. */
+#include "redis_tests.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const locker_lock_options share = {
+    .size = sizeof(locker_lock_options), .wait_ms = -1, .mode = LOCKER_SHARED};
+
+static locker_lock_options permit_of(int32_t permits)
+{
+    return (locker_lock_options){.size = sizeof(locker_lock_options), .wait_ms = -1, .permits = permits};
+}
+
+/* Beside counters of numbers. */
+static void expect_nothing_left(lk_server *server)
+{
+    assert_int_equal(
+        lk_server_integer(server, "EVAL %s 0",
+                          "return#redis.call('KEYS','*')-#redis.call('KEYS','locker:fence:{*}')"),
+        0);
+}
+
+static void expect_marker(lk_server *server, const char *key, const char *from, const char *to)
+{
+    char value[64];
+    assert_true(lk_server_text(server, value, sizeof value, "GET %s", key));
+    if (strncmp(value, from, strlen(from)) != 0 || strlen(value) < strlen(to) ||
+        strcmp(value + strlen(value) - strlen(to), to) != 0)
+        test_fails("'%s' is no marker like %s...%s", value, from, to);
+}
+
+static void others_see_it_held_and_nothing_is_left(void **state)
+{
+    lk_env *env = *state;
+    const locker_lock_options two = permit_of(2);
+    locker *l = lk_open_at(env->server, "");
+    locker_handle *held = lk_take(l, "kept", &share), *permit = lk_take(l, "counted", &two);
+    expect_marker(env->server, "kept", "S", "");
+    expect_marker(env->server, "counted", "P", "/2");
+    char answer[16];
+    assert_false(lk_server_text(env->server, answer, sizeof answer, "SET kept mine NX PX 1000"));
+    lk_give(held);
+    lk_give(permit);
+    expect_nothing_left(env->server);
+    lk_close_locker(l);
+}
+
+/* Its lease ends for others when the last of theirs does. */
+static void the_marker_is_lowered(void **state)
+{
+    lk_env *env = *state;
+    locker *a = lk_open_at(env->server, "ttl=60s"), *b = lk_open_at(env->server, "ttl=20s");
+    locker_handle *longer = lk_take(a, "lowered", &share), *shorter = lk_take(b, "lowered", &share);
+    assert_true(lk_server_integer(env->server, "PTTL lowered") > 30000);
+    lk_give(longer);
+    const long long left = lk_server_integer(env->server, "PTTL lowered");
+    assert_true(left > 0 && left <= 20000);
+    lk_give(shorter);
+    lk_expect_value(env->server, "lowered", NULL);
+    lk_close_locker(b);
+    lk_close_locker(a);
+}
+
+static bool has_lost(void *l)
+{
+    return lk_stats(l).lost > 0;
+}
+
+/* What others made of the key meanwhile is theirs, and stays as it is. */
+static void who_lost_the_marker_is_not_revived(void **state)
+{
+    lk_env *env = *state;
+    locker *a = lk_open_at(env->server, "ttl=1s"), *b = lk_open_at(env->server, "ttl=60s");
+    locker_handle *old = lk_take(a, "revived", &share);
+    assert_int_equal(lk_server_integer(env->server, "DEL revived"), 1);
+    locker_handle *held = lk_take(b, "revived", &share);
+    char before[64];
+    assert_true(lk_server_text(env->server, before, sizeof before, "GET revived"));
+    lk_require(has_lost, a, "a renewal should tell the loss");
+    lk_expect_value(env->server, "revived", before);
+    assert_int_equal(lk_server_integer(env->server, "ZCARD {revived}:locker:shared:%s", before + 1), 1);
+    assert_true(lk_server_integer(env->server, "PTTL revived") > 30000);
+    locker_error err;
+    assert_status(LOCKER_LOST, locker_unlock(old, &err), err);
+    locker_handle_free(old);
+    lk_expect_value(env->server, "revived", before);
+    lk_give(held);
+    lk_close_locker(b);
+    lk_close_locker(a);
+}
+
+static void a_renewal_leaves_another_lock_alone(void **state)
+{
+    lk_env *env = *state;
+    const locker_lock_options two = permit_of(2);
+    locker *a = lk_open_at(env->server, "ttl=1s");
+    locker_handle *held = lk_take(a, "alone", &two);
+    lk_server_do(env->server, "SET alone somebody PX 60000");
+    lk_require(has_lost, a, "a renewal should tell the loss");
+    lk_expect_value(env->server, "alone", "somebody");
+    assert_true(lk_server_integer(env->server, "PTTL alone") > 30000);
+    locker_error err;
+    assert_status(LOCKER_LOST, locker_unlock(held, &err), err);
+    locker_handle_free(held);
+    lk_expect_value(env->server, "alone", "somebody");
+    lk_close_locker(a);
+}
+
+/* Earlier releases take what they don't know out of the queue, and give the lock to nobody then. */
+static void an_earlier_release_drops_who_waits(void **state)
+{
+    lk_env *env = *state;
+    locker *a = lk_open_at(env->server, "poll=100ms");
+    lk_locking waiting;
+    lk_server_do(env->server, "SET earlier somebody PX 60000");
+    lk_locking_start(&waiting, a, "earlier", &share);
+    lk_require_waiting(a, 1);
+    assert_int_equal(lk_server_integer(env->server, "ZCARD {earlier}:locker:queue"), 1);
+    lk_server_do(env->server, "ZPOPMIN {earlier}:locker:queue");
+    lk_server_do(env->server, "DEL earlier");
+    lk_give(lk_locking_grant(&waiting));
+    expect_nothing_left(env->server);
+    lk_close_locker(a);
+}
+
+/* The lock is kept for nobody who doesn't listen any more. */
+static void the_dead_are_passed_over(void **state)
+{
+    lk_env *env = *state;
+    locker *a = lk_open_at(env->server, "");
+    locker_handle *held = lk_take(a, "dead", NULL);
+    lk_server_do(env->server, "ZADD {dead}:locker:queue 1 %s",
+                 "S00000000000000aa00000000000000aa 00000000000000aa0000000000000001 30000 0 gone");
+    lk_give(held);
+    lk_expect_value(env->server, "dead", NULL);
+    held = lk_take(a, "dead", &share);
+    lk_server_do(env->server, "ZADD {dead}:locker:queue 1 %s",
+                 "00000000000000aa00000000000000aa 00000000000000aa0000000000000001 30000 1 gone");
+    locker *b = lk_open_at(env->server, "");
+    lk_give(lk_take(b, "dead", &share)); /* not behind a writer that is gone */
+    lk_give(held);
+    expect_nothing_left(env->server);
+    lk_close_locker(b);
+    lk_close_locker(a);
+}
+
+/* Of the first of the queue one that wants it alone keeps the others out; when it goes, they are told, without a look. */
+static void who_was_behind_a_writer_hears_that_it_went(void **state)
+{
+    lk_env *env = *state;
+    locker *a = lk_open_at(env->server, ""), *b = lk_open_at(env->server, "poll=60s&ttl=600s"),
+           *c = lk_open_at(env->server, "poll=60s&ttl=600s");
+    locker_handle *held = lk_take(a, "behind", &share);
+    lk_locking writer, reader;
+    locker_cancel *cancel = locker_cancel_new();
+    assert_non_null(cancel);
+    const locker_lock_options alone = {.size = sizeof(locker_lock_options), .wait_ms = -1, .cancel = cancel};
+    lk_locking_start(&writer, b, "behind", &alone);
+    lk_require_subscriber(env->server);
+    lk_locking_start(&reader, c, "behind", &share);
+    lk_require_waiting(c, 1);
+    assert_int_equal(lk_server_integer(env->server, "ZCARD {behind}:locker:queue"), 2);
+    locker_cancel_fire(cancel);
+    assert_int_equal(lk_locking_join(&writer), LOCKER_CANCELED);
+    lk_give(lk_locking_grant(&reader));
+    lk_give(held);
+    locker_cancel_free(cancel);
+    lk_close_locker(c);
+    lk_close_locker(b);
+    lk_close_locker(a);
+}
+
+static bool is_free(void *server)
+{
+    return lk_server_integer(server, "EXISTS replicated") == 0;
+}
+
+static void a_share_that_no_replica_has_is_given_back(void **state)
+{
+    lk_env *env = *state;
+    locker *a = lk_open_at(env->server, "wait_replicas=1&wait_timeout=50ms");
+    locker_handle *held = NULL;
+    locker_error err;
+    assert_status(LOCKER_UNAVAILABLE, locker_try_lock(a, "replicated", &share, &held, &err), err);
+    lk_require(is_free, env->server, "it should be given back");
+    lk_close_locker(a);
+}
+
+/* The texts of the scripts are sent but once, also after the server has forgotten them. */
+static void scripts_are_sent_once(void **state)
+{
+    lk_env *env = *state;
+    locker *a = lk_open_at(env->server, "");
+    for (int i = 0; i < 3; i++)
+        lk_give(lk_take(a, "scripts", &share));
+    lk_server_do(env->server, "SCRIPT FLUSH");
+    lk_give(lk_take(a, "scripts", &share));
+    const long long evals = lk_calls_of(env->server, "eval");
+    for (int i = 0; i < 3; i++)
+        lk_give(lk_take(a, "scripts", &share));
+    assert_int_equal(lk_calls_of(env->server, "eval"), evals);
+    lk_close_locker(a);
+}
+
+static const struct CMUnitTest tests[] = {
+    server_test(others_see_it_held_and_nothing_is_left),
+    server_test(the_marker_is_lowered),
+    server_test(who_lost_the_marker_is_not_revived),
+    server_test(a_renewal_leaves_another_lock_alone),
+    server_test(an_earlier_release_drops_who_waits),
+    server_test(the_dead_are_passed_over),
+    server_test(who_was_behind_a_writer_hears_that_it_went),
+    server_test(a_share_that_no_replica_has_is_given_back),
+    server_test(scripts_are_sent_once),
+};
+
+const lk_group lk_sharing = {"sharing", tests, sizeof tests / sizeof tests[0], NULL, NULL};
