@@ -19,6 +19,8 @@ static void describe(locker_mock *m)
         .fairness = o->queue ? LOCKER_FAIR_GLOBAL : LOCKER_FAIR_LOCAL,
         .leases = o->leases != LOCKER_MOCK_LEASES_NONE,
         .can_break = true,
+        .shared = o->queue ? LOCKER_ORDER_ARRIVAL : LOCKER_ORDER_LOCAL,
+        .permits_most = LOCKER_PERMITS_MAX,
         .holder_dies = "the test dies with it",
         .holder_stalls = "as the test says",
         .cut_off = "as the test says",
@@ -48,7 +50,7 @@ LK_UNCHECKED static locker_mock *make(const locker_mock_options *options)
     if (m->options.patience_ms == 0)
         m->options.patience_ms = PATIENCE_MS;
     m->random = m->options.seed;
-    m->slots_end = &m->slots;
+    m->entries_end = &m->entries;
     lk_mutex_init(&m->mutex);
     (void)locker_cond_init(&m->recorded); /* glibc's can't fail */
     describe(m);
@@ -107,11 +109,13 @@ LK_UNCHECKED void locker_mock_free(locker_mock *mock)
         (void)close(h->kick_fd);
         free(h);
     }
-    tdestroy(mock->slot_tree, nothing);
-    while (mock->slots != NULL) {
-        lk_mock_slot *slot = mock->slots;
-        mock->slots = slot->next;
-        free(slot);
+    tdestroy(mock->entry_tree, nothing);
+    while (mock->entries != NULL) {
+        lk_mock_entry *entry = mock->entries;
+        mock->entries = entry->next;
+        while (!lk_list_empty(&entry->grants))
+            lk_mock_unhold_locked(mock, lk_mock_first_grant_locked(mock, entry));
+        free(entry);
     }
     tdestroy(mock->name_tree, free);
     lk_script_free(mock->script);
