@@ -305,5 +305,9 @@ locker_status lk_mock_ping(void *self, int64_t until, locker_error *err);
 /* ---- ops.c */
 extern const locker_driver lk_mock_driver;
 
+/* ---- mock.c */
+/** A host of which no locker is open yet; one without a keeper does nothing. NULL: out of memory, or of descriptors. */
+lk_mock_host *lk_mock_add_host(locker_mock *mock) LK_EXCLUDES(mock->mutex, mock->clock.mutex);
+
 /* ---- records.c */
 void lk_mock_record_locked(locker_mock *mock, const locker_mock_call *call) LK_REQUIRES(mock->mutex);

@@ -154,14 +154,17 @@ static void append_locked(locker_mock *m, lk_mock_host *h) LK_REQUIRES(m->mutex,
     *link = h;
 }
 
-/* It stays in the list when opening fails: a host without a keeper does nothing. */
-static void add_host(locker_mock *m, lk_mock_host *h) LK_EXCLUDES(m->mutex, m->clock.mutex)
+lk_mock_host *lk_mock_add_host(locker_mock *m)
 {
+    lk_mock_host *const h = make_host(m);
+    if (h == NULL)
+        return NULL;
     lk_mutex_lock(&m->mutex);
     lk_mutex_lock(&m->clock.mutex);
     append_locked(m, h);
     lk_mutex_unlock(&m->clock.mutex);
     lk_mutex_unlock(&m->mutex);
+    return h;
 }
 
 locker_status locker_mock_open(locker_mock *mock, const char *owner, const locker_options *options,
@@ -179,10 +182,9 @@ locker_status locker_mock_open(locker_mock *mock, const char *owner, const locke
         status = LK_SIZED_TAKE(locker_options, &o, options, log_user, err);
     if (status != LOCKER_OK)
         return status;
-    lk_mock_host *h = make_host(mock);
+    lk_mock_host *h = lk_mock_add_host(mock);
     if (h == NULL)
         return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory or descriptors for a mock's locker");
-    add_host(mock, h);
     if (owner != NULL)
         o.owner = owner;
     d.options = &o;
