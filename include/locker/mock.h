@@ -2,8 +2,8 @@
  *
  * A mock is one lock service in memory, with a clock of its own that a test moves by hand. The lockers that
  * are opened on it are ordinary ones: the code under test does not know. Without a script the service does
- * what a real one does: exclusion, waiters in order, leases that end unless they are renewed, fencing tokens
- * that grow, losses.
+ * what a real one does: exclusion, shared locks and permits, waiters in order, leases that end unless they are renewed,
+ * fencing tokens that grow, losses.
  *
  *     locker_mock *mock;
  *     locker *l;
@@ -133,7 +133,8 @@ LOCKER_API locker_status locker_mock_script(locker_mock *mock, const char *text,
 /** Forget all faults, used or not. */
 LOCKER_API void locker_mock_forget(locker_mock *mock);
 
-/** The lock on `key` is lost now: it is free, and its holder is told. OK; INVALID when nobody holds it. */
+/** The lock on `key` is lost now: it is free, and its holder is told; of several that share it or have permits, all are.
+ * (locker_break() takes it from one of them.) OK; INVALID when nobody holds it. */
 LOCKER_API locker_status locker_mock_lose(locker_mock *mock, const char *key);
 
 /** All locks are lost now, those of `l` (its session is gone) or, with NULL, everybody's. */
@@ -154,7 +155,13 @@ LOCKER_API void locker_mock_reconnect(locker_mock *mock, const locker *l);
 LOCKER_API locker_status locker_mock_take(locker_mock *mock, const char *key, const char *owner,
                                           int64_t ttl_ms, uint64_t *token);
 
-/** The one that took it leaves it. OK; INVALID when no foreign client holds it. */
+/** The same, shared or with one of so many permits, as in locker_lock_options. It doesn't wait: BUSY also when all permits are
+ * taken, or when a reader would go past a writer that waits; CONFIG when the key is in use in another way. */
+LOCKER_API locker_status locker_mock_take_as(locker_mock *mock, const char *key, const char *owner,
+                                             locker_mode mode, int32_t permits, int64_t ttl_ms,
+                                             uint64_t *token);
+
+/** The one that took it leaves it; of several, the one that came first. OK; INVALID when no foreign client holds it. */
 LOCKER_API locker_status locker_mock_leave(locker_mock *mock, const char *key);
 
 /** Wake those who wait for `key` (NULL: any): they ask again, as after a message that means nothing. */
@@ -184,9 +191,16 @@ LOCKER_API bool locker_mock_call_at(const locker_mock *mock, size_t index, locke
 /** How many operations of this kind (LOCKER_OP_ANY: all) on `key` (NULL: any) were answered. */
 LOCKER_API size_t locker_mock_count(const locker_mock *mock, locker_op op, const char *key);
 
-/** Whether anybody holds the lock at the service, and, `owner` and `token` (NULL allowed) tell, who. */
+/** Whether anybody holds the lock at the service, and, `owner` and `token` (NULL allowed) tell, who; of several, the one
+ * with the least token. */
 LOCKER_API bool locker_mock_held(const locker_mock *mock, const char *key, char owner[LOCKER_OWNER_MAX + 1],
                                  uint64_t *token);
+
+/** The index-th, from 0, of those who hold the lock at the service, the least token first; false past the last. `owner`,
+ * `token` and `slot` (NULL allowed) tell who it is; *slot is -1 but for a permit. Readers of a locker that ride on one grant
+ * are one. */
+LOCKER_API bool locker_mock_holder_at(const locker_mock *mock, const char *key, size_t index,
+                                      char owner[LOCKER_OWNER_MAX + 1], uint64_t *token, int32_t *slot);
 
 /** What a test should not leave behind: locks that lockers still hold, calls that still wait, faults that
  * have not acted, or not as often as they say, and time-outs of this interface. Writes one line for each into

@@ -30,31 +30,15 @@ void locker_mock_forget(locker_mock *mock)
     lk_mutex_unlock(&mock->mutex);
 }
 
-static void tell_loss_locked(const locker_mock *m, locker_claim *claim) LK_REQUIRES(m->mutex)
-{
-    const lk_mock_host *h = lk_mock_place_of(claim)->host;
-    (void)m;
-    if (!h->cut)
-        h->svc->lease_lost(h->svc, claim, "the service has taken it away");
-}
-
 locker_status locker_mock_lose(locker_mock *mock, const char *key)
 {
-    locker_status status = LOCKER_INVALID;
+    const locker_break_options all = LOCKER_BREAK_OPTIONS_INIT;
     lk_mutex_lock(&mock->mutex);
-    lk_mock_slot *slot = lk_mock_find_locked(mock, key);
-    if (slot != NULL && slot->held) {
-        locker_claim *holder = slot->holder;
-        status = LOCKER_OK;
-        if (holder != NULL) {
-            lk_mock_take_away_locked(mock, holder);
-            tell_loss_locked(mock, holder);
-        } else {
-            lk_mock_free_locked(mock, slot);
-        }
-    }
+    const lk_mock_entry *const entry = lk_mock_find_locked(mock, key);
+    const size_t lost =
+        entry != NULL ? lk_mock_rob_locked(mock, entry, &all, "the service has taken it away") : 0;
     lk_mutex_unlock(&mock->mutex);
-    return status;
+    return lost > 0 ? LOCKER_OK : LOCKER_INVALID;
 }
 
 void locker_mock_lose_all(locker_mock *mock, const locker *l)
@@ -86,49 +70,62 @@ void locker_mock_reconnect(locker_mock *mock, const locker *l)
     lk_mutex_unlock(&mock->mutex);
 }
 
+locker_status locker_mock_take_as(locker_mock *mock, const char *key, const char *owner, locker_mode mode,
+                                  int32_t permits, int64_t ttl_ms, uint64_t *token)
+{
+    locker_status status = LOCKER_NOMEM;
+    uint64_t given = 0;
+    if (mock == NULL || key == NULL || key[0] == '\0' || strlen(key) > LOCKER_KEY_MAX || owner == NULL ||
+        ttl_ms < 0 || permits < 0 || permits > LOCKER_PERMITS_MAX ||
+        (mode != LOCKER_EXCLUSIVE && (mode != LOCKER_SHARED || permits > 0)))
+        return LOCKER_INVALID;
+    lk_mutex_lock(&mock->mutex);
+    const int64_t until = ttl_ms > 0 ? lk_time_after(lk_mock_now(mock), ttl_ms * LK_MS) : LOCKER_NEVER;
+    lk_mock_entry *const entry = lk_mock_entry_locked(mock, key, strlen(key));
+    if (entry != NULL)
+        status = lk_mock_take_locked(mock, entry, owner, mode, permits, until, &given);
+    lk_mutex_unlock(&mock->mutex);
+    if (status == LOCKER_OK && token != NULL)
+        *token = given;
+    return status;
+}
+
 locker_status locker_mock_take(locker_mock *mock, const char *key, const char *owner, int64_t ttl_ms,
                                uint64_t *token)
 {
-    locker_status status = LOCKER_OK;
-    if (key == NULL || key[0] == '\0' || strlen(key) > LOCKER_KEY_MAX || owner == NULL || ttl_ms < 0)
-        return LOCKER_INVALID;
-    lk_mutex_lock(&mock->mutex);
-    lk_mock_slot *slot = lk_mock_slot_locked(mock, key, strlen(key));
-    if (slot == NULL) {
-        status = LOCKER_NOMEM;
-    } else if (slot->held) {
-        status = LOCKER_BUSY;
-    } else {
-        slot->held = slot->foreign = true;
-        slot->owner = lk_mock_intern_locked(mock, owner);
-        slot->token = lk_mock_token_locked(mock);
-        slot->since = lk_mock_now(mock);
-        slot->until = ttl_ms > 0 ? lk_mock_now(mock) + ttl_ms * LK_MS : LOCKER_NEVER;
-        if (token != NULL)
-            *token = slot->token;
-    }
-    lk_mutex_unlock(&mock->mutex);
-    return status;
+    const locker_status status = locker_mock_take_as(mock, key, owner, LOCKER_EXCLUSIVE, 0, ttl_ms, token);
+    return status == LOCKER_CONFIG ? LOCKER_BUSY : status;
+}
+
+/* The foreign client that has held the key for the longest time. NULL: none does. */
+static lk_mock_grant *foreign_locked(const locker_mock *m, const lk_mock_entry *entry) LK_REQUIRES(m->mutex)
+{
+    lk_mock_grant *oldest = NULL;
+    (void)m;
+    LK_EACH(lk_mock_grant, g, link, &entry->grants)
+        if (g->foreign && (oldest == NULL || g->token < oldest->token))
+            oldest = g;
+    return oldest;
 }
 
 locker_status locker_mock_leave(locker_mock *mock, const char *key)
 {
     lk_mutex_lock(&mock->mutex);
-    lk_mock_slot *slot = lk_mock_find_locked(mock, key);
-    const bool foreign = slot != NULL && slot->held && slot->foreign;
-    if (foreign)
-        lk_mock_free_locked(mock, slot);
+    const lk_mock_entry *const entry = lk_mock_find_locked(mock, key);
+    lk_mock_grant *const grant = entry != NULL ? foreign_locked(mock, entry) : NULL;
+    if (grant != NULL)
+        lk_mock_free_locked(mock, grant);
     lk_mutex_unlock(&mock->mutex);
-    return foreign ? LOCKER_OK : LOCKER_INVALID;
+    return grant != NULL ? LOCKER_OK : LOCKER_INVALID;
 }
 
 void locker_mock_wake(locker_mock *mock, const char *key)
 {
     lk_mutex_lock(&mock->mutex);
-    for (lk_mock_slot *slot = mock->slots; slot != NULL; slot = slot->next) {
-        if (key != NULL && strcmp(key, slot->key) != 0)
+    for (lk_mock_entry *entry = mock->entries; entry != NULL; entry = entry->next) {
+        if (key != NULL && strcmp(key, entry->key) != 0)
             continue;
-        for (locker_claim *c = slot->first; c != NULL; c = lk_mock_place_of(c)->next)
+        for (locker_claim *c = entry->first; c != NULL; c = lk_mock_place_of(c)->next)
             lk_mock_place_of(c)->host->svc->wake(lk_mock_place_of(c)->host->svc, c);
     }
     lk_mutex_unlock(&mock->mutex);

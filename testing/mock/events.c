@@ -6,19 +6,26 @@
 
 /* ------------------------------------------------------------------ sessions and connections ---- */
 
+/* Releases of the host's that did not arrive do. */
+static void release_again_locked(locker_mock *m, const lk_mock_host *host) LK_REQUIRES(m->mutex)
+{
+    for (lk_mock_entry *entry = m->entries; entry != NULL; entry = entry->next)
+        LK_EACH_SAFE(lk_mock_grant, g, link, &entry->grants)
+            if (g->claim == NULL && g->host == host)
+                lk_mock_free_locked(m, g);
+}
+
 void lk_mock_end_session_locked(locker_mock *m, lk_mock_host *host)
 {
     host->session_until = host->beat_at = LOCKER_NEVER;
     for (locker_claim *c = host->claims; c != NULL; c = lk_mock_place_of(c)->host_next) {
         lk_mock_take_away_locked(m, c);
         if (m->options.leases == LOCKER_MOCK_LEASES_SESSION && lk_mock_place_of(c)->state == LK_MOCK_QUEUED) {
-            lk_mock_leave_queue_locked(m, lk_mock_place_of(c)->slot, c);
+            lk_mock_leave_queue_locked(m, lk_mock_place_of(c)->grant->entry, c);
             host->svc->wake(host->svc, c);
         }
     }
-    for (lk_mock_slot *slot = m->slots; slot != NULL; slot = slot->next)
-        if (slot->held && slot->holder == NULL && slot->host == host)
-            lk_mock_free_locked(m, slot);
+    release_again_locked(m, host);
     host->session_lost = host->cut;
     if (!host->cut)
         host->svc->lease_lost(host->svc, NULL, "the service has ended the session");
@@ -41,9 +48,7 @@ void lk_mock_mend_locked(locker_mock *m, lk_mock_host *host)
     if (!host->cut)
         return;
     host->cut = false;
-    for (lk_mock_slot *slot = m->slots; slot != NULL; slot = slot->next)
-        if (slot->held && slot->holder == NULL && slot->host == host)
-            lk_mock_free_locked(m, slot);
+    release_again_locked(m, host);
     if (host->svc == NULL)
         return;
     if (host->session_lost) {
@@ -59,12 +64,21 @@ void lk_mock_mend_locked(locker_mock *m, lk_mock_host *host)
 /* ------------------------------------------------------------------ what becomes due ---- */
 
 /* A release is repeated when its host is there to do it. */
-static int64_t slot_due_locked(const locker_mock *m, const lk_mock_slot *slot) LK_REQUIRES(m->mutex)
+static int64_t grant_due_locked(const locker_mock *m, const lk_mock_grant *g) LK_REQUIRES(m->mutex)
 {
-    const bool repeated = slot->retry_at != LOCKER_NEVER && slot->host != NULL && !slot->host->cut;
+    const bool repeated = g->host != NULL && !g->host->cut;
     (void)m;
-    return !slot->held ? LOCKER_NEVER
-                       : lk_time_earlier(slot->until, repeated ? slot->retry_at : LOCKER_NEVER);
+    return lk_time_earlier(g->until, repeated ? g->retry_at : LOCKER_NEVER);
+}
+
+static lk_mock_grant *first_due_locked(const locker_mock *m) LK_REQUIRES(m->mutex)
+{
+    lk_mock_grant *first = NULL;
+    for (const lk_mock_entry *entry = m->entries; entry != NULL; entry = entry->next)
+        LK_EACH(lk_mock_grant, g, link, &entry->grants)
+            if (first == NULL || grant_due_locked(m, g) < grant_due_locked(m, first))
+                first = g;
+    return first;
 }
 
 static int64_t host_due_locked(const locker_mock *m, const lk_mock_host *h) LK_REQUIRES(m->mutex)
@@ -78,9 +92,8 @@ static int64_t next_due_locked(const locker_mock *m) LK_REQUIRES(m->mutex)
     int64_t at = m->replies != NULL ? m->replies->at : LOCKER_NEVER;
     for (const lk_mock_host *h = m->hosts; h != NULL; h = h->next)
         at = lk_time_earlier(at, host_due_locked(m, h));
-    for (const lk_mock_slot *slot = m->slots; slot != NULL; slot = slot->next)
-        at = lk_time_earlier(at, slot_due_locked(m, slot));
-    return at;
+    const lk_mock_grant *const first = first_due_locked(m);
+    return first != NULL ? lk_time_earlier(at, grant_due_locked(m, first)) : at;
 }
 
 int64_t lk_mock_next_due(locker_mock *m)
@@ -111,11 +124,11 @@ static void run_host_locked(locker_mock *m, lk_mock_host *h) LK_REQUIRES(m->mute
         lk_mock_beat_locked(m, h);
 }
 
-static void run_slot_locked(locker_mock *m, lk_mock_slot *slot) LK_REQUIRES(m->mutex)
+static void run_grant_locked(locker_mock *m, lk_mock_grant *grant) LK_REQUIRES(m->mutex)
 {
-    if (slot->holder != NULL)
-        lk_mock_place_of(slot->holder)->state = LK_MOCK_LOST;
-    lk_mock_free_locked(m, slot);
+    if (grant->claim != NULL)
+        lk_mock_place_of(grant->claim)->state = LK_MOCK_LOST;
+    lk_mock_free_locked(m, grant);
 }
 
 void lk_mock_run_due(locker_mock *m)
@@ -124,17 +137,14 @@ void lk_mock_run_due(locker_mock *m)
     const int64_t at = next_due_locked(m);
     if (at <= lk_mock_now(m)) {
         lk_mock_host *h = m->hosts;
-        lk_mock_slot *slot = m->slots;
         while (h != NULL && host_due_locked(m, h) != at)
             h = h->next;
-        while (slot != NULL && slot_due_locked(m, slot) != at)
-            slot = slot->next;
         if (m->replies != NULL && m->replies->at == at)
             tell_extension_locked(m);
         else if (h != NULL)
             run_host_locked(m, h);
-        else if (slot != NULL)
-            run_slot_locked(m, slot);
+        else
+            run_grant_locked(m, first_due_locked(m));
     }
     lk_mutex_unlock(&m->mutex);
 }

@@ -5,12 +5,17 @@
 
 void lk_mock_cut_locked(locker_mock *m, lk_mock_host *host)
 {
-    (void)m;
     if (host->cut)
         return;
     host->cut = true;
-    if (host->svc != NULL)
-        host->svc->suspect(host->svc, true);
+    if (host->svc == NULL)
+        return;
+    host->svc->suspect(host->svc, true);
+    for (locker_claim *c = host->claims; c != NULL; c = lk_mock_place_of(c)->host_next)
+        if (c->mode == LOCKER_SHARED && lk_mock_place_of(c)->answered)
+            host->svc->awaited(host->svc, c); /* it would not hear of it */
+    for (lk_mock_entry *entry = m->entries; entry != NULL; entry = entry->next)
+        lk_mock_admit_locked(m, entry); /* nobody waits for it in a queue */
 }
 
 lk_mock_flight lk_mock_take_off_locked(locker_mock *m, lk_mock_host *h, locker_op op, const char *key,
@@ -19,8 +24,8 @@ lk_mock_flight lk_mock_take_off_locked(locker_mock *m, lk_mock_host *h, locker_o
     lk_mock_flight f = {.host = h, .claim = claim, .asked = lk_mock_now(m), .until = until, .arrives = true};
     f.call = (locker_mock_call){.op = op, .at_ms = f.asked / LK_MS, .together = 1};
     if (key != NULL) {
-        const lk_mock_slot *slot = lk_mock_slot_locked(m, key, strlen(key));
-        f.call.key = slot != NULL ? slot->key : "";
+        const lk_mock_entry *entry = lk_mock_entry_locked(m, key, strlen(key));
+        f.call.key = entry != NULL ? entry->key : "";
     }
     f.call.owner = claim != NULL ? lk_mock_intern_locked(m, claim->owner) : h->owner;
     if (h->cut) {

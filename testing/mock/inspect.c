@@ -4,55 +4,86 @@
 
 #include "flight.h"
 
-static locker_status describe_locked(const locker_mock *m, const lk_mock_slot *slot, locker_info *info)
+static void describe_holder_locked(const locker_mock *m, const lk_mock_grant *g, locker_holder *holder)
     LK_REQUIRES(m->mutex)
 {
+    const int64_t session = g->host != NULL ? g->host->session_until : LOCKER_NEVER;
+    const int64_t end = lk_time_earlier(g->until, session);
+    (void)strncpy(holder->owner, g->owner, LOCKER_OWNER_MAX);
+    holder->token = g->token;
+    holder->since_unix_ms = g->since / LK_MS;
+    holder->remaining_ms = end == LOCKER_NEVER ? -1 : (end - lk_mock_now(m)) / LK_MS;
+    holder->slot = g->permits > 0 ? g->slot : -1;
+}
+
+/* Those who hold it and whom `only` names. */
+static locker_status describe_holders_locked(const locker_mock *m, const lk_mock_entry *entry,
+                                             const locker_break_options *only, locker_info *info)
+    LK_REQUIRES(m->mutex)
+{
+    const lk_mock_grant *const first = lk_mock_first_grant_locked(m, entry);
     size_t n = 0;
-    info->waiters = 0;
-    if (slot == NULL)
+    info->token = entry->token;
+    if (first == NULL)
         return LOCKER_OK;
-    info->token = slot->token;
-    info->held = slot->held;
-    if (slot->held) {
-        int64_t end = slot->until;
-        if (slot->host != NULL && slot->host->session_until < end)
-            end = slot->host->session_until;
-        (void)strncpy(info->owner, slot->owner, LOCKER_OWNER_MAX);
-        info->since_unix_ms = slot->since / LK_MS;
-        info->remaining_ms = end == LOCKER_NEVER ? -1 : (end - lk_mock_now(m)) / LK_MS;
-    }
-    for (const locker_claim *c = slot->first; c != NULL; c = lk_mock_place_of(c)->next)
+    LK_EACH(const lk_mock_grant, g, link, &entry->grants)
+        n++;
+    info->holders = calloc(n, sizeof *info->holders);
+    if (info->holders == NULL)
+        return LOCKER_NOMEM;
+    LK_EACH(const lk_mock_grant, g, link, &entry->grants)
+        if (locker_break_names(only, g->owner, g->token))
+            describe_holder_locked(m, g, &info->holders[info->holders_len++]);
+    locker_info_settle(info, first->mode, first->permits);
+    return LOCKER_OK;
+}
+
+static locker_status describe_queue_locked(const locker_mock *m, const lk_mock_entry *entry,
+                                           locker_info *info) LK_REQUIRES(m->mutex)
+{
+    size_t n = 0;
+    (void)m;
+    for (const locker_claim *c = entry->first; c != NULL; c = lk_mock_place_of(c)->next)
         n++;
     info->waiters = (int64_t)n;
     info->queue = n > 0 ? calloc(n, sizeof *info->queue) : NULL;
     info->queue_stride = sizeof *info->queue;
     if (n > 0 && info->queue == NULL)
         return LOCKER_NOMEM;
-    for (const locker_claim *c = slot->first; c != NULL; c = lk_mock_place_of(c)->next)
-        (void)strncpy(info->queue[info->queue_len++].owner, c->owner, LOCKER_OWNER_MAX);
+    for (const locker_claim *c = entry->first; c != NULL; c = lk_mock_place_of(c)->next) {
+        locker_waiter *const told = &info->queue[info->queue_len++];
+        (void)strncpy(told->owner, c->owner, LOCKER_OWNER_MAX);
+        told->mode = c->mode;
+        told->permits = c->permits;
+    }
     return LOCKER_OK;
 }
 
-static locker_status break_locked(locker_mock *m, lk_mock_slot *slot, const locker_break_options *only,
-                                  locker_info *info, locker_error *err) LK_REQUIRES(m->mutex)
+static const locker_break_options anybody = LOCKER_BREAK_OPTIONS_INIT;
+
+static locker_status describe_locked(const locker_mock *m, const lk_mock_entry *entry, locker_info *info)
+    LK_REQUIRES(m->mutex)
 {
-    locker_claim *holder = slot != NULL ? slot->holder : NULL;
-    if (slot == NULL || !slot->held)
+    info->waiters = 0;
+    if (entry == NULL)
+        return LOCKER_OK;
+    const locker_status status = describe_holders_locked(m, entry, &anybody, info);
+    return status == LOCKER_OK ? describe_queue_locked(m, entry, info) : status;
+}
+
+static locker_status break_locked(locker_mock *m, const lk_mock_entry *entry,
+                                  const locker_break_options *only, locker_info *info, locker_error *err)
+    LK_REQUIRES(m->mutex)
+{
+    if (entry == NULL || lk_list_empty(&entry->grants))
         return LOCKER_INVALID;
-    locker_status status = describe_locked(m, slot, info);
+    const bool named = lk_mock_named_locked(m, entry, only, m->last_token) != NULL;
+    locker_status status = describe_holders_locked(m, entry, named ? only : &anybody, info);
     if (status == LOCKER_OK)
         status = locker_break_check(only, info, err);
-    if (status != LOCKER_OK)
-        return status;
-    if (holder == NULL) {
-        lk_mock_free_locked(m, slot);
-        return LOCKER_OK;
-    }
-    lk_mock_take_away_locked(m, holder);
-    if (!lk_mock_place_of(holder)->host->cut)
-        lk_mock_place_of(holder)->host->svc->lease_lost(lk_mock_place_of(holder)->host->svc, holder,
-                                                        "it was broken");
-    return LOCKER_OK;
+    if (status == LOCKER_OK)
+        (void)lk_mock_rob_locked(m, entry, only, "it was broken");
+    return status;
 }
 
 /* `only`: of a break. */

@@ -1,7 +1,8 @@
 /* internal.h: the mock's own structures.
  *
  *   clock.c     the clock: who sleeps, whether all rest
- *   service.c   the lock service: keys, holders, queues
+ *   grants.c    who holds a key, and who may beside them
+ *   service.c   the lock service: keys, queues, leases
  *   records.c   calls, and what is left behind
  *   flight.c    the way of an operation, with the script's faults
  *   renew.c     renewals, and a session's heartbeat
@@ -37,7 +38,8 @@
 typedef struct lk_mock_host lk_mock_host;
 typedef struct lk_mock_reply lk_mock_reply;
 typedef struct lk_mock_sleeper lk_mock_sleeper;
-typedef struct lk_mock_slot lk_mock_slot;
+typedef struct lk_mock_entry lk_mock_entry;
+typedef struct lk_mock_grant lk_mock_grant;
 
 /** A thread that sleeps by the clock. Lives on its stack. */
 struct lk_mock_sleeper {
@@ -102,29 +104,42 @@ typedef enum {
 
 /** The driver's bytes of a claim. */
 typedef struct {
-    lk_mock_host *host LK_MOCK_GUARDED; /**< NULL: not seen yet */
-    lk_mock_slot *slot LK_MOCK_GUARDED;
-    locker_claim *prev LK_MOCK_GUARDED, *next LK_MOCK_GUARDED;           /**< in the slot's queue */
+    lk_mock_host *host LK_MOCK_GUARDED;                        /**< NULL: not seen yet */
+    lk_mock_grant *grant LK_MOCK_GUARDED;                      /**< its own, as long as it has a host */
+    locker_claim *prev LK_MOCK_GUARDED, *next LK_MOCK_GUARDED; /**< in the entry's queue */
     locker_claim *host_prev LK_MOCK_GUARDED, *host_next LK_MOCK_GUARDED; /**< in the host's claims */
     lk_mock_state state LK_MOCK_GUARDED;
     bool answered LK_MOCK_GUARDED; /**< acquire has answered OK: core holds it */
     bool interrupted LK_MOCK_CLOCKED;
 } lk_mock_place;
 
-/** A key. Slots are never dropped: records point to their keys. */
-struct lk_mock_slot {
-    lk_mock_slot *next LK_MOCK_GUARDED;
-    bool held LK_MOCK_GUARDED;
-    bool foreign LK_MOCK_GUARDED; /**< held by a client that is no locker */
+/** One hold of a key at the service. A claim has it from the start, so that granting needs no memory. */
+struct lk_mock_grant {
+    lk_list link LK_MOCK_GUARDED; /**< in the entry's `grants`; linked: the key is held by it */
+    lk_mock_entry *entry;         /**< constant */
     /** NULL: a foreign client, or a claim that is gone whose release did not arrive. */
-    locker_claim *holder LK_MOCK_GUARDED;
-    lk_mock_host *host LK_MOCK_GUARDED; /**< the holder's; NULL: a foreign client's */
-    const char *owner LK_MOCK_GUARDED;  /**< interned */
-    uint64_t token LK_MOCK_GUARDED;     /**< of the present or last grant */
-    int64_t since LK_MOCK_GUARDED;      /**< when it was granted */
-    int64_t until LK_MOCK_GUARDED;      /**< end of the lease; LOCKER_NEVER: none */
+    locker_claim *claim LK_MOCK_GUARDED;
+    lk_mock_host *host
+        LK_MOCK_GUARDED; /**< the claim's; NULL: a foreign client's, or one's that has closed */
+    const char *owner;   /**< interned; constant */
+    /* constant */
+    bool foreign; /**< of a client that is no locker */
+    locker_mode mode;
+    int32_t permits;
+    /* of one that holds the key */
+    int32_t slot LK_MOCK_GUARDED; /**< of a permit; else 0 */
+    uint64_t token LK_MOCK_GUARDED;
+    int64_t since LK_MOCK_GUARDED; /**< when it was granted */
+    int64_t until LK_MOCK_GUARDED; /**< end of the lease; LOCKER_NEVER: none */
     /** When a release that did not arrive is repeated; LOCKER_NEVER: none is under way. */
     int64_t retry_at LK_MOCK_GUARDED;
+};
+
+/** A key. Entries are never dropped: records point to their keys. */
+struct lk_mock_entry {
+    lk_mock_entry *next LK_MOCK_GUARDED;
+    lk_list grants LK_MOCK_GUARDED; /**< those who hold it: by slot if they have permits, else as they came */
+    uint64_t token LK_MOCK_GUARDED; /**< the last that was given for it */
     locker_claim *first LK_MOCK_GUARDED, *last LK_MOCK_GUARDED; /**< the queue */
     char key[];                                                 /**< constant */
 };
@@ -145,9 +160,9 @@ struct locker_mock {
     pthread_cond_t recorded; /**< a call was recorded */
     /** In the order of opening. Added to under both mutexes, so either is enough to walk. */
     lk_mock_host *hosts LK_MOCK_GUARDED;
-    lk_mock_slot *slots LK_MOCK_GUARDED, **slots_end LK_MOCK_GUARDED;
-    void *slot_tree LK_MOCK_GUARDED; /**< by key, of tsearch(3) */
-    void *name_tree LK_MOCK_GUARDED; /**< interned texts */
+    lk_mock_entry *entries LK_MOCK_GUARDED, **entries_end LK_MOCK_GUARDED;
+    void *entry_tree LK_MOCK_GUARDED; /**< by key, of tsearch(3) */
+    void *name_tree LK_MOCK_GUARDED;  /**< interned texts */
     lk_mock_reply *replies LK_MOCK_GUARDED;
     lk_script *script LK_MOCK_GUARDED;
     bool down LK_MOCK_GUARDED; /**< all are disconnected, also those that will be opened */
@@ -197,38 +212,66 @@ void lk_mock_notify_locked(locker_mock *mock) LK_REQUIRES(mock->clock.mutex);
 locker_status lk_mock_move_unlocking(locker_mock *mock, int64_t by, int64_t until, lk_mock_sleeper *self)
     LK_REQUIRES(mock->clock.mutex) LK_EXCLUDES(mock->mutex);
 
+/* ---- grants.c */
+/** NULL: nobody holds it. */
+lk_mock_grant *lk_mock_first_grant_locked(const locker_mock *mock, const lk_mock_entry *entry)
+    LK_REQUIRES(mock->mutex);
+/** The index-th of those who hold it, by their tokens; NULL past the last. */
+const lk_mock_grant *lk_mock_holder_locked(const locker_mock *mock, const lk_mock_entry *entry, size_t index)
+    LK_REQUIRES(mock->mutex);
+/** Of those who hold it, and whose token is not greater than `newest`, one whom `only` names; NULL: there is none. */
+lk_mock_grant *lk_mock_named_locked(const locker_mock *mock, const lk_mock_entry *entry,
+                                    const locker_break_options *only, uint64_t newest)
+    LK_REQUIRES(mock->mutex);
+/** Whether somebody could hold it so beside those who do. */
+bool lk_mock_has_room_locked(const locker_mock *mock, const lk_mock_entry *entry, locker_mode mode,
+                             int32_t permits) LK_REQUIRES(mock->mutex);
+/** Hold the key, in which there is room, for ever. */
+void lk_mock_hold_locked(locker_mock *mock, lk_mock_grant *grant, uint64_t token) LK_REQUIRES(mock->mutex);
+/** Hold it no more. One that is no claim's any more is freed. */
+void lk_mock_unhold_locked(const locker_mock *mock, lk_mock_grant *grant) LK_REQUIRES(mock->mutex);
+
 /* ---- service.c */
 const char *lk_mock_intern_locked(locker_mock *mock, const char *text) LK_REQUIRES(mock->mutex);
-/** The slot of the key, made when there is none; NULL: out of memory. */
-lk_mock_slot *lk_mock_slot_locked(locker_mock *mock, const char *key, size_t length) LK_REQUIRES(mock->mutex);
-lk_mock_slot *lk_mock_find_locked(locker_mock *mock, const char *key) LK_REQUIRES(mock->mutex);
-/** One attempt of the claim: OK, BUSY, NOMEM. */
-locker_status lk_mock_attempt_locked(locker_mock *mock, lk_mock_host *host, locker_claim *claim)
+/** The entry of the key, made when there is none; NULL: out of memory. */
+lk_mock_entry *lk_mock_entry_locked(locker_mock *mock, const char *key, size_t length)
     LK_REQUIRES(mock->mutex);
-/** Stand in the queue, whether or not somebody holds the lock. */
-void lk_mock_enqueue_locked(locker_mock *mock, lk_mock_slot *slot, locker_claim *claim)
+lk_mock_entry *lk_mock_find_locked(locker_mock *mock, const char *key) LK_REQUIRES(mock->mutex);
+/** One attempt of the claim: OK, BUSY, NOMEM, CONFIG (the key is in use in another way; err is filled). */
+locker_status lk_mock_attempt_locked(locker_mock *mock, lk_mock_host *host, locker_claim *claim,
+                                     locker_error *err) LK_REQUIRES(mock->mutex);
+/** A foreign client comes: OK, BUSY (it doesn't wait), NOMEM, CONFIG. `until`: as of a grant. */
+locker_status lk_mock_take_locked(locker_mock *mock, lk_mock_entry *entry, const char *owner,
+                                  locker_mode mode, int32_t permits, int64_t until, uint64_t *token)
     LK_REQUIRES(mock->mutex);
-/** The lock is nobody's now: give it to the next who waits. */
-void lk_mock_free_locked(locker_mock *mock, lk_mock_slot *slot) LK_REQUIRES(mock->mutex);
+/** Stand in the queue, whether or not there is room. */
+void lk_mock_enqueue_locked(const locker_mock *mock, lk_mock_entry *entry, locker_claim *claim)
+    LK_REQUIRES(mock->mutex);
+/** Somebody stands in the queue no more; those behind may have waited for that one alone. */
+void lk_mock_leave_queue_locked(locker_mock *mock, lk_mock_entry *entry, locker_claim *claim)
+    LK_REQUIRES(mock->mutex);
+/** Those who wait enter, as far as there is room. */
+void lk_mock_admit_locked(locker_mock *mock, lk_mock_entry *entry) LK_REQUIRES(mock->mutex);
+/** Somebody holds the key no more; who waits may enter. */
+void lk_mock_free_locked(locker_mock *mock, lk_mock_grant *grant) LK_REQUIRES(mock->mutex);
 /** The claim's lock is taken away; its holder is not told. */
-void lk_mock_take_away_locked(locker_mock *mock, locker_claim *claim) LK_REQUIRES(mock->mutex);
+void lk_mock_take_away_locked(locker_mock *mock, const locker_claim *claim) LK_REQUIRES(mock->mutex);
+/** The key is taken away from those who hold it now and whom `only` names, and they are told. How many they were. */
+size_t lk_mock_rob_locked(locker_mock *mock, const lk_mock_entry *entry, const locker_break_options *only,
+                          const char *why) LK_REQUIRES(mock->mutex);
 /** The claim ends: out of all lists. Its lock, if it has one, is freed, or with `arrives` false stays until
  * the release is repeated. OK; LOST: it had none. */
 locker_status lk_mock_end_locked(locker_mock *mock, locker_claim *claim, bool arrives)
     LK_REQUIRES(mock->mutex);
-/** Show the claim to the host for the first time. */
-void lk_mock_adopt_locked(locker_mock *mock, lk_mock_host *host, lk_mock_slot *slot, locker_claim *claim)
+/** Show the claim to the host for the first time. False: out of memory. */
+bool lk_mock_adopt_locked(locker_mock *mock, lk_mock_host *host, lk_mock_entry *entry, locker_claim *claim)
     LK_REQUIRES(mock->mutex);
 /** Extend a lease at the service: OK, or LOST. *until gets the local deadline. */
 locker_status lk_mock_extend_locked(locker_mock *mock, locker_claim *grant, int64_t *until)
     LK_REQUIRES(mock->mutex);
-void lk_mock_grant_locked(locker_mock *mock, lk_mock_slot *slot, locker_claim *claim)
-    LK_REQUIRES(mock->mutex);
+void lk_mock_grant_locked(locker_mock *mock, locker_claim *claim) LK_REQUIRES(mock->mutex);
 /** Have the lease's extension told at `at`; NOMEM: it never is. */
 void lk_mock_reply_later_locked(locker_mock *mock, locker_claim *grant, int64_t at, int64_t until)
-    LK_REQUIRES(mock->mutex);
-/** Somebody stands in the queue no more; he may have been the one to whom a free lock was left. */
-void lk_mock_leave_queue_locked(locker_mock *mock, lk_mock_slot *slot, locker_claim *claim)
     LK_REQUIRES(mock->mutex);
 uint64_t lk_mock_token_locked(locker_mock *mock) LK_REQUIRES(mock->mutex);
 
@@ -261,6 +304,10 @@ locker_status lk_mock_ping(void *self, int64_t until, locker_error *err);
 
 /* ---- ops.c */
 extern const locker_driver lk_mock_driver;
+
+/* ---- mock.c */
+/** A host of which no locker is open yet; one without a keeper does nothing. NULL: out of memory, or of descriptors. */
+lk_mock_host *lk_mock_add_host(locker_mock *mock) LK_EXCLUDES(mock->mutex, mock->clock.mutex);
 
 /* ---- records.c */
 void lk_mock_record_locked(locker_mock *mock, const locker_mock_call *call) LK_REQUIRES(mock->mutex);

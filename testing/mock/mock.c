@@ -19,6 +19,8 @@ static void describe(locker_mock *m)
         .fairness = o->queue ? LOCKER_FAIR_GLOBAL : LOCKER_FAIR_LOCAL,
         .leases = o->leases != LOCKER_MOCK_LEASES_NONE,
         .can_break = true,
+        .shared = o->queue ? LOCKER_ORDER_ARRIVAL : LOCKER_ORDER_LOCAL,
+        .permits_most = LOCKER_PERMITS_MAX,
         .holder_dies = "the test dies with it",
         .holder_stalls = "as the test says",
         .cut_off = "as the test says",
@@ -48,7 +50,7 @@ LK_UNCHECKED static locker_mock *make(const locker_mock_options *options)
     if (m->options.patience_ms == 0)
         m->options.patience_ms = PATIENCE_MS;
     m->random = m->options.seed;
-    m->slots_end = &m->slots;
+    m->entries_end = &m->entries;
     lk_mutex_init(&m->mutex);
     (void)locker_cond_init(&m->recorded); /* glibc's can't fail */
     describe(m);
@@ -107,11 +109,13 @@ LK_UNCHECKED void locker_mock_free(locker_mock *mock)
         (void)close(h->kick_fd);
         free(h);
     }
-    tdestroy(mock->slot_tree, nothing);
-    while (mock->slots != NULL) {
-        lk_mock_slot *slot = mock->slots;
-        mock->slots = slot->next;
-        free(slot);
+    tdestroy(mock->entry_tree, nothing);
+    while (mock->entries != NULL) {
+        lk_mock_entry *entry = mock->entries;
+        mock->entries = entry->next;
+        while (!lk_list_empty(&entry->grants))
+            lk_mock_unhold_locked(mock, lk_mock_first_grant_locked(mock, entry));
+        free(entry);
     }
     tdestroy(mock->name_tree, free);
     lk_script_free(mock->script);
@@ -150,14 +154,17 @@ static void append_locked(locker_mock *m, lk_mock_host *h) LK_REQUIRES(m->mutex,
     *link = h;
 }
 
-/* It stays in the list when opening fails: a host without a keeper does nothing. */
-static void add_host(locker_mock *m, lk_mock_host *h) LK_EXCLUDES(m->mutex, m->clock.mutex)
+lk_mock_host *lk_mock_add_host(locker_mock *m)
 {
+    lk_mock_host *const h = make_host(m);
+    if (h == NULL)
+        return NULL;
     lk_mutex_lock(&m->mutex);
     lk_mutex_lock(&m->clock.mutex);
     append_locked(m, h);
     lk_mutex_unlock(&m->clock.mutex);
     lk_mutex_unlock(&m->mutex);
+    return h;
 }
 
 locker_status locker_mock_open(locker_mock *mock, const char *owner, const locker_options *options,
@@ -175,10 +182,9 @@ locker_status locker_mock_open(locker_mock *mock, const char *owner, const locke
         status = LK_SIZED_TAKE(locker_options, &o, options, log_user, err);
     if (status != LOCKER_OK)
         return status;
-    lk_mock_host *h = make_host(mock);
+    lk_mock_host *h = lk_mock_add_host(mock);
     if (h == NULL)
         return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory or descriptors for a mock's locker");
-    add_host(mock, h);
     if (owner != NULL)
         o.owner = owner;
     d.options = &o;

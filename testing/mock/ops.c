@@ -8,33 +8,32 @@
 static locker_status refuse_attempt_locked(locker_mock *m, const lk_mock_flight *f) LK_REQUIRES(m->mutex)
 {
     locker_claim *claim = f->claim;
-    lk_mock_place *p = lk_mock_place_of(claim);
-    lk_mock_slot *slot = lk_mock_slot_locked(m, claim->key, claim->key_len);
-    if (slot == NULL)
+    const lk_mock_place *const p = lk_mock_place_of(claim);
+    lk_mock_entry *entry = lk_mock_entry_locked(m, claim->key, claim->key_len);
+    if (entry == NULL || (p->host == NULL && !lk_mock_adopt_locked(m, f->host, entry, claim)))
         return LOCKER_NOMEM;
-    if (p->host == NULL)
-        lk_mock_adopt_locked(m, f->host, slot, claim);
     if (f->refusal == LOCKER_BUSY)
         lk_mock_take_away_locked(m, claim); /* it may have been given to it since it was woken */
     if (f->refusal == LOCKER_BUSY && claim->will_wait && p->state != LK_MOCK_QUEUED)
-        lk_mock_enqueue_locked(m, slot, claim);
+        lk_mock_enqueue_locked(m, entry, claim);
     return f->refusal;
 }
 
 /* The answer has arrived; but meanwhile the lock may have been granted after all, or taken away again, or the
  * call given up. */
-static locker_status settle_locked(locker_mock *m, lk_mock_flight *f, locker_status status, bool interrupted)
-    LK_REQUIRES(m->mutex)
+static locker_status settle_locked(locker_mock *m, lk_mock_flight *f, locker_status status, bool interrupted,
+                                   locker_error *err) LK_REQUIRES(m->mutex)
 {
     locker_claim *claim = f->claim;
     lk_mock_place *p = lk_mock_place_of(claim);
     if (f->arrives && !f->late && (status == LOCKER_OK) != (p->state == LK_MOCK_GRANTED))
-        status = lk_mock_attempt_locked(m, f->host, claim);
+        status = lk_mock_attempt_locked(m, f->host, claim, err);
     if (status != LOCKER_OK && interrupted)
         status = LOCKER_CANCELED;
     if (status != LOCKER_OK && f->fault.retry_ms > 0)
         claim->retry_at = lk_mock_now(m) + f->fault.retry_ms * LK_MS;
     p->answered = status == LOCKER_OK;
+    claim->alone = p->answered && claim->mode == LOCKER_SHARED && p->grant->entry->first == NULL;
     f->call.token = status == LOCKER_OK ? claim->token : 0;
     if (p->answered && f->fault.what == LOCKER_FAULT_LOSE_LOCK)
         lk_mock_take_away_locked(m, claim);
@@ -48,14 +47,15 @@ static locker_status mock_acquire(void *self, locker_claim *claim, locker_error 
     lk_mutex_lock(&m->mutex);
     lk_mock_flight f =
         lk_mock_take_off_locked(m, h, LOCKER_OP_ACQUIRE, claim->key, claim, claim->attempt_until);
-    locker_status status = f.arrives ? lk_mock_attempt_locked(m, h, claim) : refuse_attempt_locked(m, &f);
+    locker_status status =
+        f.arrives ? lk_mock_attempt_locked(m, h, claim, err) : refuse_attempt_locked(m, &f);
     lk_mutex_unlock(&m->mutex);
     bool interrupted = false;
     status = lk_mock_travel(m, &f, status, LOCKER_TIMEOUT, &interrupted);
     lk_mutex_lock(&m->mutex);
-    status = lk_mock_land_locked(m, &f, settle_locked(m, &f, status, interrupted));
+    status = lk_mock_land_locked(m, &f, settle_locked(m, &f, status, interrupted, err));
     lk_mutex_unlock(&m->mutex);
-    return lk_mock_explain(&f, status, err);
+    return status == LOCKER_CONFIG && f.arrives ? status : lk_mock_explain(&f, status, err);
 }
 
 static void mock_interrupt(void *self, locker_claim *claim)
@@ -72,8 +72,8 @@ static void mock_withdraw(void *self, locker_claim *claim)
     lk_mock_flight f = {.host = h, .claim = claim, .asked = lk_mock_now(m)};
     lk_mutex_lock(&m->mutex);
     f.call = (locker_mock_call){.op = LOCKER_OP_WITHDRAW, .at_ms = f.asked / LK_MS, .together = 1};
-    if (lk_mock_place_of(claim)->slot != NULL)
-        f.call.key = lk_mock_place_of(claim)->slot->key;
+    if (lk_mock_place_of(claim)->grant != NULL)
+        f.call.key = lk_mock_place_of(claim)->grant->entry->key;
     f.call.owner = lk_mock_intern_locked(m, claim->owner);
     f.call.token = lk_mock_place_of(claim)->answered ? claim->token : 0;
     (void)lk_mock_end_locked(m, claim, !h->cut);
@@ -112,14 +112,14 @@ static locker_status mock_pass(void *self, locker_claim *from, locker_claim *to)
     locker_status status = LOCKER_BUSY;
     lk_mutex_lock(&m->mutex);
     lk_mock_flight f = lk_mock_take_off_locked(m, h, LOCKER_OP_PASS, from->key, from, LOCKER_NEVER);
-    if (f.arrives && !f.silent && p->state == LK_MOCK_GRANTED) {
-        lk_mock_slot *slot = p->slot;
-        const int64_t lease_end = slot->until;
-        lk_mock_adopt_locked(m, h, slot, to);
-        lk_mock_grant_locked(m, slot, to);
-        slot->until = lease_end; /* the service was not asked */
-        lk_mock_place_of(to)->answered = true;
-        to->token = slot->token;
+    if (f.arrives && !f.silent && p->state == LK_MOCK_GRANTED &&
+        lk_mock_adopt_locked(m, h, p->grant->entry, to)) {
+        lk_mock_place *const next = lk_mock_place_of(to);
+        lk_mock_unhold_locked(m, p->grant);
+        lk_mock_grant_locked(m, to);
+        next->grant->until = p->grant->until; /* the service was not asked */
+        next->answered = true;
+        to->token = next->grant->token;
         to->valid_until = from->valid_until;
         p->state = LK_MOCK_LOST;
         (void)lk_mock_end_locked(m, from, true);
@@ -153,6 +153,15 @@ static locker_status mock_open(const locker_driver_config *config, const locker_
     return LOCKER_OK;
 }
 
+static void abandon_locked(locker_mock *m, lk_mock_grant *grant, bool arrives) LK_REQUIRES(m->mutex)
+{
+    grant->claim = NULL;
+    grant->host = NULL;
+    grant->retry_at = LOCKER_NEVER;
+    if (arrives)
+        lk_mock_free_locked(m, grant);
+}
+
 /* A session ends with its locker; what could not be given back otherwise ends with its lease. */
 static void mock_close(void *self)
 {
@@ -166,15 +175,10 @@ static void mock_close(void *self)
     h->claims = NULL;
     h->svc = NULL;
     h->l = NULL;
-    for (lk_mock_slot *slot = m->slots; slot != NULL; slot = slot->next) {
-        if (!slot->held || slot->host != h)
-            continue;
-        slot->retry_at = LOCKER_NEVER;
-        if (!h->cut || !leases)
-            lk_mock_free_locked(m, slot);
-        else
-            slot->host = NULL;
-    }
+    for (lk_mock_entry *entry = m->entries; entry != NULL; entry = entry->next)
+        LK_EACH_SAFE(lk_mock_grant, g, link, &entry->grants)
+            if (g->host == h)
+                abandon_locked(m, g, !h->cut || !leases);
     h->session_until = h->beat_at = LOCKER_NEVER;
     lk_mutex_unlock(&m->mutex);
 }

@@ -65,19 +65,27 @@ locker_status locker_mock_await_calls(locker_mock *mock, locker_op op, const cha
     return there ? LOCKER_OK : LOCKER_TIMEOUT;
 }
 
-bool locker_mock_held(const locker_mock *mock, const char *key, char owner[LOCKER_OWNER_MAX + 1],
-                      uint64_t *token)
+bool locker_mock_holder_at(const locker_mock *mock, const char *key, size_t index,
+                           char owner[LOCKER_OWNER_MAX + 1], uint64_t *token, int32_t *slot)
 {
     locker_mock *m = lk_mock_asked(mock);
     lk_mutex_lock(&m->mutex);
-    const lk_mock_slot *slot = lk_mock_find_locked(m, key);
-    const bool held = slot != NULL && slot->held;
+    const lk_mock_entry *const entry = lk_mock_find_locked(m, key);
+    const lk_mock_grant *const g = entry != NULL ? lk_mock_holder_locked(m, entry, index) : NULL;
     if (owner != NULL)
-        (void)snprintf(owner, LOCKER_OWNER_MAX + 1, "%s", held ? slot->owner : "");
+        (void)snprintf(owner, LOCKER_OWNER_MAX + 1, "%s", g != NULL ? g->owner : "");
     if (token != NULL)
-        *token = held ? slot->token : 0;
+        *token = g != NULL ? g->token : 0;
+    if (slot != NULL)
+        *slot = g != NULL && g->permits > 0 ? g->slot : -1;
     lk_mutex_unlock(&m->mutex);
-    return held;
+    return g != NULL;
+}
+
+bool locker_mock_held(const locker_mock *mock, const char *key, char owner[LOCKER_OWNER_MAX + 1],
+                      uint64_t *token)
+{
+    return locker_mock_holder_at(mock, key, 0, owner, token, NULL);
 }
 
 const char *locker_mock_op_name(locker_op op)
@@ -108,12 +116,23 @@ __attribute__((format(printf, 2, 3))) static void say(report *r, const char *for
         r->used += (size_t)n < room ? (size_t)n : room - 1;
 }
 
+static void say_grant_locked(const locker_mock *m, const lk_mock_grant *g, report *r) LK_REQUIRES(m->mutex)
+{
+    char slot[32] = "";
+    (void)m;
+    if (g->permits > 0)
+        (void)snprintf(slot, sizeof slot, " in slot %d", (int)g->slot);
+    say(r, "'%s' is still %s by '%s'%s, since %lld ms, with token %llu", g->entry->key,
+        g->mode == LOCKER_SHARED ? "shared" : "held", g->owner, slot, (long long)(g->since / LK_MS),
+        (unsigned long long)g->token);
+}
+
 static void say_held_locked(const locker_mock *m, report *r) LK_REQUIRES(m->mutex)
 {
-    for (const lk_mock_slot *slot = m->slots; slot != NULL; slot = slot->next)
-        if (slot->held && slot->holder != NULL && lk_mock_place_of(slot->holder)->answered)
-            say(r, "'%s' is still held by '%s', since %lld ms, with token %llu", slot->key, slot->owner,
-                (long long)(slot->since / LK_MS), (unsigned long long)slot->token);
+    for (const lk_mock_entry *entry = m->entries; entry != NULL; entry = entry->next)
+        LK_EACH(const lk_mock_grant, g, link, &entry->grants)
+            if (g->claim != NULL && lk_mock_place_of(g->claim)->answered)
+                say_grant_locked(m, g, r);
 }
 
 static void say_waiting(locker_mock *m, report *r) LK_EXCLUDES(m->clock.mutex)

@@ -50,6 +50,41 @@ bool model_is_held(const model *m, int key, int64_t now)
     return false;
 }
 
+/* Whether another before it in the list has the same grant. */
+static bool is_counted(const model *m, const model_handle *h)
+{
+    for (const model_handle *other = m->handles; other < h; other++)
+        if (lives(other) && other->key == h->key && other->token == h->token)
+            return true;
+    return false;
+}
+
+size_t model_holders(const model *m, int key, int64_t now)
+{
+    size_t n = m->stranger_until[key] > now;
+    for (const model_handle *h = m->handles; h < m->handles + MODEL_HANDLES; h++)
+        n += lives(h) && h->key == key && !is_counted(m, h);
+    return n;
+}
+
+bool model_has_room(const model *m, int key, const locker_lock_options *o, int64_t now)
+{
+    int32_t permits = 0;
+    if (m->stranger_until[key] > now && !(m->stranger_shares[key] && o->mode == LOCKER_SHARED))
+        return false;
+    for (int i = 0; i < MODEL_HANDLES; i++) {
+        const model_handle *h = &m->handles[i];
+
+        if (!lives(h) || h->key != key)
+            continue;
+        if (h->permits != o->permits ||
+            (o->permits == 0 && (h->mode != LOCKER_SHARED || o->mode != LOCKER_SHARED)))
+            return false;
+        permits++;
+    }
+    return o->permits == 0 || permits < o->permits;
+}
+
 model_handle *model_place(model *m)
 {
     for (int i = 0; i < MODEL_HANDLES; i++) {
@@ -78,45 +113,111 @@ static bool enters_again(const model_handle *a, const model_handle *b)
     return a->host == b->host && a->owner != NULL && b->owner != NULL && strcmp(a->owner, b->owner) == 0;
 }
 
-void model_token(model *m, int key, uint64_t token, int64_t now)
+static bool is_taken(const model *m, const model_handle *h)
 {
-    m->last_token[key] = token;
+    for (const model_handle *other = m->handles; other < m->handles + MODEL_HANDLES; other++)
+        if (other != h && lives(other) && other->key == h->key && other->token == h->token)
+            return true;
+    return false;
+}
+
+/* Whether the two may hold a key at once. */
+static bool go_together(const model_handle *a, const model_handle *b)
+{
+    if (a->mode == LOCKER_SHARED && b->mode == LOCKER_SHARED)
+        return true;
+    return a->permits > 0 && a->permits == b->permits && a->slot != b->slot;
+}
+
+static model_handle holder_in_way(int way)
+{
+    if (way < 2)
+        return (model_handle){.mode = way == 0 ? LOCKER_EXCLUSIVE : LOCKER_SHARED};
+    return (model_handle){.permits = 1 + (way - 2) / MODEL_PERMITS, .slot = (way - 2) % MODEL_PERMITS};
+}
+
+static int way_of(const model_handle *h)
+{
+    if (h->permits > 0)
+        return 2 + (h->permits - 1) * MODEL_PERMITS + h->slot;
+    return h->mode == LOCKER_SHARED ? 1 : 0;
+}
+
+/* The greatest token that was given to one who can't hold the key beside this one. A grant whose answer came late may have a
+ * lesser token than others beside it. */
+static uint64_t last_before(const model *m, const model_handle *h)
+{
+    uint64_t last = 0;
+    for (int way = 0; way < MODEL_WAYS; way++) {
+        const model_handle other = holder_in_way(way);
+        if (!go_together(h, &other) && m->last_token[h->key][way] > last)
+            last = m->last_token[h->key][way];
+    }
+    return last;
+}
+
+uint64_t model_last_token(const model *m, int key)
+{
+    return last_before(m, &(model_handle){.key = key});
+}
+
+static void give_token(model *m, const model_handle *to, int64_t now)
+{
+    uint64_t *const last = &m->last_token[to->key][way_of(to)];
+    if (to->token > *last)
+        *last = to->token;
     for (int i = 0; i < MODEL_HANDLES; i++) {
         model_handle *h = &m->handles[i];
 
-        if (lives(h) && h->key == key && h->token < token && h->overtaken == 0)
+        if (lives(h) && h->key == to->key && h->token < to->token && h->overtaken == 0 && !go_together(h, to))
             h->overtaken = now;
     }
 }
 
-/* A new token is greater than all before, unless an owner has entered again: then it is the same lock. */
+void model_stranger(model *m, int key, locker_mode mode, uint64_t token, int64_t now)
+{
+    m->stranger_shares[key] = mode == LOCKER_SHARED;
+    give_token(m, &(model_handle){.key = key, .mode = mode, .token = token}, now);
+}
+
+/* Readers of one host may have one grant. */
+static bool ride_together(const model_handle *a, const model_handle *b)
+{
+    return a->host == b->host && a->mode == LOCKER_SHARED && b->mode == LOCKER_SHARED && a->renewed &&
+           b->renewed && a->ttl_ms == b->ttl_ms;
+}
+
+/* A new token is greater than those before, unless an owner has entered again, or a reader rides: then it is the same lock. */
 static void check_token(model *m, model_handle *h, int64_t now)
 {
-    if (h->token > m->last_token[h->key]) {
-        model_token(m, h->key, h->token, now);
-        return;
-    }
+    const uint64_t last = last_before(m, h);
     for (int i = 0; i < MODEL_HANDLES; i++) {
         const model_handle *other = &m->handles[i];
 
-        if (other == h || !lives(other) || other->key != h->key || !enters_again(h, other) ||
-            other->token != h->token)
+        if (other == h || !lives(other) || other->key != h->key || other->token != h->token ||
+            !(enters_again(h, other) || ride_together(h, other)))
             continue;
         h->robbed = h->robbed || other->robbed;
+        h->overtaken = other->overtaken;
         return;
     }
-    model_wrong(m, "key %d: a grant has token %llu, and %llu was given before", h->key,
-                (unsigned long long)h->token, (unsigned long long)m->last_token[h->key]);
+    if (h->token > last && !is_taken(m, h))
+        give_token(m, h, now);
+    else
+        model_wrong(m, "key %d: a grant has token %llu, and %llu was given before", h->key,
+                    (unsigned long long)h->token, (unsigned long long)last);
 }
 
-static void check_refusal(model *m, int host, int key, const locker_lock_options *o, locker_status status,
-                          int64_t began, int64_t now)
+static void check_refusal(model *m, int host, int key, const locker_lock_options *o, bool others,
+                          locker_status status, int64_t began, int64_t now)
 {
     bool disturbed = m->faults || m->cut[host] || !model_is_calm(m, now);
     if (status == LOCKER_BUSY && o->wait_ms != 0)
         model_wrong(m, "a call that waits answered busy");
-    if (status == LOCKER_BUSY && !disturbed && !model_is_held(m, key, now))
-        model_wrong(m, "key %d: busy, and nobody holds it", key);
+    if (status == LOCKER_BUSY && !disturbed && !others && model_has_room(m, key, o, now))
+        model_wrong(m, "key %d: busy, and there is room, for which nobody waits", key);
+    if (status == LOCKER_CONFIG && m->mixed[key])
+        return;
     if (status == LOCKER_TIMEOUT && (o->wait_ms <= 0 || now < began + o->wait_ms))
         model_wrong(m, "a call with wait_ms %lld timed out after %lld ms", (long long)o->wait_ms,
                     (long long)(now - began));
@@ -131,7 +232,7 @@ static void check_refusal(model *m, int host, int key, const locker_lock_options
         model_wrong(m, "a lock call answered %s, which it never should", locker_status_name(status));
 }
 
-model_handle *model_lock_answered(model *m, int host, int key, const locker_lock_options *o,
+model_handle *model_lock_answered(model *m, int host, int key, const locker_lock_options *o, bool others,
                                   locker_status status, locker_handle *held, int64_t began, int64_t now)
 {
     model_handle *h = o->user;
@@ -139,7 +240,7 @@ model_handle *model_lock_answered(model *m, int host, int key, const locker_lock
         model_wrong(m, "a lock call answered %s with%s a handle", locker_status_name(status),
                     held != NULL ? "" : "out");
     if (status != LOCKER_OK) {
-        check_refusal(m, host, key, o, status, began, now);
+        check_refusal(m, host, key, o, others, status, began, now);
         h->taken = false;
         return NULL;
     }
@@ -147,6 +248,11 @@ model_handle *model_lock_answered(model *m, int host, int key, const locker_lock
     h->key = key;
     h->host = host;
     h->owner = o->owner;
+    h->mode = o->mode;
+    h->permits = o->permits;
+    h->slot = locker_handle_slot(held);
+    if (o->permits > 0 ? h->slot < 0 || h->slot >= o->permits : h->slot != -1)
+        model_wrong(m, "key %d: slot %d of %d permits", key, (int)h->slot, (int)o->permits);
     h->token = locker_handle_token(held);
     h->began_ms = began;
     h->granted_ms = now;
@@ -193,7 +299,7 @@ void model_unlock_answered(model *m, model_handle *h, locker_status status, int6
     if (h->seen != LOCKER_STATE_LOST && (sure || entered_by_others_too(m, h)) && status != LOCKER_OK)
         model_wrong(m, "key %d: it was held, nothing was wrong, and unlocking answered %s", h->key,
                     locker_status_name(status));
-    if (status == LOCKER_OK && h->token < m->last_token[h->key] && !entered_by_others_too(m, h))
+    if (status == LOCKER_OK && h->overtaken != 0 && !entered_by_others_too(m, h))
         model_wrong(m, "key %d: it was another's already, and unlocking answered ok", h->key);
     if (status != LOCKER_OK && status != LOCKER_LOST && status != LOCKER_UNKNOWN)
         model_wrong(m, "the first unlock answered %s", locker_status_name(status));
@@ -274,7 +380,8 @@ static void check_exclusion(model *m)
         for (int j = i + 1; j < MODEL_HANDLES; j++) {
             const model_handle *a = &m->handles[i], *b = &m->handles[j];
 
-            if (lives(a) && lives(b) && a->key == b->key && a->token != b->token && !a->robbed && !b->robbed)
+            if (lives(a) && lives(b) && a->key == b->key && a->token != b->token && !a->robbed &&
+                !b->robbed && !go_together(a, b))
                 model_wrong(m, "key %d: two hold it, with tokens %llu and %llu", a->key,
                             (unsigned long long)a->token, (unsigned long long)b->token);
         }

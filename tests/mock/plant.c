@@ -5,10 +5,10 @@
 
 #include "internal.h"
 
-locker_status __real_lk_mock_attempt_locked(locker_mock *m, lk_mock_host *host, locker_claim *claim)
-    LK_REQUIRES(m->mutex);
-locker_status __wrap_lk_mock_attempt_locked(locker_mock *m, lk_mock_host *host, locker_claim *claim)
-    LK_REQUIRES(m->mutex);
+locker_status __real_lk_mock_attempt_locked(locker_mock *m, lk_mock_host *host, locker_claim *claim,
+                                            locker_error *err) LK_REQUIRES(m->mutex);
+locker_status __wrap_lk_mock_attempt_locked(locker_mock *m, lk_mock_host *host, locker_claim *claim,
+                                            locker_error *err) LK_REQUIRES(m->mutex);
 locker_status __real_lk_mock_end_locked(locker_mock *m, locker_claim *claim, bool arrives)
     LK_REQUIRES(m->mutex);
 locker_status __wrap_lk_mock_end_locked(locker_mock *m, locker_claim *claim, bool arrives)
@@ -22,6 +22,8 @@ static const char *const names[] = {
     "",
     "two-holders",    /* a lock that is held is given to another */
     "same-token",     /* a grant has an old token */
+    "same-slot",      /* a permit has a slot that another holder has */
+    "reader-inside",  /* one that shares gets a key that another holds alone */
     "long-lease",     /* the holder is told of a longer lease than the service keeps */
     "blind-release",  /* a release answers OK without looking */
     "deaf-release",   /* a release does nothing, and answers OK */
@@ -30,6 +32,8 @@ enum planted {
     NOTHING,
     TWO_HOLDERS,
     SAME_TOKEN,
+    SAME_SLOT,
+    READER_INSIDE,
     LONG_LEASE,
     BLIND_RELEASE,
     DEAF_RELEASE,
@@ -50,16 +54,20 @@ bool plant(const char *name)
     return false;
 }
 
-locker_status __wrap_lk_mock_attempt_locked(locker_mock *m, lk_mock_host *host, locker_claim *claim)
+locker_status __wrap_lk_mock_attempt_locked(locker_mock *m, lk_mock_host *host, locker_claim *claim,
+                                            locker_error *err)
 {
-    const locker_status status = __real_lk_mock_attempt_locked(m, host, claim);
-    if (planted == TWO_HOLDERS && status == LOCKER_BUSY && !claim->will_wait) {
+    const locker_status status = __real_lk_mock_attempt_locked(m, host, claim, err);
+    if ((planted == TWO_HOLDERS && status == LOCKER_BUSY && !claim->will_wait) ||
+        (planted == READER_INSIDE && status == LOCKER_BUSY && claim->mode == LOCKER_SHARED)) {
         claim->token = lk_mock_token_locked(m);
         claim->valid_until = LOCKER_NEVER;
         return LOCKER_OK;
     }
     if (planted == SAME_TOKEN && status == LOCKER_OK)
         claim->token = 1;
+    if (planted == SAME_SLOT && status == LOCKER_OK)
+        claim->slot = 0;
     if (planted == LONG_LEASE && status == LOCKER_OK && claim->valid_until != LOCKER_NEVER)
         claim->valid_until += claim->ttl_ns;
     return status;

@@ -6,6 +6,7 @@
 #include <time.h>
 
 static const char *const keys[MODEL_KEYS] = {"a", "b", "c"};
+static const char *const mode_names[] = {[LOCKER_EXCLUSIVE] = "alone", [LOCKER_SHARED] = "shared"};
 
 /* SplitMix64: https://prng.di.unimi.it/splitmix64.c */
 uint64_t play_draw(script *s, uint64_t below)
@@ -30,13 +31,27 @@ static void told(locker_handle *lost, void *user)
     (void)atomic_fetch_add(&h->told, 1);
 }
 
+/* As the key is used, mostly. */
+static void choose_kind(script *s, int key, locker_lock_options *o)
+{
+    o->permits = s->permits[key];
+    if (play_draw(s, 16) == 0) {
+        o->permits = (int32_t)play_draw(s, 1 + MODEL_PERMITS);
+        s->model.mixed[key] = s->model.mixed[key] || o->permits != s->permits[key];
+    }
+    if (o->permits == 0 && play_draw(s, 2) == 0)
+        o->mode = LOCKER_SHARED;
+}
+
 /* What a lock call asks for. NULL: no place for a handle is left. */
-static bool choose(script *s, locker_lock_options *o)
+static bool choose(script *s, int key, locker_lock_options *o)
 {
     static const char *const owners[] = {NULL, NULL, NULL, "x", "y"};
     static const int64_t ttls[] = {TTL_MS, TTL_MS, 500, 9000};
     *o = (locker_lock_options)LOCKER_LOCK_OPTIONS_INIT;
-    o->owner = owners[play_draw(s, 5)];
+    choose_kind(s, key, o);
+    if (o->mode == LOCKER_EXCLUSIVE && o->permits == 0)
+        o->owner = owners[play_draw(s, 5)];
     o->ttl_ms = s->options.leases == LOCKER_MOCK_LEASES_SESSION ? TTL_MS : ttls[play_draw(s, 4)];
     if (o->owner != NULL) /* who enters again shares the lease that is there */
         o->ttl_ms = TTL_MS;
@@ -63,6 +78,21 @@ static size_t calls_under_way(script *s)
     return n;
 }
 
+/* Whether it shares a grant that was another's. */
+static bool rides(const script *s, const call *granted)
+{
+    const uint64_t token = locker_handle_token(granted->held);
+    if (granted->options.mode != LOCKER_SHARED)
+        return false;
+    for (int i = 0; i < CALLS; i++) {
+        const call *c = &s->calls[i];
+
+        if (c != granted && c->used && atomic_load(&c->done) && locker_handle_token(c->held) == token)
+            return true;
+    }
+    return token <= model_last_token(&s->model, granted->key);
+}
+
 /* Whoever came before on the same queue must not stand there still. One that came during an outage waits for
  * its end before it can stand in a queue of the service. */
 static void check_order(script *s, const call *granted)
@@ -84,9 +114,9 @@ static void collect(script *s, call *c)
     c->used = false;
     note(s, "  the call %llu of host %d for %s answers %s", (unsigned long long)c->number, c->host,
          keys[c->key], locker_status_name(c->status));
-    if (c->status == LOCKER_OK)
+    if (c->status == LOCKER_OK && !rides(s, c))
         check_order(s, c);
-    (void)model_lock_answered(&s->model, c->host, c->key, &c->options, c->status, c->held, c->began,
+    (void)model_lock_answered(&s->model, c->host, c->key, &c->options, false, c->status, c->held, c->began,
                               play_now(s));
 }
 
@@ -133,7 +163,25 @@ void play_settle(script *s)
     model_look(&s->model, play_now(s));
 }
 
-/* A free lock is given to one who waits, and nobody waits beyond his time. */
+static bool waits_for(const script *s, int key)
+{
+    for (int i = 0; i < CALLS; i++)
+        if (s->calls[i].used && s->calls[i].key == key)
+            return true;
+    return false;
+}
+
+/* Whether all who wait for the key could have it as it is held now. */
+static bool all_have_room(const script *s, int key)
+{
+    for (int i = 0; i < CALLS; i++)
+        if (s->calls[i].used && s->calls[i].key == key &&
+            !model_has_room(&s->model, key, &s->calls[i].options, play_now(s)))
+            return false;
+    return true;
+}
+
+/* Where there is room one who waits is let in, and nobody waits beyond his time. */
 static void check_progress(script *s)
 {
     for (int i = 0; i < CALLS; i++) {
@@ -144,8 +192,8 @@ static void check_progress(script *s)
         if (c->options.wait_ms >= 0 && play_now(s) > c->began + c->options.wait_ms)
             model_wrong(&s->model, "a call waits for %s beyond its %lld ms", keys[c->key],
                         (long long)c->options.wait_ms);
-        if (model_is_calm(&s->model, play_now(s)) && !model_is_held(&s->model, c->key, play_now(s)))
-            model_wrong(&s->model, "key %s: nobody holds it, and a call waits", keys[c->key]);
+        if (model_is_calm(&s->model, play_now(s)) && all_have_room(s, c->key))
+            model_wrong(&s->model, "key %s: there is room, and a call waits", keys[c->key]);
     }
 }
 
@@ -163,15 +211,16 @@ static void step_try(script *s)
     locker_handle *held = NULL;
     locker_status status;
     int64_t began = play_now(s);
-    if (!s->model.open[host] || !choose(s, &o))
+    bool others = waits_for(s, key);
+    if (!s->model.open[host] || !choose(s, key, &o))
         return;
     o.wait_ms = play_draw(s, 3) == 0 ? (int64_t)play_draw(s, 5000) : 0;
     status = locker_lock(s->lockers[host], keys[key], &o, &held, NULL);
-    note(s, "host %d locks %s, waiting %lld ms: %s", host, keys[key], (long long)o.wait_ms,
-         locker_status_name(status));
+    note(s, "host %d locks %s (%s, %d permits), waiting %lld ms: %s", host, keys[key], mode_names[o.mode],
+         (int)o.permits, (long long)o.wait_ms, locker_status_name(status));
     if (status == LOCKER_OK)
         gather(s, locker_handle_token(held));
-    (void)model_lock_answered(&s->model, host, key, &o, status, held, began, play_now(s));
+    (void)model_lock_answered(&s->model, host, key, &o, others, status, held, began, play_now(s));
     if (o.wait_ms > 0 && status == LOCKER_TIMEOUT && play_now(s) != began + o.wait_ms)
         model_wrong(&s->model, "the test's own call timed out after %lld ms instead of %lld",
                     (long long)(play_now(s) - began), (long long)o.wait_ms);
@@ -188,13 +237,13 @@ static void step_wait(script *s)
         return;
     *c = (call){
         .host = host, .key = (int)play_draw(s, MODEL_KEYS), .l = s->lockers[host], .began = play_now(s)};
-    if (!choose(s, &c->options))
+    if (!choose(s, c->key, &c->options))
         return;
     c->options.wait_ms = play_draw(s, 2) == 0 ? -1 : 1 + (int64_t)play_draw(s, 20000);
     c->number = ++s->numbers;
     c->enrolled = !s->model.faults && !s->model.cut[c->host];
-    note(s, "call %llu: host %d waits %lld ms for %s", (unsigned long long)c->number, host,
-         (long long)c->options.wait_ms, keys[c->key]);
+    note(s, "call %llu: host %d waits %lld ms for %s (%s, %d permits)", (unsigned long long)c->number, host,
+         (long long)c->options.wait_ms, keys[c->key], mode_names[c->options.mode], (int)c->options.permits);
     c->used = pthread_create(&c->thread, NULL, lock_it, c) == 0;
 }
 
@@ -321,17 +370,19 @@ static void step_stranger(script *s)
 {
     int key = (int)play_draw(s, MODEL_KEYS);
     int64_t ttl = play_draw(s, 2) == 0 ? 0 : 1 + (int64_t)play_draw(s, 20000);
+    locker_mode mode = play_draw(s, 3) == 0 ? LOCKER_SHARED : LOCKER_EXCLUSIVE;
     uint64_t token = 0;
     if (s->model.stranger_until[key] > play_now(s)) {
         note(s, "the stranger leaves %s", keys[key]);
         if (locker_mock_leave(s->mock, keys[key]) == LOCKER_OK)
             s->model.stranger_until[key] = 0;
-    } else if (locker_mock_take(s->mock, keys[key], "stranger", ttl, &token) == LOCKER_OK) {
-        note(s, "a stranger takes %s for %lld ms", keys[key], (long long)ttl);
+    } else if (locker_mock_take_as(s->mock, keys[key], "stranger", mode, 0, ttl, &token) == LOCKER_OK) {
+        note(s, "a stranger takes %s (%s) for %lld ms", keys[key], mode_names[mode], (long long)ttl);
+        s->model.mixed[key] = s->model.mixed[key] || s->permits[key] > 0;
         s->model.stranger_until[key] = ttl == 0 ? INT64_MAX : play_now(s) + ttl;
-        if (model_is_calm(&s->model, play_now(s)) && token <= s->model.last_token[key])
+        if (model_is_calm(&s->model, play_now(s)) && token <= model_last_token(&s->model, key))
             model_wrong(&s->model, "key %s: the stranger's token is not greater", keys[key]);
-        model_token(&s->model, key, token, play_now(s));
+        model_stranger(&s->model, key, mode, token, play_now(s));
     }
 }
 
@@ -349,6 +400,8 @@ static void step_show(script *s)
     if (sure && (status != LOCKER_OK || info.held != held))
         model_wrong(&s->model, "key %s is %s, and show says %s", keys[key], held ? "held" : "free",
                     info.held ? "held" : "free");
+    if (sure && info.holders_len > 0 && info.holders_len != model_holders(&s->model, key, play_now(s)))
+        model_wrong(&s->model, "key %s: show tells of %zu holders", keys[key], info.holders_len);
     locker_info_clear(&info);
 }
 

@@ -34,6 +34,7 @@ typedef struct {
     locker *lockers[MODEL_HOSTS];
     locker_cancel *cancel;
     call calls[CALLS];
+    int32_t permits[MODEL_KEYS]; /* how each key is used, but for a few calls; 0: as a lock */
     model model;
 } script;
 

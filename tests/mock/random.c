@@ -3,9 +3,9 @@
  *
  *     mock_random [--scripts N] [--seed N] [--verbose] [--plant NAME]
  *
- * Runs N scripts with the seeds 1 to N, or the one script of --seed. A script is some forty steps: locks
- * taken, waited for, unlocked and lost, by up to three lockers, on this thread and on others, with faults of
- * each kind. A seed that fails is printed with the command that runs it again. --plant breaks the service on
+ * Runs N scripts with the seeds 1 to N, or the one script of --seed. A script is some forty steps: locks, shared
+ * ones and permits taken, waited for, unlocked and lost, by up to three lockers, on this thread and on others, with
+ * faults of each kind. A seed that fails is printed with the command that runs it again. --plant breaks the service on
  * purpose (plant.h).
  */
 #include <sched.h>
@@ -32,6 +32,8 @@ static void begin(script *s)
     s->cancel = locker_cancel_new();
     if (s->cancel == NULL || locker_mock_new(&s->options, &s->mock, NULL) != LOCKER_OK)
         abort();
+    for (int i = 0; i < MODEL_KEYS; i++)
+        s->permits[i] = play_draw(s, 3) == 0 ? 1 + (int32_t)play_draw(s, MODEL_PERMITS) : 0;
     s->model.disturbed = INT64_MIN / 2;
     s->model.leases = s->options.leases != LOCKER_MOCK_LEASES_NONE;
     note(s, "seed %llu: leases %d, queue %d, pass %d", (unsigned long long)s->seed, (int)s->options.leases,
