@@ -182,7 +182,7 @@ static void begin_replica(lk_env *env)
 
 static void leave_it_behind(lk_env *env)
 {
-    lk_server_do(env->server, "WAIT 1 20000");
+    lk_require_replicated(env->server, env->second);
     lk_server_do(env->second, "REPLICAOF 127.0.0.1 %d", lk_free_port());
 }
 
