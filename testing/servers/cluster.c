@@ -371,18 +371,24 @@ unsigned lk_cluster_slot(const char *key)
 
 /* The same of each slot of a range, in one flight: a node writes to its disk what it knows when it has read no more. (Not by a
  * script: Valkey, where replicas have to confirm it, dies of that.) */
-static bool set_slots(lk_cluster *cluster, int node, const lk_move *range, unsigned last, const char *state,
-                      int other)
+static bool set_each(lk_cluster *cluster, int node, const lk_move *range, unsigned last, unsigned step,
+                     const char *state, int other)
 {
     enum { LINE = 96 };
-    const size_t count = last - range->slot + 1;
+    const size_t count = (last - range->slot) / step + 1;
     char *lines = malloc(count * LINE), *at = lines, why[128] = "out of memory";
-    for (unsigned slot = range->slot; lines != NULL && slot <= last; slot++)
+    for (unsigned slot = range->slot; lines != NULL && slot <= last; slot += step)
         at += snprintf(at, LINE, "CLUSTER SETSLOT %u %s %s\r\n", slot, state, cluster->id[other]);
     const bool told = lines != NULL && lk_server_tell(&cluster->node[node], lines, count, why, sizeof why);
     free(lines);
     return told ||
            fails(cluster, "node %d answers CLUSTER SETSLOT %u %s by '%s'", node, range->slot, state, why);
+}
+
+static bool set_slots(lk_cluster *cluster, int node, const lk_move *range, unsigned last, const char *state,
+                      int other)
+{
+    return set_each(cluster, node, range, last, 1, state, other);
 }
 
 static bool begin(lk_cluster *cluster, const lk_move *range, unsigned last)
@@ -467,4 +473,17 @@ bool lk_cluster_move_share(lk_cluster *cluster, int share, int to)
             return false;
     }
     return lk_cluster_await(cluster);
+}
+
+bool lk_cluster_scatter(lk_cluster *cluster, int share, int from, int to)
+{
+    const lk_move range = {lk_cluster_first(cluster, share), from, to};
+    const unsigned last = lk_cluster_first(cluster, share + 1) - 1;
+    bool good = set_each(cluster, to, &range, last, 2, "IMPORTING", from);
+    for (int i = 0; good && i < LK_CLUSTER_NODES; i++) {
+        const int node = (to + i) % LK_CLUSTER_NODES; /* who gets them first */
+        if (runs(&cluster->node[node]) && !says(cluster, node, "INFO replication", "role:slave"))
+            good = set_each(cluster, node, &range, last, 2, "NODE", to);
+    }
+    return good;
 }

@@ -55,6 +55,7 @@ typedef struct lk_redis_node {
     lk_redis_fences fences;
     lk_redis_renewals renewals;
     unsigned slots LK_GUARDED_BY(mutex); /* of a cluster: so many it has */
+    bool is_named LK_GUARDED_BY(mutex);  /* ... and will have, by a map that is being read */
 } lk_redis_node;
 
 typedef struct lk_redis {

@@ -222,7 +222,7 @@ static void extend_locked(struct renewal *n) LK_REDIS_LOCKED
             data->valid_until = until;
         data->era = n->torn ? 0 : lk_redis_era(n->node->commands);
         if (r->map != NULL && data->noted) /* word of a break comes from who has the slot now */
-            lk_redis_net_subscribe_locked(n->node->net, data->slot, false);
+            lk_redis_net_subscribe_locked(lk_redis_node_of(r, data->slot)->net, data->slot, false);
         r->shared.svc->lease_extended(r->shared.svc, claim, until);
     }
 }
