@@ -351,7 +351,10 @@ static void tear_locked(struct renewal *n) LK_REDIS_LOCKED
         lk_redis_value_text(&r->values, lk_redis_claim_of(claim)->number, value);
         (void)lk_redis_number_text(ttl, (uint64_t)(claim->ttl_ns / LK_MS));
         const lk_redis_command a = LK_REDIS_COMMAND("EVAL", lk_redis_torn_extend, "1", keys.lock, value, ttl);
+        const lk_redis_command info = LK_REDIS_COMMAND("PEXPIRE", lk_redis_keys_info(&keys), ttl);
         one->sent = lk_redis_now(&r->shared);
+        if (lk_redis_claim_of(claim)->noted)
+            lk_redis_torn_submit_locked(r, n->slot, &info, NULL, NULL);
         lk_redis_torn_submit_locked(r, n->slot, &a, torn_done_locked, one);
         lk_redis_keys_clear(&keys);
     }
