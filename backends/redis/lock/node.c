@@ -7,6 +7,7 @@
 
 #include "net/reply.h"
 #include "node.h"
+#include "recovery.h"
 
 enum { NODES_MAX = LK_REDIS_MASTERS_MAX };
 
@@ -161,7 +162,7 @@ void lk_redis_heed_locked(lk_redis_node *node, uint16_t slot, const redisReply *
     const lk_redis_fault fault = lk_redis_reply_fault(reply);
     char peer[LK_REDIS_PEER_MAX];
     if (r->map == NULL) {
-        if (fault == LK_REDIS_FAULT_MOVED)
+        if (fault == LK_REDIS_FAULT_MOVED && !lk_redis_recovery_is_unwritten_locked(r, reply))
             lk_redis_net_moved_locked(node->net, reply);
         return;
     }

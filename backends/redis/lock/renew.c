@@ -11,7 +11,7 @@
 #include "batch.h"
 #include "net/reply.h"
 #include "node.h"
-#include "recovery.h"
+#include "recovery_renewals.h"
 #include "torn.h"
 
 enum {
