@@ -371,24 +371,18 @@ unsigned lk_cluster_slot(const char *key)
 
 /* The same of each slot of a range, in one flight: a node writes to its disk what it knows when it has read no more. (Not by a
  * script: Valkey, where replicas have to confirm it, dies of that.) */
-static bool set_each(lk_cluster *cluster, int node, const lk_move *range, unsigned last, unsigned step,
-                     const char *state, int other)
+static bool set_slots(lk_cluster *cluster, int node, const lk_move *range, unsigned last, const char *state,
+                      int other)
 {
     enum { LINE = 96 };
-    const size_t count = (last - range->slot) / step + 1;
+    const size_t count = last - range->slot + 1;
     char *lines = malloc(count * LINE), *at = lines, why[128] = "out of memory";
-    for (unsigned slot = range->slot; lines != NULL && slot <= last; slot += step)
+    for (unsigned slot = range->slot; lines != NULL && slot <= last; slot++)
         at += snprintf(at, LINE, "CLUSTER SETSLOT %u %s %s\r\n", slot, state, cluster->id[other]);
     const bool told = lines != NULL && lk_server_tell(&cluster->node[node], lines, count, why, sizeof why);
     free(lines);
     return told ||
            fails(cluster, "node %d answers CLUSTER SETSLOT %u %s by '%s'", node, range->slot, state, why);
-}
-
-static bool set_slots(lk_cluster *cluster, int node, const lk_move *range, unsigned last, const char *state,
-                      int other)
-{
-    return set_each(cluster, node, range, last, 1, state, other);
 }
 
 static bool begin(lk_cluster *cluster, const lk_move *range, unsigned last)
@@ -475,15 +469,40 @@ bool lk_cluster_move_share(lk_cluster *cluster, int share, int to)
     return lk_cluster_await(cluster);
 }
 
+/* Each other slot of the share, by one command. */
+static bool each_other(lk_cluster *cluster, int node, const char *what, int share)
+{
+    enum { DIGITS = 6 };
+    const unsigned first = lk_cluster_first(cluster, share), last = lk_cluster_first(cluster, share + 1);
+    char *const line = malloc(64 + (size_t)(last - first) * DIGITS), why[128] = "out of memory";
+    int at = line != NULL ? sprintf(line, "CLUSTER %s", what) : 0;
+    for (unsigned slot = first; line != NULL && slot < last; slot += 2)
+        at += sprintf(line + at, " %u", slot);
+    if (line != NULL)
+        strcpy(line + at, "\r\n");
+    const bool told = line != NULL && lk_server_tell(&cluster->node[node], line, 1, why, sizeof why);
+    free(line);
+    return told || fails(cluster, "node %d answers CLUSTER %s by '%s'", node, what, why);
+}
+
+static bool all_serve(void *context)
+{
+    lk_cluster *cluster = context;
+    for (int i = 0; i < LK_CLUSTER_NODES; i++)
+        if (runs(&cluster->node[i]) && (!says(cluster, i, "CLUSTER INFO", "cluster_state:ok") ||
+                                        !says(cluster, i, "CLUSTER INFO", "cluster_slots_assigned:16384")))
+            return false;
+    return true;
+}
+
+/* Of two that say that a slot is theirs the one with the later epoch is believed. */
 bool lk_cluster_scatter(lk_cluster *cluster, int share, int from, int to)
 {
-    const lk_move range = {lk_cluster_first(cluster, share), from, to};
-    const unsigned last = lk_cluster_first(cluster, share + 1) - 1;
-    bool good = set_each(cluster, to, &range, last, 2, "IMPORTING", from);
-    for (int i = 0; good && i < LK_CLUSTER_NODES; i++) {
-        const int node = (to + i) % LK_CLUSTER_NODES; /* who gets them first */
-        if (runs(&cluster->node[node]) && !says(cluster, node, "INFO replication", "role:slave"))
-            good = set_each(cluster, node, &range, last, 2, "NODE", to);
-    }
-    return good;
+    char answer[128];
+    if (!lk_server_ask(&cluster->node[to], "CLUSTER BUMPEPOCH", answer, sizeof answer))
+        return fails(cluster, "node %d takes no later epoch: %.100s", to, answer);
+    return each_other(cluster, from, "DELSLOTS", share) && each_other(cluster, to, "DELSLOTS", share) &&
+           each_other(cluster, to, "ADDSLOTS", share) &&
+           (lk_until(all_serve, cluster, PATIENCE_MS) ||
+            fails(cluster, "the cluster does not come to terms"));
 }
