@@ -9,6 +9,7 @@
  *   redis_bare.c         what the work costs with hiredis alone
  *   zookeeper_server.c   the ZooKeeper server of a run
  *   zookeeper_bare.c     what the work costs with ZooKeeper's C client alone
+ *   two_sides.c          the same work in two ways of liblocker's own, such as TLS and plain TCP
  *   handoff.c            hands a lock from process to process
  *   delay_proxy.c        a proxy that makes the way to a server longer
  *   round_trips.c        counts round trips with it
@@ -307,6 +308,25 @@ extern atomic_bool lk_interrupted;
 
 /* A count or a time, cut down for --quick. */
 int64_t lk_scale(const lk_bench *b, int64_t full);
+
+/* ---- two_sides.c */
+enum { LK_SIDE_KEYS = 64 };
+
+/* A way of locking, and what was measured of it. */
+typedef struct {
+    char uri[LK_SERVER_TEXT];
+    size_t keys;                   /* so many the one thread locks in turn, up to LK_SIDE_KEYS */
+    int64_t (*asked)(lk_bench *b); /* what its servers were asked so far; NULL: is not told of */
+    lk_series p50, cpu, rate, commands;
+    int64_t cycles; /* of the one thread, and the locker that the others share */
+    locker *l;
+} lk_side;
+
+/* One round of one of them. */
+bool lk_side_run(lk_bench *b, lk_side *s);
+/* `than`: what the other one is called. */
+void lk_sides_report(lk_bench *b, const char *row, const char *than, const lk_side *other,
+                     const lk_side *one);
 
 /* ---- the rows; each reports its figures. False: it failed. */
 bool lk_row_memory(lk_bench *b);

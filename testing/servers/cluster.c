@@ -468,3 +468,41 @@ bool lk_cluster_move_share(lk_cluster *cluster, int share, int to)
     }
     return lk_cluster_await(cluster);
 }
+
+/* Each other slot of the share, by one command. */
+static bool each_other(lk_cluster *cluster, int node, const char *what, int share)
+{
+    enum { DIGITS = 6 };
+    const unsigned first = lk_cluster_first(cluster, share), last = lk_cluster_first(cluster, share + 1);
+    char *const line = malloc(64 + (size_t)(last - first) * DIGITS), why[128] = "out of memory";
+    int at = line != NULL ? sprintf(line, "CLUSTER %s", what) : 0;
+    for (unsigned slot = first; line != NULL && slot < last; slot += 2)
+        at += sprintf(line + at, " %u", slot);
+    if (line != NULL)
+        strcpy(line + at, "\r\n");
+    const bool told = line != NULL && lk_server_tell(&cluster->node[node], line, 1, why, sizeof why);
+    free(line);
+    return told || fails(cluster, "node %d answers CLUSTER %s by '%s'", node, what, why);
+}
+
+static bool all_serve(void *context)
+{
+    lk_cluster *cluster = context;
+    for (int i = 0; i < LK_CLUSTER_NODES; i++)
+        if (runs(&cluster->node[i]) && (!says(cluster, i, "CLUSTER INFO", "cluster_state:ok") ||
+                                        !says(cluster, i, "CLUSTER INFO", "cluster_slots_assigned:16384")))
+            return false;
+    return true;
+}
+
+/* Of two that say that a slot is theirs the one with the later epoch is believed. */
+bool lk_cluster_scatter(lk_cluster *cluster, int share, int from, int to)
+{
+    char answer[128];
+    if (!lk_server_ask(&cluster->node[to], "CLUSTER BUMPEPOCH", answer, sizeof answer))
+        return fails(cluster, "node %d takes no later epoch: %.100s", to, answer);
+    return each_other(cluster, from, "DELSLOTS", share) && each_other(cluster, to, "DELSLOTS", share) &&
+           each_other(cluster, to, "ADDSLOTS", share) &&
+           (lk_until(all_serve, cluster, PATIENCE_MS) ||
+            fails(cluster, "the cluster does not come to terms"));
+}

@@ -74,5 +74,9 @@ bool lk_cluster_move_end(lk_cluster *cluster, const lk_move *move);
  * than three masters that have slots no failover gets a majority.) */
 bool lk_cluster_move_share(lk_cluster *cluster, int share, int to);
 
+/** Gives each other slot of share `share`, none of which has a key, from one to another master, so that its map is in pieces.
+ * (Nothing else of this header is for such a cluster, but its end and this back.) */
+bool lk_cluster_scatter(lk_cluster *cluster, int share, int from, int to);
+
 /** The part of a URI that names all nodes, beginning with that one. Returns `text`. */
 const char *lk_cluster_hosts(const lk_cluster *cluster, int first, char *text, size_t size);

@@ -91,12 +91,38 @@ static void a_reply_is_short(void **state)
     assert_true(allows_many("", line, LK_REDIS_GUARD_REPLY / sizeof line + 2)); /* many are not one */
 }
 
+static bool goes_on(lk_redis_guard *guard, const char *text)
+{
+    return lk_redis_guard_allows(guard, text, strlen(text));
+}
+
+/* Two strings of its length, and arrays of its elements, are too much for any other. */
+static void one_reply_may_pass(void **state)
+{
+    char head[32], *text = calloc(1, LK_REDIS_GUARD_REPLY + 1);
+    lk_redis_guard guard = {.passing = 2};
+    (void)state;
+    assert_non_null(text);
+    memset(text, 'x', LK_REDIS_GUARD_REPLY);
+    snprintf(head, sizeof head, "$%d\r\n", LK_REDIS_GUARD_REPLY);
+    assert_true(goes_on(&guard, "+OK\r\n*3\r\n*40000\r\n"));
+    for (int i = 0; i < 40000; i++)
+        assert_true(goes_on(&guard, ":1\r\n"));
+    for (int i = 0; i < 2; i++)
+        assert_true(goes_on(&guard, head) && goes_on(&guard, text) && goes_on(&guard, "\r\n"));
+    assert_true(goes_on(&guard, "*2\r\n*40000\r\n"));
+    for (int i = 0; i < 40000; i++)
+        assert_true(goes_on(&guard, ":1\r\n"));
+    assert_false(goes_on(&guard, "*40000\r\n")); /* the one behind it may not */
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_line_has_an_end), cmocka_unit_test(a_line_ends_once),
         cmocka_unit_test(a_number_is_one),   cmocka_unit_test(an_array_is_small),
-        cmocka_unit_test(a_reply_is_short),
+        cmocka_unit_test(a_reply_is_short),  cmocka_unit_test(one_reply_may_pass),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -57,6 +57,8 @@ static void torn_done_locked(void *context, redisReply *reply, lk_redis_pipeline
         c->retry_at = lk_redis_now(&c->r->shared) + LK_REDIS_AGAIN_NS;
         watch_locked(c);
     }
+    if (reply != NULL && reply->type == REDIS_REPLY_INTEGER && reply->integer == 1)
+        lk_redis_torn_call_first_locked(c->r, c->slot, &c->keys);
     done_locked(c, reply);
 }
 

@@ -8,11 +8,17 @@
  * its info (inspect.c).
  *
  * The instance names the channel on which the holder hears that its lock was broken. So whose grant is noted
- * listens from then on: its claim is found by its value, and its locker subscribes. */
+ * listens from then on: its claim is found by its value, and its locker subscribes.
+ *
+ * Of a cluster the slot may have moved, or be moving: then it is sent again, there key by key (torn.h). */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "grant_info.h"
+#include "net/reply.h"
+#include "node.h"
+#include "torn.h"
 
 static const int64_t note_after_ns = 5 * LK_MS; /* a grant as old as this is noted */
 static const int64_t again_ns = 100 * LK_MS;    /* without a connection: how soon to look again */
@@ -59,7 +65,70 @@ const char *lk_redis_info_text(lk_redis *r, const lk_redis_claim *data, char inf
     return info;
 }
 
-static bool submit_locked(lk_redis *r, lk_redis_claim *data) LK_REDIS_LOCKED
+/* Of a cluster: a note under way, whose slot may have moved. It finds its claim by the number of its value. */
+typedef struct {
+    lk_redis *r;
+    uint64_t number;
+    uint16_t slot;
+    unsigned hops;
+} errand;
+
+/* Its claim, unless that is being given back, or has ended. */
+static lk_redis_claim *claim_of_locked(const errand *e) LK_REDIS_LOCKED
+{
+    lk_redis_claim *const data = lk_redis_claims_find_locked(&e->r->claims, e->number);
+    return data != NULL && !data->silenced && LK_READ(data->held) ? data : NULL;
+}
+
+static bool submit_locked(lk_redis *r, lk_redis_claim *data, errand *e) LK_REDIS_LOCKED;
+
+/* In a slot that is on its way: the lock was asked for, and the info comes when it is ours. */
+static void lock_seen_locked(void *context, redisReply *reply, lk_redis_pipeline *on) LK_REDIS_LOCKED
+{
+    errand *const e = context;
+    lk_redis *const r = e->r;
+    const lk_redis_claim *const data = claim_of_locked(e);
+    char value[LK_REDIS_VALUE_LEN + 1], info[LK_REDIS_INFO_MAX], left[LK_REDIS_NUMBER_MAX];
+    lk_redis_keys keys;
+    (void)on;
+    lk_redis_value_text(&r->values, e->number, value);
+    free(e);
+    const bool ours = data != NULL && reply != NULL && reply->type == REDIS_REPLY_STRING &&
+                      strcmp(reply->str, value) == 0 && data->valid_until > lk_redis_now(&r->shared);
+    if (!ours || !lk_redis_keys_of_claim(r, &keys, data->core))
+        return;
+    (void)lk_redis_number_text(left, (uint64_t)((data->valid_until - lk_redis_now(&r->shared)) / LK_MS + 1));
+    const lk_redis_command a =
+        LK_REDIS_COMMAND("SET", lk_redis_keys_info(&keys), lk_redis_info_text(r, data, info), "PX", left);
+    lk_redis_torn_submit_locked(r, data->slot, &a, NULL, NULL);
+    lk_redis_keys_clear(&keys);
+}
+
+static void answered_locked(void *context, redisReply *reply) LK_REDIS_LOCKED
+{
+    errand *const e = context;
+    lk_redis *const r = e->r;
+    lk_redis_claim *const data = reply != NULL ? claim_of_locked(e) : NULL;
+    const lk_redis_fault fault = data != NULL ? lk_redis_reply_fault(reply) : LK_REDIS_FAULT_NONE;
+    lk_redis_keys keys;
+    if (fault == LK_REDIS_FAULT_MOVED && e->hops++ < LK_REDIS_HOPS_MAX) {
+        lk_redis_heed_locked(lk_redis_node_of(r, e->slot), e->slot, reply);
+        if (submit_locked(r, data, e)) {
+            r->shared.svc->attend(r->shared.svc); /* another's connection is pumped now */
+            return;
+        }
+        lk_redis_note_grant(r, data); /* once there is a connection */
+    } else if (fault == LK_REDIS_FAULT_TORN && lk_redis_keys_of_claim(r, &keys, data->core)) {
+        const lk_redis_command a = LK_REDIS_COMMAND("GET", keys.lock);
+        lk_redis_torn_submit_locked(r, e->slot, &a, lock_seen_locked, e);
+        lk_redis_keys_clear(&keys);
+        return;
+    }
+    free(e);
+}
+
+/* `e`: NULL, or what stands for it where it is sent again; it goes on only where it was submitted. */
+static bool submit_locked(lk_redis *r, lk_redis_claim *data, errand *e)
 {
     locker_claim *claim = data->core;
     const lk_redis_node *const node = lk_redis_node_of(r, data->slot);
@@ -71,21 +140,35 @@ static bool submit_locked(lk_redis *r, lk_redis_claim *data) LK_REDIS_LOCKED
     const lk_redis_command a =
         LK_REDIS_COMMAND("EVAL", lk_redis_note_text, "2", keys.lock, lk_redis_keys_info(&keys), value,
                          lk_redis_info_text(r, data, info));
-    const bool submitted = lk_redis_submit_command_locked(node->commands, &a, NULL, NULL);
+    const bool submitted =
+        lk_redis_submit_command_locked(node->commands, &a, e != NULL ? answered_locked : NULL, e);
     lk_redis_keys_clear(&keys);
-    if (submitted) {
-        lk_list_remove(&data->note);
-        data->noted = true;
-        lk_redis_claims_add_locked(&r->claims, data);
-        lk_redis_net_subscribe_locked(node->net, data->slot, false);
-    }
     return submitted;
+}
+
+static bool note_locked(lk_redis *r, lk_redis_claim *data) LK_REDIS_LOCKED
+{
+    if (lk_redis_node_of(r, data->slot)->commands->state != LK_REDIS_UP)
+        return false;
+    errand *const e = r->map != NULL ? malloc(sizeof *e) : NULL;
+    if (e != NULL)
+        *e = (errand){.r = r, .number = data->number, .slot = data->slot};
+    if (!submit_locked(r, data, e)) {
+        free(e);
+        return false;
+    }
+    lk_list_remove(&data->note);
+    data->noted = true;
+    lk_redis_claims_add_locked(&r->claims, data);
+    lk_redis_net_subscribe_locked(lk_redis_node_of(r, data->slot)->net, data->slot, false);
+    return true;
 }
 
 /* Submit the notes of grants made at `until` or before; answers when the oldest of the others was made, or
  * `until` when there is none. False: there is no connection, or no memory. */
 static bool submit_all_locked(lk_redis *r, int64_t until, int64_t *oldest) LK_REDIS_LOCKED
 {
+    bool all = true;
     *oldest = LOCKER_NEVER;
     drain_locked(&r->notes);
     LK_EACH_SAFE(lk_redis_claim, data, note, &r->notes.grants) {
@@ -93,10 +176,12 @@ static bool submit_all_locked(lk_redis *r, int64_t until, int64_t *oldest) LK_RE
             *oldest = lk_time_earlier(*oldest, data->since);
         else if (data->valid_until <= lk_redis_now(&r->shared))
             lk_list_remove(&data->note); /* others may have the lock */
-        else if (!submit_locked(r, data))
-            return false;
+        else if (!note_locked(r, data))
+            all = false;
+        if (!all && r->map == NULL) /* which has other servers */
+            break;
     }
-    return true;
+    return all;
 }
 
 void lk_redis_notes_flush_locked(lk_redis *r)

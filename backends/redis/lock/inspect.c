@@ -95,6 +95,8 @@ static lk_redis_outcome ask(struct look *x, lk_redis_call *call, const redisRepl
     int tries = seen != NULL ? 1 : TRIES_MAX;
     unsigned hops = 0;
     lk_redis_outcome outcome;
+    locker_status refused;
+    int64_t left_ms;
     bool moved;
     do {
         x->node = lk_redis_node_for(x->r, x->slot, call);
@@ -105,7 +107,9 @@ static lk_redis_outcome ask(struct look *x, lk_redis_call *call, const redisRepl
         outcome = lk_redis_ask_script(x->node, call, which, &a, x->err);
         moved = outcome == LK_REDIS_CALL_REMAPPED;
         if (outcome == LK_REDIS_CALL_ANSWERED) {
-            moved = lk_redis_reply_fault(call->reply) == LK_REDIS_FAULT_MOVED && hops++ < LK_REDIS_HOPS_MAX;
+            moved = lk_redis_reply_fault(call->reply) == LK_REDIS_FAULT_MOVED &&
+                    !lk_redis_recovery_refuses(x->r, call->reply, &left_ms, &refused, x->err) &&
+                    hops++ < LK_REDIS_HOPS_MAX;
             lk_redis_heed(x->node, x->slot, call->reply);
         }
         const bool torn = outcome == LK_REDIS_CALL_ANSWERED && x->r->map != NULL &&

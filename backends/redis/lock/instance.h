@@ -13,7 +13,8 @@ enum {
     LK_REDIS_HOPS_MAX = 5,      /* how often another master is looked for before giving up */
     LK_REDIS_PASS_RESERVE = 64, /* fencing numbers of a grant that may be handed over inside the process */
     LK_REDIS_CONTENDED = 16,    /* greatest value of the counters of recent contention */
-    LK_REDIS_LIFE_MAX = 2 * LK_REDIS_SERVER_ID_LEN + 32
+    LK_REDIS_LIFE_MAX = 2 * LK_REDIS_SERVER_ID_LEN + 32,
+    LK_REDIS_UNWRITTEN_MAX = 160
 };
 
 #define LK_REDIS_AGAIN_NS (100 * LK_MS) /* a server that can't serve now is asked again then */
@@ -41,6 +42,10 @@ typedef struct {
     const char *text[LK_REDIS_SCRIPT_COUNT];
     /* "recovery_ms run replication ", of the server as the command connection's handshake learned it. */
     char life[LK_REDIS_LIFE_MAX] LK_GUARDED_BY(mutex);
+    /* Why the server could not write the mark, as it said last on this connection; "": it could, or has not said yet. It is asked
+     * again then. */
+    char unwritten[LK_REDIS_UNWRITTEN_MAX] LK_GUARDED_BY(mutex);
+    int64_t meet_at LK_GUARDED_BY(mutex);
 } lk_redis_recovery;
 
 /* A server that keeps locks, or one that is a master of a cluster, and what is known of it. It lasts as long as the instance. */
@@ -55,6 +60,7 @@ typedef struct lk_redis_node {
     lk_redis_fences fences;
     lk_redis_renewals renewals;
     unsigned slots LK_GUARDED_BY(mutex); /* of a cluster: so many it has */
+    bool is_named LK_GUARDED_BY(mutex);  /* ... and will have, by a map that is being read */
 } lk_redis_node;
 
 typedef struct lk_redis {

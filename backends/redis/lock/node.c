@@ -1,13 +1,15 @@
 /* node.c: the servers of an instance. Of a cluster each master that has slots of which something was asked has a node here; who
  * has which slots is told by each handshake, by a server that has a slot no more (MOVED), and by the others when one can't be
- * reached. A node whose server has no slots any more stays as it is, and comes back into use when it has some. */
+ * reached. A node whose server has no slots any more stays as it is, and comes back into use when it has some, or for another server:
+ * there are no more of them than a cluster has masters and somebody still waits for, however often their addresses change. */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "net/reply.h"
 #include "node.h"
+#include "recovery.h"
 
-enum { NODES_MAX = 1024 };
+enum { NODES_MAX = LK_REDIS_MASTERS_MAX };
 
 /* Up to so many, beginning behind this one. */
 size_t lk_redis_peers_locked(void *self, char (*peer)[LK_REDIS_PEER_MAX], size_t max)
@@ -82,13 +84,35 @@ bool lk_redis_nodes_init(lk_redis *r)
     return true;
 }
 
+/* No key is asked for there, and none is about to be. */
+static bool is_unused_locked(const lk_redis_node *node) LK_REDIS_LOCKED
+{
+    return node->slots == 0 && !node->is_named && lk_list_empty(&node->renewals.waiting);
+}
+
+static void leave_unused_locked(lk_redis *r) LK_REDIS_LOCKED
+{
+    for (lk_redis_node *node = r->nodes; node != NULL; node = node->next)
+        if (is_unused_locked(node))
+            lk_redis_net_leave_locked(node->net);
+}
+
 lk_redis_node *lk_redis_node_at_locked(lk_redis *r, const char *peer)
 {
+    lk_redis_node *unused = NULL;
     size_t count = 0;
-    for (lk_redis_node *node = r->nodes; node != NULL; node = node->next, count++)
+    for (lk_redis_node *node = r->nodes; node != NULL; node = node->next, count++) {
         if (strcmp(lk_redis_net_peer(node->net), peer) == 0)
             return node;
-    return count < NODES_MAX ? lk_redis_node_new(r, peer) : NULL;
+        if (is_unused_locked(node) && lk_redis_net_is_at_rest_locked(node->net))
+            unused = node;
+    }
+    leave_unused_locked(r); /* for who comes next */
+    if (unused == NULL)
+        return count < NODES_MAX ? lk_redis_node_new(r, peer) : NULL;
+    lk_redis_server_time_init(&unused->time, &r->shared);
+    lk_redis_net_move_locked(unused->net, peer);
+    return unused;
 }
 
 static void give_slot_locked(lk_redis *r, uint16_t slot, lk_redis_node *to) LK_REDIS_LOCKED
@@ -115,12 +139,20 @@ static void remapped_locked(lk_redis *r) LK_REDIS_LOCKED
 void lk_redis_on_map_locked(void *self, const lk_redis_map *map)
 {
     lk_redis *const r = ((lk_redis_node *)self)->r;
-    for (size_t i = 0; i < map->count; i++) {
-        const lk_redis_range *const range = &map->range[i];
-        lk_redis_node *const node = lk_redis_node_at_locked(r, range->peer);
-        for (unsigned slot = range->first; node != NULL && slot <= range->last; slot++)
-            give_slot_locked(r, (uint16_t)slot, node);
+    lk_redis_node *named[LK_REDIS_MASTERS_MAX];
+    for (size_t i = 0; i < map->masters; i++) {
+        named[i] = lk_redis_node_at_locked(r, map->peer[i]);
+        if (named[i] != NULL)
+            named[i]->is_named = true;
     }
+    for (unsigned slot = 0; slot < LK_REDIS_SLOTS; slot++) {
+        const uint16_t master = map->master[slot];
+        if (master > 0 && named[master - 1] != NULL)
+            give_slot_locked(r, (uint16_t)slot, named[master - 1]);
+    }
+    for (size_t i = 0; i < map->masters; i++)
+        if (named[i] != NULL)
+            named[i]->is_named = false;
     remapped_locked(r);
 }
 
@@ -130,7 +162,7 @@ void lk_redis_heed_locked(lk_redis_node *node, uint16_t slot, const redisReply *
     const lk_redis_fault fault = lk_redis_reply_fault(reply);
     char peer[LK_REDIS_PEER_MAX];
     if (r->map == NULL) {
-        if (fault == LK_REDIS_FAULT_MOVED)
+        if (fault == LK_REDIS_FAULT_MOVED && !lk_redis_recovery_is_unwritten_locked(r, reply))
             lk_redis_net_moved_locked(node->net, reply);
         return;
     }

@@ -3,12 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "batch.h"
-#include "grant_info.h"
 #include "net/reply.h"
 #include "recovery.h"
 #include "recovery_scripts.h"
-#include "sharing.h"
 
 static const char mark_name[] = "locker:recovery";
 
@@ -53,15 +50,41 @@ static lk_redis_command meeting(const lk_redis *r, const char *life, char ms[LK_
     return LK_REDIS_COMMAND("EVAL", lk_redis_recovery_meet_text, "1", r->recovery.mark, life, ms);
 }
 
+/* "RECOVERS ms": of others. */
+static bool is_another_time(const lk_redis *r, const redisReply *reply, locker_error *err)
+{
+    static const char recovers[] = LK_REDIS_RECOVERS;
+    const char *const text = reply->type == REDIS_REPLY_ERROR ? reply->str : "";
+    if (strncmp(text, recovers, sizeof recovers - 1) != 0)
+        return false;
+    (void)lk_misconfigured(err,
+                           "recovery is %" PRId64
+                           " ms here and %.12s ms for others at this server; say the same everywhere. To "
+                           "change it, close all clients, and delete '%.120s' at Redis",
+                           r->set.recovery_ns / LK_MS, text + sizeof recovers - 1, r->recovery.mark);
+    return true;
+}
+
+/* The server can't write it, or the user may not. Told once. */
+static void unwritten_locked(lk_redis *r, const redisReply *reply) LK_REDIS_LOCKED
+{
+    lk_redis_recovery *const recovery = &r->recovery;
+    if (recovery->unwritten[0] == '\0')
+        r->shared.svc->log(
+            r->shared.svc, LOCKER_LOG_WARN,
+            "redis: '%.120s' can't be written, and nothing is granted without it (recovery): %.120s",
+            recovery->mark, reply->str);
+    (void)snprintf(recovery->unwritten, sizeof recovery->unwritten, "%s", reply->str);
+}
+
 static void met_locked(void *context, redisReply *reply) LK_REDIS_LOCKED
 {
-    const lk_redis *const r = context;
+    lk_redis *const r = context;
     locker_error error = {0};
-    locker_status status;
-    int64_t left_ms;
     if (reply == NULL)
         return;
     if (reply->type == REDIS_REPLY_INTEGER) {
+        r->recovery.unwritten[0] = '\0';
         if (reply->integer > 0)
             r->shared.svc->log(
                 r->shared.svc, LOCKER_LOG_WARN,
@@ -70,21 +93,43 @@ static void met_locked(void *context, redisReply *reply) LK_REDIS_LOCKED
                 reply->integer);
         return;
     }
-    if (!lk_redis_recovery_refuses(r, reply, &left_ms, &status, &error))
-        (void)lk_redis_reply_error(reply, "looking whether its data are known", &error);
-    r->shared.svc->log(r->shared.svc, LOCKER_LOG_WARN, "redis: %s", error.text);
+    if (is_another_time(r, reply, &error))
+        r->shared.svc->log(r->shared.svc, LOCKER_LOG_WARN, "redis: %s", error.text);
+    else if (lk_redis_reply_fault(reply) == LK_REDIS_FAULT_MOVED) /* a replica by now */
+        lk_redis_net_moved_locked(r->nodes->net, reply);
+    else if (reply->type == REDIS_REPLY_ERROR)
+        unwritten_locked(r, reply);
+}
+
+static void meet_locked(lk_redis *r) LK_REDIS_LOCKED
+{
+    char ms[LK_REDIS_NUMBER_MAX];
+    const lk_redis_command a = meeting(r, r->recovery.life, ms);
+    r->recovery.meet_at = lk_redis_now(&r->shared) + LK_REDIS_AGAIN_NS;
+    (void)lk_redis_submit_command_locked(r->nodes->commands, &a, met_locked, r);
 }
 
 void lk_redis_recovery_meet_locked(lk_redis *r)
 {
-    char ms[LK_REDIS_NUMBER_MAX];
     if (r->set.recovery_ns == 0)
         return;
     read_life_locked(r);
-    if (!is_named(&r->nodes->commands->socket->server))
-        return;
-    const lk_redis_command a = meeting(r, r->recovery.life, ms);
-    (void)lk_redis_submit_command_locked(r->nodes->commands, &a, met_locked, r);
+    r->recovery.unwritten[0] = '\0';
+    if (is_named(&r->nodes->commands->socket->server))
+        meet_locked(r);
+}
+
+bool lk_redis_recovery_is_unwritten_locked(lk_redis *r, const redisReply *reply)
+{
+    if (r->recovery.mark == NULL || r->recovery.unwritten[0] == '\0' || reply->type != REDIS_REPLY_ERROR ||
+        strncmp(reply->str, "FORGOTTEN", 9) != 0)
+        return false;
+    if (lk_redis_now(&r->shared) >= r->recovery.meet_at) {
+        meet_locked(r);
+        r->shared.svc->attend(
+            r->shared.svc); /* it goes with the keeper's next turn, if nothing goes before */
+    }
+    return true;
 }
 
 locker_status lk_redis_recovery_check(lk_redis *r, locker_error *err)
@@ -128,14 +173,26 @@ locker_status lk_redis_recovery_check_ttl(const lk_redis *r, int64_t ttl_ns, loc
                             ttl_ns / LK_MS, r->set.recovery_ns / LK_MS);
 }
 
-bool lk_redis_recovery_refuses(const lk_redis *r, const redisReply *reply, int64_t *left_ms,
-                               locker_status *status, locker_error *err)
+/* The same for who has not the mutex; *text: why it could not be written. */
+static bool is_unwritten(lk_redis *r, const redisReply *reply, char text[LK_REDIS_UNWRITTEN_MAX])
 {
-    static const char recovering[] = LK_REDIS_RECOVERING, recovers[] = LK_REDIS_RECOVERS;
-    const char *const text = reply->type == REDIS_REPLY_ERROR ? reply->str : "";
+    lk_redis_lock(&r->shared);
+    const bool is = lk_redis_recovery_is_unwritten_locked(r, reply);
+    memcpy(text, r->recovery.unwritten, LK_REDIS_UNWRITTEN_MAX);
+    lk_redis_unlock(&r->shared);
+    return is;
+}
+
+bool lk_redis_recovery_refuses(lk_redis *r, const redisReply *reply, int64_t *left_ms, locker_status *status,
+                               locker_error *err)
+{
+    static const char recovering[] = LK_REDIS_RECOVERING;
+    char why[LK_REDIS_UNWRITTEN_MAX];
     *left_ms = 0;
-    if (strncmp(text, recovering, sizeof recovering - 1) == 0) {
-        *left_ms = strtoll(text + sizeof recovering - 1, NULL, 10);
+    if (r->recovery.mark == NULL || reply->type != REDIS_REPLY_ERROR)
+        return false;
+    if (strncmp(reply->str, recovering, sizeof recovering - 1) == 0) {
+        *left_ms = strtoll(reply->str + sizeof recovering - 1, NULL, 10);
         *status = lk_unavailable(
             err,
             "Redis is recovering: it has been restarted or replaced, or its data were removed, and "
@@ -144,82 +201,15 @@ bool lk_redis_recovery_refuses(const lk_redis *r, const redisReply *reply, int64
             *left_ms, r->set.recovery_ns / LK_MS);
         return true;
     }
-    if (strncmp(text, recovers, sizeof recovers - 1) != 0)
-        return false;
-    *status = lk_misconfigured(err,
-                               "recovery is %" PRId64
-                               " ms here and %.12s ms for others at this server; say the same everywhere. To "
-                               "change it, close all clients, and delete '%.120s' at Redis",
-                               r->set.recovery_ns / LK_MS, text + sizeof recovers - 1, r->recovery.mark);
-    return true;
-}
-
-/* ------------------------------------------------------------------ renewals ---- */
-
-static const char counter_name[] = "locker:fence:";
-
-/* Three keys and up to six arguments for each, the first of which is the lock's with its info. */
-size_t lk_redis_recovery_room(const lk_redis *r, const locker_claim *claim)
-{
-    return lk_redis_batch_room(r, claim) + r->set.prefix.len + sizeof counter_name + 32 +
-           (size_t)4 * (LK_REDIS_NUMBER_MAX + 8) + LK_REDIS_MARKER_MAX + 8 + LK_REDIS_INFO_MAX;
-}
-
-static char *put_counter(lk_redis *r, const lk_redis_claim *data, char *out)
-{
-    char tag[sizeof(lk_redis_tag)];
-    const lk_redis_prefix *const prefix = &r->set.prefix;
-    const size_t tag_len = (size_t)(lk_redis_tag_put(tag, lk_redis_slot_tag(&r->slots, data->slot)) - tag);
-    out = lk_redis_put_line(out, '$', prefix->len + sizeof counter_name - 1 + tag_len);
-    memcpy(out, prefix->text, prefix->len);
-    memcpy(out + prefix->len, counter_name, sizeof counter_name - 1);
-    out += prefix->len + sizeof counter_name - 1;
-    memcpy(out, tag, tag_len);
-    return lk_redis_put_end(out + tag_len);
-}
-
-static char *put_lease_locked(lk_redis *r, const locker_claim *claim, char *out) LK_REDIS_LOCKED
-{
-    char value[LK_REDIS_VALUE_LEN + 1], info[LK_REDIS_INFO_MAX];
-    lk_redis_claim *const data = lk_redis_claim_of(claim);
-    const uint64_t first = LK_READ(data->fence);
-    lk_redis_value_text(&r->values, data->number, value);
-    out = lk_redis_put_text(out, value);
-    out = lk_redis_put_number(out, (size_t)(claim->ttl_ns / LK_MS));
-    out = lk_redis_put_number(out, (size_t)(first + data->passes));
-    out = lk_redis_put_number(out, (size_t)(first + data->numbers - 1));
-    data->noted = true; /* it may be, from here on */
-    return lk_redis_put_text(out, lk_redis_info_text(r, data, info));
-}
-
-static char *put_share_locked(lk_redis *r, const locker_claim *claim, char *out) LK_REDIS_LOCKED
-{
-    char value[LK_REDIS_VALUE_LEN + 1], marker[LK_REDIS_MARKER_MAX], info[LK_REDIS_INFO_MAX];
-    const lk_redis_claim *const data = lk_redis_claim_of(claim);
-    const uint64_t token = LK_READ(data->fence);
-    lk_redis_value_text(&r->values, data->number, value);
-    lk_redis_marker_text(claim, marker);
-    (void)snprintf(info, sizeof info, "%" PRIu64 " %" PRIu64 " %d %s %.*s",
-                   lk_redis_server_us(&lk_redis_node_of(r, data->slot)->time, data->since) / 1000, token,
-                   (int)claim->slot, r->values.name, LOCKER_OWNER_MAX, claim->owner);
-    out = lk_redis_put_text(out, value);
-    out = lk_redis_put_number(out, (size_t)(claim->ttl_ns / LK_MS));
-    out = lk_redis_put_number(out, (size_t)token);
-    out = lk_redis_put_text(out, marker);
-    out = lk_redis_put_number(out, (size_t)claim->slot);
-    return lk_redis_put_text(out, info);
-}
-
-char *lk_redis_recovery_put_locked(lk_redis *r, const lk_redis_renewed *slots, size_t count, bool shares,
-                                   const char *script, bool whole, char *out)
-{
-    out = lk_redis_batch_begin(out, script, whole, 3 * count + 1, (shares ? 6 : 5) * count + 1);
-    for (size_t i = 0; i < count; i++) {
-        out = lk_redis_batch_keys(r, slots[i].claim, shares ? LK_REDIS_QUEUE : LK_REDIS_INFO, out);
-        out = put_counter(r, lk_redis_claim_of(slots[i].claim), out);
+    if (is_unwritten(r, reply, why)) {
+        *left_ms = LK_REDIS_AGAIN_NS / LK_MS;
+        *status =
+            lk_unavailable(err,
+                           "Redis can't write '%.60s', by which it would be known whether it has lost locks "
+                           "(recovery); nothing is granted until it can: %.120s",
+                           r->recovery.mark, why);
+        return true;
     }
-    out = lk_redis_put_text(out, r->recovery.mark);
-    for (size_t i = 0; i < count; i++)
-        out = shares ? put_share_locked(r, slots[i].claim, out) : put_lease_locked(r, slots[i].claim, out);
-    return lk_redis_put_text(out, r->recovery.life);
+    *status = LOCKER_CONFIG;
+    return is_another_time(r, reply, err);
 }

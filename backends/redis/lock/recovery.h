@@ -19,15 +19,14 @@ void lk_redis_recovery_meet_locked(lk_redis *r) LK_REDIS_LOCKED;
 /* The same for open, which says what is wrong. */
 locker_status lk_redis_recovery_check(lk_redis *r, locker_error *err);
 
+/* Whether the reply says that the mark is not there, where the server was asked to write it and could not: another connection would
+ * not help, so it is asked again on this one, now and then. */
+bool lk_redis_recovery_is_unwritten_locked(lk_redis *r, const redisReply *reply) LK_REDIS_LOCKED;
+
 /* OK, or CONFIG: a lease so long would outlast it. */
 locker_status lk_redis_recovery_check_ttl(const lk_redis *r, int64_t ttl_ns, locker_error *err);
 
-/* Whether the reply says that nothing is granted yet, or that another time is to be waited; then *status is the answer, and
- * *left_ms how long it is so (0: it does not pass). */
-bool lk_redis_recovery_refuses(const lk_redis *r, const redisReply *reply, int64_t *left_ms,
-                               locker_status *status, locker_error *err);
-
-/* A renewal's command, of locks that may have to be set again (`shares`: by several who hold them); the most that it takes for one, and its end. */
-size_t lk_redis_recovery_room(const lk_redis *r, const locker_claim *claim);
-char *lk_redis_recovery_put_locked(lk_redis *r, const lk_redis_renewed *slots, size_t count, bool shares,
-                                   const char *script, bool whole, char *out) LK_REDIS_LOCKED;
+/* Whether the reply says that nothing is granted yet, that the mark is not there and can't be written, or that another time is to be
+ * waited; then *status is the answer, and *left_ms when to ask again (0: it does not pass). Without the mutex. */
+bool lk_redis_recovery_refuses(lk_redis *r, const redisReply *reply, int64_t *left_ms, locker_status *status,
+                               locker_error *err);

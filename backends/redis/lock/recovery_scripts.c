@@ -30,8 +30,8 @@ const char *const lk_redis_recovery_meet_text = meet_lua;
     "local life, name = table.remove(ARGV), table.remove(KEYS)\n"                                            \
     "local mark = redis.call('GET', name)\n"                                                                 \
     "if not mark or string.sub(mark, 1, #life) ~= life then\n"                                               \
-    "  local other = mark and string.match(mark, '^%d+ ')\n"                                                 \
-    "  if other and other ~= string.match(life, '^%d+ ') then\n"                                             \
+    "  local other = mark and string.match(mark, '^(%d+) ')\n"                                               \
+    "  if other and other ~= string.match(life, '^(%d+) ') then\n"                                           \
     "    return redis.error_reply('" LK_REDIS_RECOVERS "' .. other)\n"                                       \
     "  end\n"                                                                                                \
     "  return redis.error_reply('FORGOTTEN the data are not of this life of the server')\n"                  \

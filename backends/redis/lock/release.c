@@ -6,6 +6,7 @@
 #include "grant_info.h"
 #include "net/reply.h"
 #include "node.h"
+#include "recovery.h"
 #include "script_call.h"
 #include "sharing.h"
 #include "torn.h"
@@ -68,6 +69,10 @@ static locker_status read_answer(struct release *x, const lk_redis_call *call, b
         return LOCKER_OK; /* the server has lost it, and grants nothing before our deadline (recovery.h) */
     if (reply->type == REDIS_REPLY_INTEGER)
         return reply->integer == 1 ? LOCKER_OK : not_ours(x, call->era, err);
+    locker_status refused;
+    int64_t left_ms;
+    if (lk_redis_recovery_refuses(x->r, reply, &left_ms, &refused, err))
+        return unknown(err);
     lk_redis_heed(x->node, x->data->slot, reply);
     *again = fault == LK_REDIS_FAULT_TRANSIENT || fault == LK_REDIS_FAULT_TORN ||
              (fault == LK_REDIS_FAULT_MOVED && x->hops++ < LK_REDIS_HOPS_MAX);

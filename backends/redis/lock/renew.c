@@ -11,7 +11,7 @@
 #include "batch.h"
 #include "net/reply.h"
 #include "node.h"
-#include "recovery.h"
+#include "recovery_renewals.h"
 #include "torn.h"
 
 enum {
@@ -225,7 +225,7 @@ static void extend_locked(struct renewal *n) LK_REDIS_LOCKED
             data->valid_until = until;
         data->era = n->torn ? 0 : lk_redis_era(n->node->commands);
         if (r->map != NULL && data->noted) /* word of a break comes from who has the slot now */
-            lk_redis_net_subscribe_locked(n->node->net, data->slot, false);
+            lk_redis_net_subscribe_locked(lk_redis_node_of(r, data->slot)->net, data->slot, false);
         r->shared.svc->lease_extended(r->shared.svc, claim, until);
     }
 }
@@ -354,7 +354,10 @@ static void tear_locked(struct renewal *n) LK_REDIS_LOCKED
         lk_redis_value_text(&r->values, lk_redis_claim_of(claim)->number, value);
         (void)lk_redis_number_text(ttl, (uint64_t)(claim->ttl_ns / LK_MS));
         const lk_redis_command a = LK_REDIS_COMMAND("EVAL", lk_redis_torn_extend, "1", keys.lock, value, ttl);
+        const lk_redis_command info = LK_REDIS_COMMAND("PEXPIRE", lk_redis_keys_info(&keys), ttl);
         one->sent = lk_redis_now(&r->shared);
+        if (lk_redis_claim_of(claim)->noted)
+            lk_redis_torn_submit_locked(r, n->slot, &info, NULL, NULL);
         lk_redis_torn_submit_locked(r, n->slot, &a, torn_done_locked, one);
         lk_redis_keys_clear(&keys);
     }

@@ -8,15 +8,28 @@ static inline void finish_value(lk_redis_guard *g)
 {
     while (g->depth > 0 && --g->left[g->depth - 1] == 0)
         g->depth--;
-    if (g->depth == 0)
+    if (g->depth == 0) {
         g->bytes = g->elements = 0;
+        g->number++;
+    }
+}
+
+static inline bool is_passing(const lk_redis_guard *g)
+{
+    return g->passing != 0 && g->number + 1 == g->passing;
+}
+
+static inline size_t bytes_max(const lk_redis_guard *g)
+{
+    return is_passing(g) ? LK_REDIS_GUARD_PASSING : LK_REDIS_GUARD_REPLY;
 }
 
 static bool open_array(lk_redis_guard *g, size_t count)
 {
     if (count > LK_REDIS_GUARD_ELEMENTS - g->elements || g->depth == LK_REDIS_GUARD_DEPTH)
         return false;
-    g->elements += count;
+    if (!is_passing(g))
+        g->elements += count;
     g->left[g->depth++] = count;
     return true;
 }
@@ -86,7 +99,7 @@ bool lk_redis_guard_allows(lk_redis_guard *g, const char *data, size_t len)
         else
             n = end != NULL ? (size_t)(end - data) + 1 : len;
         g->bytes += n;
-        if (g->bytes > LK_REDIS_GUARD_REPLY || !take(g, data, n))
+        if (g->bytes > bytes_max(g) || !take(g, data, n))
             return false;
     }
     return true;

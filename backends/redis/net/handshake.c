@@ -261,9 +261,7 @@ static locker_status read_answer(const lk_redis_target *t, enum step step, const
                                 "%s%s+cluster://%s",
                                 t->service->name, socket->peer, t->service->scheme, t->tls.on ? "s" : "",
                                 socket->peer);
-    if (step == STEP_SLOTS)
-        socket->map = lk_redis_map_read(reply, socket->peer);
-    if (step == STEP_SLOTS && (socket->map == NULL || socket->map->count == 0)) {
+    if (step == STEP_SLOTS && socket->map == NULL) {
         why->transient = true;
         return lk_unavailable(
             &why->error, "%s at %s knows of no slots: its cluster is not made yet, or it was taken out of it",
@@ -298,6 +296,34 @@ static bool read_answers(const lk_redis_target *t, const struct flight *f, lk_re
     return true;
 }
 
+/* Where the map of a cluster stands in it; the end, where it asks for none. */
+static size_t place_of_map(const struct flight *f)
+{
+    size_t i = 0;
+    while (i < f->count && f->step[i] != STEP_SLOTS)
+        i++;
+    return i;
+}
+
+/* Send all of it and read the answers; that about slots as it comes. 0, or an errno. */
+static int exchange(struct flight *f, lk_redis_socket *socket, int64_t until)
+{
+    const size_t at = place_of_map(f);
+    if (at < f->count)
+        socket->guard.passing = at + 1;
+    int failure = lk_redis_socket_exchange(socket, f->bytes.data, f->bytes.len, f->reply, at, until);
+    if (failure != 0 || at == f->count)
+        return failure;
+    lk_redis_map_reading *const reading = lk_redis_map_begin(socket->reader, socket->peer);
+    if (reading == NULL)
+        return ENOMEM;
+    failure = lk_redis_socket_exchange(socket, "", 0, &f->reply[at], 1, until);
+    socket->map = lk_redis_map_end(reading);
+    return failure != 0
+               ? failure
+               : lk_redis_socket_exchange(socket, "", 0, &f->reply[at + 1], f->count - at - 1, until);
+}
+
 bool lk_redis_handshake(const lk_redis_target *t, lk_redis_socket *socket, const lk_redis_scripts *scripts,
                         int64_t until, char master[LK_REDIS_PEER_MAX], lk_redis_failure *why)
 {
@@ -307,9 +333,7 @@ bool lk_redis_handshake(const lk_redis_target *t, lk_redis_socket *socket, const
     why->permanent = why->transient = false;
     (void)lk_redis_buffer_room(&f.bytes, FLIGHT_ROOM);
     fill(&f, t, scripts);
-    const int failure =
-        f.failed ? ENOMEM
-                 : lk_redis_socket_exchange(socket, f.bytes.data, f.bytes.len, f.reply, f.count, until);
+    const int failure = f.failed ? ENOMEM : exchange(&f, socket, until);
     hide(f.reply[0], t->password);
     if (failure == 0) {
         served = read_answers(t, &f, socket, scripts, master, why);
@@ -325,7 +349,7 @@ bool lk_redis_handshake(const lk_redis_target *t, lk_redis_socket *socket, const
         locker_error_set(&why->error, LOCKER_PROTOCOL, 0,
                          "what listens at %s does not speak the Redis protocol; check host and port",
                          socket->peer);
-    } else if (f.failed) {
+    } else if (failure == ENOMEM) {
         lk_out_of_memory(&why->error);
     } else if (f.reply[0] != NULL && f.reply[0]->type == REDIS_REPLY_ERROR) {
         lk_unavailable(&why->error, "%s at %s refuses the connection: %s", t->service->name, socket->peer,

@@ -28,39 +28,144 @@ static bool name_peer(const char *host, long long port, const char *from, char *
     return true;
 }
 
-static bool is_slot(const redisReply *reply)
+/* ------------------------------------------------------------------ as it comes ---- */
+
+/* The answer is [range ...], a range [first, last, [host, port, ...], replicas ...]. Of all that is inside of it the parser is given
+ * one thing that stands for each. */
+struct lk_redis_map_reading {
+    redisReader *reader;
+    redisReplyObjectFunctions *as_before;
+    redisReplyObjectFunctions own;
+    lk_redis_map *map;
+    const char *from;
+    /* Of the range that is being read; -1: it said none. */
+    long long first, last;
+    char host[256];
+};
+
+enum { RANGE = 1, OF_RANGE = 2, OF_NODE = 3, FIRST = 0, LAST = 1, MASTER = 2, HOST = 0, PORT = 1 };
+
+static int depth_of(const redisReadTask *task)
 {
-    return reply->type == REDIS_REPLY_INTEGER && reply->integer >= 0 && reply->integer < LK_REDIS_SLOTS;
+    int depth = 0;
+    for (; task->parent != NULL; task = task->parent)
+        depth++;
+    return depth;
 }
 
-/* [first, last, [host, port, ...], replicas ...] */
-static bool read_range(const redisReply *reply, const char *from, lk_redis_range *range)
+/* What stands there in the range's master: its host, its port. */
+static bool is_of_master(const redisReadTask *task, int which)
 {
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 3 || !is_slot(reply->element[0]) ||
-        !is_slot(reply->element[1]))
-        return false;
-    const redisReply *const master = reply->element[2];
-    if (master->type != REDIS_REPLY_ARRAY || master->elements < 2 ||
-        master->element[1]->type != REDIS_REPLY_INTEGER)
-        return false;
-    const redisReply *const host = master->element[0];
-    range->first = (uint16_t)reply->element[0]->integer;
-    range->last = (uint16_t)reply->element[1]->integer;
-    return name_peer(host->type == REDIS_REPLY_STRING ? host->str : NULL, master->element[1]->integer, from,
-                     range->peer);
+    return depth_of(task) == OF_NODE && task->parent->idx == MASTER && task->idx == which;
 }
 
-lk_redis_map *lk_redis_map_read(const redisReply *reply, const char *from)
+/* The number of a master, from 1; 0: there are too many. */
+static uint16_t number_of(lk_redis_map *map, const char *peer)
 {
-    if (reply->type != REDIS_REPLY_ARRAY)
+    for (size_t i = map->masters; i > 0; i--) /* ranges of one are often told together */
+        if (strcmp(map->peer[i - 1], peer) == 0)
+            return (uint16_t)i;
+    if (map->masters == LK_REDIS_MASTERS_MAX)
+        return 0;
+    (void)snprintf(map->peer[map->masters], sizeof map->peer[0], "%s", peer);
+    return (uint16_t)++map->masters;
+}
+
+static void end_range(lk_redis_map_reading *reading, long long port)
+{
+    lk_redis_map *const map = reading->map;
+    char peer[LK_REDIS_PEER_MAX];
+    const bool is_range =
+        reading->first >= 0 && reading->first <= reading->last && reading->last < LK_REDIS_SLOTS;
+    if (!is_range || !name_peer(reading->host, port, reading->from, peer))
+        return;
+    const uint16_t number = number_of(map, peer);
+    for (long long slot = reading->first; number > 0 && slot <= reading->last; slot++) {
+        map->slots += map->master[slot] == 0;
+        map->master[slot] = number;
+    }
+}
+
+static void *take_string(const redisReadTask *task, char *text, size_t len)
+{
+    lk_redis_map_reading *const reading = task->privdata;
+    if (task->parent == NULL)
+        return reading->as_before->createString(task, text, len);
+    if (is_of_master(task, HOST) && memchr(text, '\0', len) == NULL)
+        (void)snprintf(reading->host, sizeof reading->host, "%.*s", len < 256 ? (int)len : 0, text);
+    return reading;
+}
+
+static void *take_integer(const redisReadTask *task, long long value)
+{
+    lk_redis_map_reading *const reading = task->privdata;
+    if (task->parent == NULL)
+        return reading->as_before->createInteger(task, value);
+    if (depth_of(task) == OF_RANGE && task->idx == FIRST)
+        reading->first = value;
+    if (depth_of(task) == OF_RANGE && task->idx == LAST)
+        reading->last = value;
+    if (is_of_master(task, PORT))
+        end_range(reading, value);
+    return reading;
+}
+
+static void *take_nil(const redisReadTask *task)
+{
+    lk_redis_map_reading *const reading = task->privdata;
+    return task->parent == NULL ? reading->as_before->createNil(task) : reading;
+}
+
+#if HIREDIS_MAJOR >= 1
+static void *take_array(const redisReadTask *task, size_t elements)
+#else
+static void *take_array(const redisReadTask *task, int elements)
+#endif
+{
+    lk_redis_map_reading *const reading = task->privdata;
+    (void)elements;
+    if (task->parent == NULL) /* one without elements */
+        return reading->as_before->createArray(task, 0);
+    if (depth_of(task) == RANGE) {
+        reading->first = reading->last = -1;
+        reading->host[0] = '\0';
+    }
+    return reading;
+}
+
+lk_redis_map_reading *lk_redis_map_begin(redisReader *reader, const char *from)
+{
+    lk_redis_map_reading *const reading = calloc(1, sizeof *reading);
+    lk_redis_map *const map = calloc(1, sizeof *map); /* most of which is never touched */
+    if (reading == NULL || map == NULL) {
+        free(reading);
+        free(map);
         return NULL;
-    lk_redis_map *map = malloc(sizeof *map + reply->elements * sizeof map->range[0]);
-    if (map == NULL)
-        return NULL;
-    map->count = 0;
-    for (size_t i = 0; i < reply->elements; i++)
-        map->count += read_range(reply->element[i], from, &map->range[map->count]);
-    return map;
+    }
+    reading->reader = reader;
+    reading->as_before = reader->fn;
+    reading->map = map;
+    reading->from = from;
+    reading->own = *reader->fn;
+    reading->own.createString = take_string;
+    reading->own.createArray = take_array;
+    reading->own.createInteger = take_integer;
+    reading->own.createNil = take_nil;
+    reader->fn = &reading->own;
+    reader->privdata = reading;
+    return reading;
+}
+
+lk_redis_map *lk_redis_map_end(lk_redis_map_reading *reading)
+{
+    lk_redis_map *map = reading->map;
+    reading->reader->fn = reading->as_before;
+    reading->reader->privdata = NULL;
+    free(reading);
+    if (map->slots > 0)
+        return map;
+    free(map);
+    return NULL;
 }
 
 bool lk_redis_redirection(const char *text, const char *from, char peer[LK_REDIS_PEER_MAX])

@@ -316,8 +316,8 @@ static lk_redis_socket *greet_node(const lk_redis_target *t, const char *peer,
 
 static bool has_slots(const lk_redis_map *map, const char *peer)
 {
-    for (size_t i = 0; i < map->count; i++)
-        if (strcmp(map->range[i].peer, peer) == 0)
+    for (size_t i = 0; i < map->masters; i++)
+        if (strcmp(map->peer[i], peer) == 0)
             return true;
     return false;
 }

@@ -14,7 +14,8 @@ static const int64_t round_least_ns =
 static const int64_t apart_again_ns = LK_S;
 static const int64_t doubt_ns = 500 * LK_MS; /* who is master is not asked more often */
 static const int64_t map_again_ns = 500 * LK_MS;
-static const int64_t thread_again_ns = LK_S; /* a thread that could not be started */
+static const int64_t thread_again_ns = LK_S;  /* a thread that could not be started */
+static const int64_t borrowed_ns = 60 * LK_S; /* and as long as a command may take */
 enum { OLD_CONNECTIONS = 8, PEERS_MAX = 8 };
 
 /* Guarded by the mutex, unless they say otherwise. */
@@ -38,10 +39,11 @@ struct lk_redis_net {
     lk_redis_server server LK_GUARDED_BY(mutex);       /* that we are, or were last connected to ... */
     char peer[LK_REDIS_PEER_MAX] LK_GUARDED_BY(mutex); /* ... and its address; "": to none yet */
     bool was_lost LK_GUARDED_BY(mutex);
-    /* Of a cluster: its address, constant once it is connected; it has no slots; others are to be asked who has them, by then. */
+    /* Of a cluster: its address, which changes only while it is at rest; it has no slots; others are to be asked who has them, by then. */
     char home[LK_REDIS_PEER_MAX];
     bool idle LK_GUARDED_BY(mutex);
-    bool borrowed LK_GUARDED_BY(mutex); /* ... but is asked for keys that are on their way to it */
+    int64_t borrowed_until
+        LK_GUARDED_BY(mutex); /* ... but is asked for keys that are on their way to it, until then */
     bool wants_map LK_GUARDED_BY(mutex);
     int64_t map_at LK_GUARDED_BY(mutex);
     char redirect[LK_REDIS_PEER_MAX] LK_GUARDED_BY(mutex); /* where the master is said to be; "": not known */
@@ -626,12 +628,50 @@ void lk_redis_net_hurry_locked(lk_redis_net *net)
         (void)lk_redis_reconnect_hurry_locked(&net->reconnect);
 }
 
-void lk_redis_net_is_at(lk_redis_net *net, const char *peer, const lk_redis_scripts *scripts)
+LK_UNCHECKED static void settle_at(lk_redis_net *net, const char *peer)
 {
-    prepare(net, scripts);
     (void)snprintf(net->home, sizeof net->home, "%s", peer);
     /* who gives up before the first attempt has ended is told so */
     lk_unavailable(&net->reconnect.last.error, "there was no connection to Redis at %s in time", peer);
+}
+
+void lk_redis_net_is_at(lk_redis_net *net, const char *peer, const lk_redis_scripts *scripts)
+{
+    prepare(net, scripts);
+    settle_at(net, peer);
+}
+
+bool lk_redis_net_is_at_rest_locked(const lk_redis_net *net)
+{
+    return net->idle && net->pipeline.state == LK_REDIS_DOWN &&
+           (!net->has_apart || net->apart.state == LK_REDIS_DOWN) && net->subscription.socket == NULL &&
+           net->reconnect.state != LK_REDIS_RUNS && net->beside.state != LK_REDIS_RUNS;
+}
+
+void lk_redis_net_leave_locked(lk_redis_net *net)
+{
+    if (!net->idle || net->pipeline.first != NULL || (net->has_apart && net->apart.first != NULL))
+        return;
+    net->subscription.wanted = false;
+    lk_redis_subscription_lose_locked(&net->subscription);
+    if (net->has_apart)
+        lk_redis_pipeline_fail_locked(&net->apart, "it has no slots any more");
+    lk_redis_pipeline_fail_locked(&net->pipeline, "it has no slots any more");
+}
+
+void lk_redis_net_move_locked(lk_redis_net *net, const char *peer)
+{
+    lk_redis_reconnect *const threads[] = {&net->reconnect, &net->beside};
+    for (size_t i = 0; i < sizeof threads / sizeof threads[0]; i++) {
+        threads[i]->retry_at = threads[i]->failed_at = 0;
+        threads[i]->failures = 0;
+        threads[i]->last = (lk_redis_failure){0};
+    }
+    net->subscription.wanted = false;
+    net->subscription.refused.status = LOCKER_OK;
+    net->was_lost = net->wants_map = net->apart_was_told = false;
+    net->apart_at = 0;
+    settle_at(net, peer);
 }
 
 const char *lk_redis_net_peer(const lk_redis_net *net)
@@ -641,7 +681,7 @@ const char *lk_redis_net_peer(const lk_redis_net *net)
 
 void lk_redis_net_wanted_locked(lk_redis_net *net)
 {
-    net->borrowed = true;
+    net->borrowed_until = lk_redis_now(net->shared) + borrowed_ns + net->target->command_timeout_ns;
     net->idle = false;
     lk_redis_reconnect_want_locked(&net->reconnect);
     lk_redis_reconnect_want_locked(&net->beside);
@@ -649,8 +689,7 @@ void lk_redis_net_wanted_locked(lk_redis_net *net)
 
 void lk_redis_net_set_idle_locked(lk_redis_net *net, bool idle)
 {
-    net->borrowed = net->borrowed && idle;
-    net->idle = idle && !net->borrowed;
+    net->idle = idle && lk_redis_now(net->shared) >= net->borrowed_until;
 }
 
 void lk_redis_net_want_map_locked(lk_redis_net *net)

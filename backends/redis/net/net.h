@@ -39,9 +39,14 @@ lk_redis_net *lk_redis_net_new(lk_redis_shared *shared, const lk_redis_target *t
  * uses it yet. */
 void lk_redis_net_is_at(lk_redis_net *net, const char *peer, const lk_redis_scripts *scripts) LK_UNCHECKED;
 const char *lk_redis_net_peer(const lk_redis_net *net);
-/* It is to be connected, if it is not. */
+/* One that is without slots, and has no connection, nor a thread that makes one, may be for another server. */
+bool lk_redis_net_is_at_rest_locked(const lk_redis_net *net) LK_REDIS_LOCKED;
+void lk_redis_net_move_locked(lk_redis_net *net, const char *peer) LK_REDIS_LOCKED;
+/* One that is without slots goes from its server, unless that owes an answer. */
+void lk_redis_net_leave_locked(lk_redis_net *net) LK_REDIS_LOCKED;
+/* It is to be connected, if it is not, and for a minute at least also without slots. */
 void lk_redis_net_wanted_locked(lk_redis_net *net) LK_REDIS_LOCKED;
-/* Of a cluster: without slots it is connected no more than it is. */
+/* Of a cluster: without slots it is connected no more than it is. Told anew whenever something has become known of slots. */
 void lk_redis_net_set_idle_locked(lk_redis_net *net, bool idle) LK_REDIS_LOCKED;
 /* Have it asked who has which slots, by what on_map tells; not more often than twice a second. */
 void lk_redis_net_want_map_locked(lk_redis_net *net) LK_REDIS_LOCKED;

@@ -1,15 +1,25 @@
 /* cluster.c: a Redis Cluster that is well: what is locked at which of its nodes, who is told of what, and what it is not. */
 #include "cluster_tests.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { SLOTS_APART = 16 }; /* each so manyth slot is locked */
 
+/* Each node can be reached by as many addresses. */
+enum { ADDRESSES = 16 };
+
 static int begin(void **state)
 {
-    return lk_cluster_begin(state);
+    static char names[ADDRESSES][16];
+    static const char *options[ADDRESSES + 6] = {"--appendonly", "yes", "--appendfsync", "no", "--bind"};
+    for (int i = 0; i < ADDRESSES; i++) {
+        snprintf(names[i], sizeof names[i], "127.0.0.%d", 1 + i);
+        options[5 + i] = names[i];
+    }
+    return lk_cluster_begin_with(state, &(lk_cluster_setup){.options = options});
 }
 
 /* ------------------------------------------------------------------ where locks are ---- */
@@ -196,6 +206,79 @@ static void close_gives_back_what_is_held(void **state)
     lk_close_locker(other);
 }
 
+/* ------------------------------------------------------------------ what it becomes ---- */
+
+static void a_map_in_pieces_is_read(void **state)
+{
+    lk_cluster *cluster = *state;
+    const unsigned first = lk_cluster_first(cluster, 0);
+    assert_int_equal(lk_node_number(cluster, 0, "EVAL \"redis.call('FLUSHALL') return 1\" 0"), 1);
+    lk_cluster_need(cluster, lk_cluster_scatter(cluster, 0, 0, 1));
+    locker *l = lk_open_cluster(cluster, 0, "");
+    for (unsigned slot = first; slot < first + 4; slot++) {
+        locker_handle *held = lk_take(l, name_in(slot), NULL);
+        assert_int_equal(lk_node_number(cluster, (slot - first) % 2 == 0, "EXISTS %s", name_in(slot)), 1);
+        lk_give(held);
+        assert_int_equal(
+            lk_node_number(cluster, (slot - first) % 2 == 0, "DEL %s", lk_fence_key(name_in(slot))), 1);
+    }
+    lk_close_locker(l);
+    lk_cluster_need(cluster, lk_cluster_scatter(cluster, 0, 1, 0));
+}
+
+/* Of this process: "fd", "task". */
+static int count_of(const char *what)
+{
+    char path[32];
+    int count = 0;
+    snprintf(path, sizeof path, "/proc/self/%s", what);
+    DIR *all = opendir(path);
+    assert_non_null(all);
+    while (readdir(all) != NULL)
+        count++;
+    closedir(all);
+    return count;
+}
+
+static bool is_at_rest(void *context)
+{
+    return count_of("task") <= *(const int *)context;
+}
+
+/* The node calls itself by its next address, and its connection breaks: so a locker learns of it, and takes it for another one. */
+static void change_address(lk_server *node, int i)
+{
+    char answer[256], question[80];
+    snprintf(question, sizeof question, "CONFIG SET cluster-announce-ip 127.0.0.%d", i + 1);
+    assert_true(lk_server_ask(node, question, answer, sizeof answer));
+    snprintf(question, sizeof question, "CLIENT KILL LADDR 127.0.0.%d:%d", i, node->port);
+    assert_true(lk_server_ask(node, question, answer, sizeof answer));
+}
+
+/* A locker keeps nothing of where they were. */
+static void nodes_may_change_their_addresses_for_ever(void **state)
+{
+    enum { SETTLED = 4 };
+    lk_cluster *cluster = *state;
+    char answer[256], other[32];
+    const char *const key = key_of(cluster, 2);
+    lk_server *const node = &cluster->node[lk_node_of(cluster, key)];
+    locker *l = lk_open_cluster(cluster, 0, "ttl=60s");
+    locker_handle *held = lk_take(l, key, NULL);
+    int tasks = count_of("task"), files = 0;
+    for (int i = 1; i < ADDRESSES; i++) {
+        change_address(node, i);
+        lk_give(lk_take(l, lk_key_of_share(cluster, 2, 2, other), NULL));
+        lk_require(is_at_rest, &tasks, "nobody should be connecting any more");
+        if (i == SETTLED)
+            files = count_of("fd");
+    }
+    assert_in_range(count_of("fd"), 0, files + 2);
+    lk_give(held);
+    lk_close_locker(l);
+    assert_true(lk_server_ask(node, "CONFIG SET cluster-announce-ip 127.0.0.1", answer, sizeof answer));
+}
+
 /* ------------------------------------------------------------------ how it is opened ---- */
 
 static void any_node_that_is_there_will_do(void **state)
@@ -333,6 +416,8 @@ static const struct CMUnitTest tests[] = {
     cluster_test(show_and_break_find_the_node),
     cluster_test(ping_asks_it),
     cluster_test(close_gives_back_what_is_held),
+    cluster_test(a_map_in_pieces_is_read),
+    cluster_test(nodes_may_change_their_addresses_for_ever),
     cluster_test(any_node_that_is_there_will_do),
     cluster_test(a_locker_outlives_the_node_that_it_was_told_of),
     cluster_test(what_is_no_cluster_is_told),

@@ -31,7 +31,9 @@ static void replace(lk_cluster *cluster, int master)
 /* What is replicated when the master goes is all of it; without wait_replicas nobody says so but the test. */
 static void require_replicated(lk_cluster *cluster, int master)
 {
-    assert_int_equal(lk_node_number(cluster, master, "WAIT 1 20000"), 1);
+    const int replica = lk_cluster_replica(cluster, master);
+    assert_true(replica >= 0);
+    lk_require_replicated(&cluster->node[master], &cluster->node[replica]);
 }
 
 /* Its keys can be locked again, those of others are not touched, and a lock that the replica had is held on. */

@@ -84,6 +84,17 @@ static void give(struct half *h, const char *when)
     h->held = NULL;
 }
 
+static bool is_known(void *context)
+{
+    const struct half *h = context;
+    locker_info info = LOCKER_INFO_INIT;
+    locker_error err;
+    assert_ok(locker_show(carol, h->key, &info, &err), err);
+    const bool known = info.held && info.token == h->token;
+    locker_info_clear(&info);
+    return known;
+}
+
 static void move(const struct half *h, const char *key)
 {
     if (holds(h, h->move.from, key))
@@ -134,6 +145,7 @@ static void half_move(struct half *h)
 static void half_go_on(struct half *h)
 {
     if (h->moved < COMBINATIONS) {
+        lk_require(is_known, h, "who has had it for three TTLs should be told");
         give(h, "after three TTLs");
         h->held = lk_locking_grant(&h->waiter);
         expect_growth(h, h->held, "to the waiter");
@@ -142,6 +154,8 @@ static void half_go_on(struct half *h)
     expect_no_twins(h, "when it was given on");
     for (int i = 0; i < 3; i++) {
         take(h, i == 1 ? bob : alice, "while it moves");
+        if (i == 0)
+            lk_require(is_known, h, "who has it while it moves should be told");
         lk_expect_busy(carol, h->key);
         give(h, "while it moves");
     }
@@ -271,6 +285,55 @@ static void what_is_half_moved_is_shown_and_broken(void **state)
     end_cases(cases);
 }
 
+/* ------------------------------------------------------------------ who has it ---- */
+
+/* What the thread that notes grants is held up by. */
+struct stall {
+    lk_gate entered, leave;
+};
+
+static void stand_still(locker_handle *lost, void *user)
+{
+    struct stall *stall = user;
+    (void)lost;
+    lk_gate_open(&stall->entered, 1);
+    (void)lk_gate_pass(&stall->leave);
+}
+
+/* The slot has moved when it is to be noted who has the lock. */
+static void a_note_follows_its_slot(void **state)
+{
+    static struct stall stall;
+    lk_cluster *cluster = *state;
+    locker_lock_options options = lk_wait_options(LK_TEST_PATIENCE_MS);
+    struct half h = {.cluster = cluster};
+    locker_error err;
+    char other[32];
+    lk_gate_init(&stall.entered);
+    lk_gate_init(&stall.leave);
+    alice = lk_open_cluster(cluster, 0, "ttl=60s");
+    carol = lk_open_cluster(cluster, 1, "ttl=60s");
+    options.on_lost = stand_still;
+    options.user = &stall;
+    locker_handle *broken = lk_take(alice, lk_key_of_share(cluster, 1, 60, other), &options);
+    assert_ok(locker_break(carol, other, NULL, NULL, &err), err);
+    lk_gate_await(&stall.entered, 1, "the loss should be told");
+    lk_key_of_share(cluster, 0, 60, h.key);
+    h.held = lk_take(alice, h.key, NULL);
+    h.token = locker_handle_token(h.held);
+    h.move = (lk_move){lk_cluster_slot(h.key), lk_node_of(cluster, h.key), 1};
+    lk_cluster_need(cluster, lk_cluster_move_begin(cluster, &h.move));
+    lk_cluster_need(cluster, lk_cluster_move_end(cluster, &h.move));
+    lk_gate_open(&stall.leave, 1);
+    lk_require(is_known, &h, "who has it where it is now should be told");
+    lk_give(h.held);
+    lk_give_lost(broken);
+    lk_close_locker(carol);
+    lk_close_locker(alice);
+    lk_gate_destroy(&stall.leave);
+    lk_gate_destroy(&stall.entered);
+}
+
 /* ------------------------------------------------------------------ leases ---- */
 
 enum { LEASES = 1000 };
@@ -387,6 +450,7 @@ static void sharing_waits_until_a_slot_has_moved(void **state)
 static const struct CMUnitTest tests[] = {
     cluster_test(a_slot_that_is_half_moved_serves_locks),
     cluster_test(what_is_half_moved_is_shown_and_broken),
+    cluster_test(a_note_follows_its_slot),
     cluster_test(leases_outlive_a_reshard),
     cluster_test(sharing_waits_until_a_slot_has_moved),
 };

@@ -21,7 +21,8 @@ int lk_cluster_begin_with(void **state, const lk_cluster_setup *setup)
     static const char *const options[] = {"--appendonly", "yes", "--appendfsync", "no", NULL};
     static lk_cluster cluster;
     lk_cluster_setup whole = *setup;
-    whole.options = options;
+    if (whole.options == NULL)
+        whole.options = options;
     whole.few = FEW;
     *state = &cluster;
     lk_cluster_need(&cluster, lk_cluster_start(&cluster, &whole));

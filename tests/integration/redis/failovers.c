@@ -270,7 +270,7 @@ static void a_replica_tells_nobody_that_the_lock_is_his(void **state)
     lk_expect_value(env->second, "told", NULL);
     next = lk_open_at(env->second, "ttl=90s");
     taken = lk_take(next, "told", NULL);
-    lk_server_do(env->second, "WAIT 1 20000"); /* the replica has had all of that */
+    lk_require_replicated(env->second, env->server);
     lk_close_locker(l);
     assert_status(LOCKER_CLOSED, lk_locking_join(&waiter), waiter.err);
     lk_give(taken);

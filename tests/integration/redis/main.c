@@ -179,6 +179,32 @@ void lk_require_confirming(lk_server *server, int count)
     lk_require(is_confirming, &c, "the replicas should confirm writes");
 }
 
+struct replication {
+    lk_server *replica;
+    int64_t offset;
+};
+
+static int64_t offset_of(lk_server *server, const char *name)
+{
+    char text[4096];
+    const char *const at =
+        lk_server_ask(server, "INFO replication", text, sizeof text) ? strstr(text, name) : NULL;
+    return at != NULL ? strtoll(at + strlen(name), NULL, 10) : -1;
+}
+
+static bool is_replicated(void *context)
+{
+    const struct replication *r = context;
+    return offset_of(r->replica, "slave_repl_offset:") >= r->offset;
+}
+
+void lk_require_replicated(lk_server *master, lk_server *replica)
+{
+    struct replication r = {replica, offset_of(master, "master_repl_offset:")};
+    assert_true(r.offset >= 0);
+    lk_require(is_replicated, &r, "the replica should have all that its master has");
+}
+
 void lk_require_answer(lk_server *sentinel, const char *question)
 {
     char answer[512];

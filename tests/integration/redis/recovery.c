@@ -182,7 +182,7 @@ static void begin_replica(lk_env *env)
 
 static void leave_it_behind(lk_env *env)
 {
-    lk_server_do(env->server, "WAIT 1 20000");
+    lk_require_replicated(env->server, env->second);
     lk_server_do(env->second, "REPLICAOF 127.0.0.1 %d", lk_free_port());
 }
 
@@ -490,6 +490,45 @@ static void what_cannot_be_set_now_is_not_lost(void **state)
     end_alone(&asker);
 }
 
+static long long connections_of(lk_server *server)
+{
+    static const char label[] = "total_connections_received:";
+    char text[16384];
+    assert_true(lk_server_text(server, text, sizeof text, "INFO stats"));
+    const char *const at = strstr(text, label);
+    assert_non_null(at);
+    return strtoll(at + sizeof label - 1, NULL, 10);
+}
+
+/* A server that takes no writes can't be told that its data are known, whoever connects. */
+static void a_mark_that_cannot_be_written_takes_no_connections(void **state)
+{
+    enum { TRIES = 50 };
+    lk_env *env = *state;
+    locker *l = open_known(env->server);
+    locker_handle *mine = lk_take(l, "mine", NULL), *held = NULL;
+    locker_info info = LOCKER_INFO_INIT;
+    locker_error err;
+    lk_server_do(env->server, "MULTI"); /* no renewal comes in between */
+    lk_server_do(env->server, "FLUSHALL");
+    lk_server_do(env->server, "CONFIG SET min-replicas-to-write 1");
+    lk_server_do(env->server, "EXEC");
+    const long long before = connections_of(env->server);
+    for (int i = 0; i < TRIES; i++) {
+        assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, "other", NULL, &held, &err), err);
+        assert_status(LOCKER_UNAVAILABLE, locker_show(l, "other", &info, &err), err);
+    }
+    assert_non_null(strstr(err.text, "can't write 'locker:recovery'"));
+    assert_non_null(strstr(err.text, "NOREPLICAS"));
+    assert_status(LOCKER_UNKNOWN, locker_unlock(mine, &err), err);
+    assert_non_null(strstr(err.text, "NOREPLICAS"));
+    assert_in_range(connections_of(env->server) - before, 0, 2);
+    locker_handle_free(mine);
+    lk_server_do(env->server, "CONFIG SET min-replicas-to-write 0");
+    lk_give(lk_take(l, "other", NULL));
+    lk_close_locker(l);
+}
+
 /* The server is away until the driver waits for half a second before it looks again, and then it is back. A lease that is to be
  * renewed has it look at once. (A machine that is busy may take that long by itself.) */
 static void who_has_a_lease_to_save_comes_back_soon(void **state)
@@ -552,6 +591,12 @@ static void one_value_for_all_and_no_lease_beyond_it(void **state)
     /* one that changes meanwhile is told, too */
     know(env->server, 4000);
     assert_status(LOCKER_CONFIG, locker_try_lock(l, "long", NULL, &held, &err), err);
+    know(env->server, RECOVERY_MS);
+    locker_handle *other = lk_take(l, "other", &options);
+    know(env->server, 4000);
+    assert_status(LOCKER_UNKNOWN, locker_unlock(other, &err), err);
+    assert_non_null(strstr(err.text, "recovery is 3000 ms here and 4000 ms for others"));
+    locker_handle_free(other);
     assert_status(LOCKER_INVALID, locker_try_lock(l, "a:locker:recovery", NULL, &held, &err), err);
     lk_close_locker(l);
 }
@@ -653,6 +698,7 @@ static const struct CMUnitTest tests[] = {
     server_test(a_replica_tells_a_release_of_no_loss),
     server_test(a_renewal_that_is_late_sets_nothing_again),
     server_test(what_cannot_be_set_now_is_not_lost),
+    server_test(a_mark_that_cannot_be_written_takes_no_connections),
     proxied_test(who_has_a_lease_to_save_comes_back_soon),
     server_test(one_value_for_all_and_no_lease_beyond_it),
     server_test(who_may_not_know_the_server_is_refused),

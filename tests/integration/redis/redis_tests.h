@@ -82,6 +82,9 @@ void lk_follow(lk_server *replica, lk_server *master);
 /** Waits until so many replicas confirm what the server writes: one that has just come does so a little later. */
 void lk_require_confirming(lk_server *server, int count);
 
+/** Waits until `replica` has all that `master` has now. (WAIT speaks of the writes of its own connection, not of a locker's.) */
+void lk_require_replicated(lk_server *master, lk_server *replica);
+
 /** Asks a Sentinel; the test fails when it answers an error. */
 void lk_require_answer(lk_server *sentinel, const char *question);
 

@@ -1,0 +1,76 @@
+/* recovery_renewals.c: see recovery_renewals.h. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "recovery_renewals.h"
+#include "batch.h"
+#include "grant_info.h"
+#include "sharing.h"
+
+static const char counter_name[] = "locker:fence:";
+
+/* Three keys and up to six arguments for each, the first of which is the lock's with its info. */
+size_t lk_redis_recovery_room(const lk_redis *r, const locker_claim *claim)
+{
+    return lk_redis_batch_room(r, claim) + r->set.prefix.len + sizeof counter_name + 32 +
+           (size_t)4 * (LK_REDIS_NUMBER_MAX + 8) + LK_REDIS_MARKER_MAX + 8 + LK_REDIS_INFO_MAX;
+}
+
+static char *put_counter(lk_redis *r, const lk_redis_claim *data, char *out)
+{
+    char tag[sizeof(lk_redis_tag)];
+    const lk_redis_prefix *const prefix = &r->set.prefix;
+    const size_t tag_len = (size_t)(lk_redis_tag_put(tag, lk_redis_slot_tag(&r->slots, data->slot)) - tag);
+    out = lk_redis_put_line(out, '$', prefix->len + sizeof counter_name - 1 + tag_len);
+    memcpy(out, prefix->text, prefix->len);
+    memcpy(out + prefix->len, counter_name, sizeof counter_name - 1);
+    out += prefix->len + sizeof counter_name - 1;
+    memcpy(out, tag, tag_len);
+    return lk_redis_put_end(out + tag_len);
+}
+
+static char *put_lease_locked(lk_redis *r, const locker_claim *claim, char *out) LK_REDIS_LOCKED
+{
+    char value[LK_REDIS_VALUE_LEN + 1], info[LK_REDIS_INFO_MAX];
+    lk_redis_claim *const data = lk_redis_claim_of(claim);
+    const uint64_t first = LK_READ(data->fence);
+    lk_redis_value_text(&r->values, data->number, value);
+    out = lk_redis_put_text(out, value);
+    out = lk_redis_put_number(out, (size_t)(claim->ttl_ns / LK_MS));
+    out = lk_redis_put_number(out, (size_t)(first + data->passes));
+    out = lk_redis_put_number(out, (size_t)(first + data->numbers - 1));
+    data->noted = true; /* it may be, from here on */
+    return lk_redis_put_text(out, lk_redis_info_text(r, data, info));
+}
+
+static char *put_share_locked(lk_redis *r, const locker_claim *claim, char *out) LK_REDIS_LOCKED
+{
+    char value[LK_REDIS_VALUE_LEN + 1], marker[LK_REDIS_MARKER_MAX], info[LK_REDIS_INFO_MAX];
+    const lk_redis_claim *const data = lk_redis_claim_of(claim);
+    const uint64_t token = LK_READ(data->fence);
+    lk_redis_value_text(&r->values, data->number, value);
+    lk_redis_marker_text(claim, marker);
+    (void)snprintf(info, sizeof info, "%" PRIu64 " %" PRIu64 " %d %s %.*s",
+                   lk_redis_server_us(&lk_redis_node_of(r, data->slot)->time, data->since) / 1000, token,
+                   (int)claim->slot, r->values.name, LOCKER_OWNER_MAX, claim->owner);
+    out = lk_redis_put_text(out, value);
+    out = lk_redis_put_number(out, (size_t)(claim->ttl_ns / LK_MS));
+    out = lk_redis_put_number(out, (size_t)token);
+    out = lk_redis_put_text(out, marker);
+    out = lk_redis_put_number(out, (size_t)claim->slot);
+    return lk_redis_put_text(out, info);
+}
+
+char *lk_redis_recovery_put_locked(lk_redis *r, const lk_redis_renewed *slots, size_t count, bool shares,
+                                   const char *script, bool whole, char *out)
+{
+    out = lk_redis_batch_begin(out, script, whole, 3 * count + 1, (shares ? 6 : 5) * count + 1);
+    for (size_t i = 0; i < count; i++) {
+        out = lk_redis_batch_keys(r, slots[i].claim, shares ? LK_REDIS_QUEUE : LK_REDIS_INFO, out);
+        out = put_counter(r, lk_redis_claim_of(slots[i].claim), out);
+    }
+    out = lk_redis_put_text(out, r->recovery.mark);
+    for (size_t i = 0; i < count; i++)
+        out = shares ? put_share_locked(r, slots[i].claim, out) : put_lease_locked(r, slots[i].claim, out);
+    return lk_redis_put_text(out, r->recovery.life);
+}
