@@ -223,7 +223,7 @@ void lk_sim_cluster_promote(unsigned place, bool is_planned)
     lk_sim_redis *const old = lk_sim_cluster_master(place), *const heir = old->replica;
     if (is_planned)
         lk_sim_redis_catch_up(old);
-    (void)lk_sim_redis_promote(old);
+    lk_sim_redis_promote(old);
     lk_sim_tell("%s is the master in the place of %s", heir->service.host, old->service.host);
     cluster.master[place] = number_of(heir);
     hears(&cluster.at[number_of(heir)]);

@@ -12,12 +12,14 @@
 const char *const lk_sim_redis_key_names[LK_SIM_REDIS_KEYS] = {"a", "b18009", "c"};
 
 static const lk_sr_key *(*find_key)(const char *name);
-static unsigned strangers; /* that there have been */
+static unsigned strangers;              /* that there have been */
+static bool is_lost[LK_SIM_REDIS_KEYS]; /* something of its lock, by a failover */
 
 void lk_sim_redis_locks_begin(const lk_sr_key *(*find)(const char *name))
 {
     find_key = find;
     strangers = 0;
+    memset(is_lost, 0, sizeof is_lost);
 }
 
 /* ------------------------------------------------------------------ hand-overs ---- */
@@ -83,12 +85,24 @@ bool lk_sim_redis_locks_told(const lk_sim_connection *connection, const char *te
 
 /* ------------------------------------------------------------------ breaks, strangers, the end ---- */
 
-bool lk_sim_redis_locks_name(lk_sr_text commands, unsigned key)
+static bool has_word(lk_sr_text commands, const char *word)
 {
-    const char *const name = lk_sim_redis_key_names[key];
-    char word[64];
-    const int len = snprintf(word, sizeof word, "$%zu\r\n%s\r\n", strlen(name), name);
-    return memmem(commands.data, commands.len, word, (size_t)len) != NULL;
+    char text[64];
+    const int len = snprintf(text, sizeof text, "$%zu\r\n%s\r\n", strlen(word), word);
+    return memmem(commands.data, commands.len, text, (size_t)len) != NULL;
+}
+
+void lk_sim_redis_locks_lose(lk_sr_text commands)
+{
+    for (unsigned key = 0; key < LK_SIM_REDIS_KEYS; key++)
+        is_lost[key] = is_lost[key] || has_word(commands, lk_sim_redis_key_names[key]);
+}
+
+bool lk_sim_redis_locks_were_lost(unsigned key)
+{
+    const bool were_lost = is_lost[key];
+    is_lost[key] = false;
+    return were_lost;
 }
 
 /* The mark that a break leaves of what it has broken. */

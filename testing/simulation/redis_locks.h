@@ -19,8 +19,11 @@ void lk_sim_redis_locks_begin(const lk_sr_key *(*find)(const char *name));
  * it back. */
 bool lk_sim_redis_locks_told(const lk_sim_connection *connection, const char *text, unsigned *key);
 
-/** Whether commands, as a master sends them to its replica, name the lock of that key. */
-bool lk_sim_redis_locks_name(lk_sr_text commands, unsigned key);
+/** A failover loses these commands, as a master sends them to its replica. */
+void lk_sim_redis_locks_lose(lk_sr_text commands);
+
+/** Whether any of those that were lost since this was asked last names the lock of that key, which is another one now, or may be. */
+bool lk_sim_redis_locks_were_lost(unsigned key);
 
 /** SET has put something there. */
 void lk_sim_redis_locks_put(const char *name);

@@ -266,10 +266,9 @@ void lk_sim_redis_catch_up(lk_sim_redis *master)
     lk_sim_redis_settle(master);
 }
 
-bool lk_sim_redis_promote(lk_sim_redis *master)
+void lk_sim_redis_promote(lk_sim_redis *master)
 {
     lk_sim_redis *const replica = master->replica;
-    const bool lost = lk_sr_link_unit(master->link).len > 0;
     for (lk_sr_text unit; (unit = lk_sr_link_unit(master->link)).len > 0; lk_sr_link_taken(master->link))
         if (master->loses != NULL)
             master->loses(unit);
@@ -280,7 +279,6 @@ bool lk_sim_redis_promote(lk_sim_redis *master)
     lk_sr_lose_master(replica->server);
     lk_sr_promote(replica->server);
     lk_sim_redis_settle(replica);
-    return lost;
 }
 
 /* ------------------------------------------------------------------ strangers ---- */

@@ -27,8 +27,8 @@ struct lk_sim_redis {
 void lk_sim_redis_begin(lk_sim_redis *redis, const char *host, const lk_sim_redis *clock, uint64_t seed);
 /** From now on it has a replica, which has all of its data. */
 void lk_sim_redis_replicate(lk_sim_redis *master, lk_sim_redis *replica);
-/** What had not got there is lost, and the replica is a master itself. Answers whether anything was. */
-bool lk_sim_redis_promote(lk_sim_redis *master);
+/** What had not got there is lost, and the replica is a master itself. */
+void lk_sim_redis_promote(lk_sim_redis *master);
 /** A stranger's request: what is answered, in `answer`. */
 void lk_sim_redis_ask(lk_sim_redis *redis, unsigned argc, const char *const *argv, char *answer, size_t room);
 /** The same of one whom another node of a cluster has sent here (ASK). */

@@ -176,18 +176,31 @@ static bool has_no_counters(const lk_sim_fault *given)
 
 /* ------------------------------------------------------------------ two servers ---- */
 
+/* What a replica had to confirm is there still, and what a holder brings back. */
+static void forgets_some(void)
+{
+    for (unsigned key = 0; key < KEYS; key++) {
+        if (!lk_sim_redis_locks_were_lost(key))
+            continue;
+        lk_sim_judge_leaves();
+        if (run.confirms || run.recovers)
+            lk_sim_judge_forgets_ends(key);
+        else
+            lk_sim_judge_forgets(key);
+    }
+}
+
 /* The name leads to the replica, which is the master now. `splits`: the old one goes on for those who are connected. */
 static void promote(bool splits)
 {
     lk_sim_redis *const replica = other();
     lk_sim_tell("%s is the master", replica->service.host);
     lk_sim_network_reset(NULL, &replica->service); /* as Sentinel does when it makes it a replica */
-    if (lk_sim_redis_promote(run.master) || splits) {
+    lk_sim_redis_promote(run.master);
+    forgets_some();
+    if (splits) {
         lk_sim_judge_leaves();
-        if (run.confirms || run.recovers)
-            lk_sim_judge_forgets_all_ends(splits);
-        else
-            lk_sim_judge_forgets_all();
+        lk_sim_judge_forgets_all_ends(true);
     }
     lives(NULL);
     run.master->service.alias = NULL;
@@ -423,6 +436,7 @@ static const char *begin(uint64_t *random, lk_sim_bounds *bounds)
                            lk_sim_draw_from(random, UINT64_MAX));
     run.at[0].tells = run.at[1].tells = tells;
     run.at[0].puts = run.at[1].puts = lk_sim_redis_locks_put;
+    run.at[0].loses = run.at[1].loses = lk_sim_redis_locks_lose;
     bounds->tells_breaks = true;
     run.master = &run.at[0];
     run.master->service.alias = "redis.example";
@@ -447,6 +461,11 @@ static void end(void)
         lk_sim_redis_end(&run.at[i]);
 }
 
+static void settle(void)
+{
+    run.is_waiting = false;
+}
+
 static const char *left(void)
 {
     return lk_sim_redis_left(run.master, run.has_strangers);
@@ -460,6 +479,6 @@ static lk_sim_service *server(unsigned place)
 void lk_sim_run_redis(const lk_sim_plan *plan, FILE *trace, lk_sim_result *result)
 {
     static const lk_sim_faulty service = {
-        .begin = begin, .end = end, .server = server, .make = make, .left = left};
+        .begin = begin, .end = end, .server = server, .make = make, .settle = settle, .left = left};
     lk_sim_run_with(&service, plan, trace, result);
 }

@@ -33,7 +33,6 @@ static struct {
         bool is_followed;
         const lk_sim_redis *old;
     } places[LK_SIM_PLACES];
-    bool is_lost[LK_SIM_REDIS_KEYS]; /* by a failover: something of its lock */
     char uri[320];
 } run;
 
@@ -184,21 +183,15 @@ static bool has_no_counters(const lk_sim_fault *fault)
 
 /* ------------------------------------------------------------------ a node and its replica ---- */
 
-/* A lock there of which a command is lost is another one now, or may be. */
-static void loses(lk_sr_text commands)
-{
-    for (unsigned key = 0; key < LK_SIM_REDIS_KEYS; key++)
-        run.is_lost[key] = run.is_lost[key] || lk_sim_redis_locks_name(commands, key);
-}
-
 /* Of what was lost of a key. What had come by a move just before is not what a replica was waited for. */
 static void forgets_some(unsigned place)
 {
     for (unsigned key = 0; key < LK_SIM_REDIS_KEYS; key++) {
         int64_t came_at;
+        const bool is_lost = lk_sim_redis_locks_were_lost(key);
         const bool is_there = lk_sim_cluster_place(key / 2, &came_at) == place;
         const bool has_just_come = came_at > 0 && lk_sim_now() - came_at <= lease_ns;
-        if (!is_there || !run.is_lost[key])
+        if (!is_there || !is_lost)
             continue;
         lk_sim_judge_leaves();
         if (run.confirms && !has_just_come)
@@ -213,7 +206,6 @@ static void promote(unsigned place, bool is_planned)
 {
     lk_sim_redis *const old = lk_sim_cluster_master(place);
     run.places[place].old = old;
-    memset(run.is_lost, 0, sizeof run.is_lost);
     lk_sim_cluster_promote(place, is_planned);
     forgets_some(place);
     lk_sim_judge_moves(&old->service);
@@ -449,7 +441,7 @@ static const char *begin(uint64_t *random, lk_sim_bounds *bounds)
     for (unsigned i = 0; i < LK_SIM_NODES; i++) {
         lk_sim_cluster_node(i)->tells = tells;
         lk_sim_cluster_node(i)->puts = lk_sim_redis_locks_put;
-        lk_sim_cluster_node(i)->loses = loses;
+        lk_sim_cluster_node(i)->loses = lk_sim_redis_locks_lose;
     }
     for (unsigned place = 0; place < LK_SIM_PLACES; place++)
         run.places[place].place = place;

@@ -132,6 +132,9 @@ class Ledger(unittest.TestCase):
                                       ("testing/simulation/redis_cluster.c", "redis", False),
                                       ("testing/simulation/run_redis_cluster.c", "redis-cluster", True),
                                       ("backends/redis/lock/pass.c", "redis-cluster", True),
+                                      ("backends/memory/memory.c", "memory", True),
+                                      ("testing/simulation/run_memory.c", "redis", False),
+                                      ("testing/simulation/run_redis.c", "memory", False),
                                       ("testing/simulation/planted/README.md", "redis", False),
                                       ("testing/simulation/simulate.c", "redis", False)):
             self.assertEqual(ledger.concerns(path, driver), decides, path)
