@@ -4,10 +4,10 @@
 #include "claim.h"
 #include "frame.h"
 #include "grant.h"
+#include "handle.h"
 #include "lease.h"
 #include "lifetime.h"
 #include "lk_wakeup.h"
-#include "several.h"
 
 static locker_status unlock_unlocking(locker *l, locker_handle *held, locker_error *err) LK_REQUIRES(l->mutex)
 {
@@ -57,7 +57,7 @@ locker_status locker_unlock(locker_handle *held, locker_error *err)
     if (lk_forked(held->l))
         return locker_error_set(err, LOCKER_FORKED, 0,
                                 "the lock belongs to the parent process; nothing was unlocked");
-    return held->several != NULL ? lk_several_unlock(held->several, err) : lk_part_unlock(held, err);
+    return held->several != NULL ? held->several->unlock(held->several, err) : lk_part_unlock(held, err);
 }
 
 /* A handle is freed in a callback, where nothing may wait: released in the background, without answer. */
@@ -143,7 +143,7 @@ void locker_handle_free(locker_handle *held)
     if (held == NULL || lk_forked(held->l))
         return; /* in a fork's child the memory belongs to structures that another thread may have been changing */
     if (held->several != NULL)
-        lk_several_free(held->several);
+        held->several->free(held->several);
     else if (atomic_load_explicit(&held->claim->alone, memory_order_acquire))
         destroy_alone(held->l, held);
     else
@@ -209,7 +209,7 @@ locker_state locker_handle_state(const locker_handle *held)
     if (lk_forked(held->l))
         return LOCKER_STATE_LOST;
     if (held->several != NULL)
-        return lk_several_state(held->several);
+        return held->several->state(held->several);
     const locker_state state = lk_claim_state(held->l, held->claim);
     if (state != LOCKER_STATE_LOST && LK_READ(held->unlocked))
         return LOCKER_STATE_UNLOCKED;
@@ -222,7 +222,7 @@ int64_t locker_handle_remaining_ms(const locker_handle *held)
     if (state == LOCKER_STATE_LOST || state == LOCKER_STATE_UNLOCKED)
         return 0;
     if (held->several != NULL)
-        return lk_several_remaining_ms(held->several);
+        return held->several->remaining_ms(held->several);
     const int64_t until = LK_READ(held->claim->valid_until);
     return until == LOCKER_NEVER ? -1 : lk_time_left(lk_now(held->l), until) / LK_MS;
 }
@@ -251,7 +251,7 @@ int32_t locker_handle_slot(const locker_handle *held)
 static const locker_handle *part_at(const locker_handle *held, size_t index)
 {
     if (held != NULL && held->several != NULL)
-        return lk_several_part(held->several, index);
+        return held->several->part(held->several, index);
     return index == 0 ? held : NULL;
 }
 
@@ -259,7 +259,7 @@ size_t locker_handle_count(const locker_handle *held)
 {
     if (held == NULL)
         return 0;
-    return held->several != NULL ? lk_several_count(held->several) : 1;
+    return held->several != NULL ? held->several->count(held->several) : 1;
 }
 
 const char *locker_handle_key_at(const locker_handle *held, size_t index)
@@ -286,7 +286,7 @@ int locker_handle_fd(locker_handle *held)
         return -1;
     }
     if (held->several != NULL)
-        return lk_several_fd(held->several);
+        return held->several->fd(held->several);
     locker *l = held->l;
     lk_mutex_lock(&l->mutex);
     int fd = LK_READ(held->lost_fd);

@@ -4,6 +4,7 @@
  * in the key's FIFO until they are promoted, or until the holder's grant is handed over to them (grant.c). A contender makes
  * an attempt on its caller's own thread, and after BUSY sleeps until the driver wakes it or its time to try again has come.
  * Whatever ends the call but a grant, the driver is told to withdraw. */
+#include "lock.h"
 #include "cancel.h"
 #include "claim.h"
 #include "config.h"
@@ -11,7 +12,6 @@
 #include "grant.h"
 #include "lease.h"
 #include "lk_sized.h"
-#include "several.h"
 #include "share.h"
 #include "text.h"
 

@@ -6,8 +6,9 @@
 #include <sys/epoll.h>
 
 #include "frame.h"
+#include "handle.h"
 #include "lk_sized.h"
-#include "several.h"
+#include "lock.h"
 
 /* What the loss of a part means, from any thread. */
 enum {
@@ -17,7 +18,8 @@ enum {
     TOLD     /* he was, or is not to be any more */
 };
 
-struct lk_several {
+typedef struct {
+    lk_several calls;   /* first member */
     locker_handle head; /* what the user has; its claim is the first part's */
     locker_lost_fn on_lost;
     void *user;
@@ -26,12 +28,12 @@ struct lk_several {
     _Atomic int fd; /* an epoll of the parts' descriptors, or -1 */
     size_t count;   /* of the parts that are taken */
     locker_handle *parts[];
-};
+} several;
 
 /* It may be freed inside on_lost. */
 static void tell_loss(locker_handle *part, void *user)
 {
-    lk_several *const all = user;
+    several *const all = user;
     int stage = TAKING;
     (void)part;
     if (atomic_compare_exchange_strong(&all->stage, &stage, MISSING) || stage != TAKEN ||
@@ -40,14 +42,14 @@ static void tell_loss(locker_handle *part, void *user)
     all->on_lost(&all->head, all->user);
 }
 
-static void let_parts_go(lk_several *all)
+static void let_parts_go(several *all)
 {
     while (all->count > 0)
         locker_handle_free(all->parts[--all->count]);
 }
 
 /* OK: all are taken, and none was lost meanwhile. */
-static locker_status take(locker *l, lk_several *all, const char *const *keys, size_t n,
+static locker_status take(locker *l, several *all, const char *const *keys, size_t n,
                           const locker_lock_options *options, int64_t deadline, locker_error *err)
 {
     int stage;
@@ -66,6 +68,134 @@ static locker_status take(locker *l, lk_several *all, const char *const *keys, s
     } while (!atomic_compare_exchange_strong(&all->stage, &stage, TAKEN));
     return LOCKER_OK;
 }
+
+/* The worse of the two: what is lost is lost, and what is unlocked is neither held nor in doubt. */
+static locker_state worse(locker_state a, locker_state b)
+{
+    static const int rank[] = {[LOCKER_STATE_HELD] = 0,
+                               [LOCKER_STATE_SUSPECT] = 1,
+                               [LOCKER_STATE_UNLOCKED] = 2,
+                               [LOCKER_STATE_LOST] = 3};
+    return rank[a] > rank[b] ? a : b;
+}
+
+static locker_state state_of(const lk_several *calls)
+{
+    const several *const all = (const several *)(const void *)calls;
+    locker_state state = LOCKER_STATE_HELD;
+    for (size_t i = 0; i < all->count; i++)
+        state = worse(state, locker_handle_state(all->parts[i]));
+    return state;
+}
+
+static int64_t remaining_ms(const lk_several *calls)
+{
+    const several *const all = (const several *)(const void *)calls;
+    int64_t least = -1;
+    for (size_t i = 0; i < all->count; i++) {
+        const int64_t left = locker_handle_remaining_ms(all->parts[i]);
+        if (left >= 0 && (least < 0 || left < least))
+            least = left;
+    }
+    return least;
+}
+
+/* An epoll is readable when one of those that it watches is. */
+static int watch_parts(const several *all)
+{
+    const int epoll = epoll_create1(EPOLL_CLOEXEC);
+    for (size_t i = 0; epoll >= 0 && i < all->count; i++) {
+        struct epoll_event event = {.events = EPOLLIN};
+        const int fd = locker_handle_fd(all->parts[i]);
+        if (fd < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) != 0) {
+            (void)close(epoll);
+            return -1;
+        }
+    }
+    return epoll;
+}
+
+static int fd_of(lk_several *calls)
+{
+    several *const all = (several *)(void *)calls;
+    int before = atomic_load(&all->fd);
+    if (before >= 0)
+        return before;
+    const int fd = watch_parts(all);
+    if (fd < 0 || atomic_compare_exchange_strong(&all->fd, &before, fd))
+        return fd;
+    (void)close(fd); /* another thread was first */
+    return before;
+}
+
+/* What is told of all of them: a loss, then what isn't known, then the first that is not OK. */
+static bool tells_more(locker_status status, locker_status than)
+{
+    if (status == LOCKER_OK || than == LOCKER_LOST)
+        return false;
+    return than == LOCKER_OK || status == LOCKER_LOST || (status == LOCKER_UNKNOWN && than != LOCKER_UNKNOWN);
+}
+
+static locker_status unlock_all(lk_several *calls, locker_error *err)
+{
+    several *const all = (several *)(void *)calls;
+    locker_status status = LOCKER_OK;
+    const bool in_callback = lk_in_callback(all->head.l);
+    if (in_callback && state_of(calls) <= LOCKER_STATE_SUSPECT)
+        return lk_invalid(err,
+                          "'%s' and others can't be unlocked inside a callback of their locker: hand it "
+                          "to another thread",
+                          locker_handle_key(&all->head));
+    if (atomic_exchange(&all->unlocked, true))
+        return lk_invalid(err, "'%s' and others were already unlocked by this handle",
+                          locker_handle_key(&all->head));
+    atomic_store(&all->stage, TOLD);
+    for (size_t i = all->count; i-- > 0;) {
+        locker_error why;
+        locker_handle *const part = all->parts[i];
+        if (in_callback && locker_handle_state(part) <= LOCKER_STATE_SUSPECT) {
+            lk_part_let_go(part);
+            continue;
+        }
+        const locker_status part_status = lk_part_unlock(part, &why);
+        if (!tells_more(part_status, status))
+            continue;
+        status = part_status;
+        if (err != NULL)
+            *err = why;
+    }
+    return status == LOCKER_OK ? lk_ok(err) : status;
+}
+
+static void free_all(lk_several *calls)
+{
+    several *const all = (several *)(void *)calls;
+    const int fd = atomic_load(&all->fd);
+    atomic_store(&all->stage, TOLD);
+    let_parts_go(all);
+    if (fd >= 0)
+        (void)close(fd);
+    free(all);
+}
+
+static const locker_handle *part_of(const lk_several *calls, size_t index)
+{
+    const several *const all = (const several *)(const void *)calls;
+    return index < all->count ? all->parts[index] : NULL;
+}
+
+static size_t count_of(const lk_several *calls)
+{
+    return ((const several *)(const void *)calls)->count;
+}
+
+static const lk_several calls_of_several = {.state = state_of,
+                                            .remaining_ms = remaining_ms,
+                                            .fd = fd_of,
+                                            .unlock = unlock_all,
+                                            .free = free_all,
+                                            .count = count_of,
+                                            .part = part_of};
 
 static int by_bytes(const void *a, const void *b)
 {
@@ -98,11 +228,12 @@ static locker_status lock_all(locker *l, const char *const *keys, size_t n,
     locker_status status = arrange(l, keys, &n, ordered, err);
     if (status != LOCKER_OK)
         return status;
-    lk_several *const all = calloc(1, sizeof *all + n * sizeof *all->parts);
+    several *const all = calloc(1, sizeof *all + n * sizeof *all->parts);
     if (all == NULL)
         return lk_out_of_memory(err);
     all->head.l = l;
-    all->head.several = all;
+    all->calls = calls_of_several;
+    all->head.several = &all->calls;
     all->on_lost = options->on_lost;
     all->user = options->user;
     atomic_init(&all->fd, -1);
@@ -113,7 +244,7 @@ static locker_status lock_all(locker *l, const char *const *keys, size_t n,
     status = take(l, all, ordered, n, &each, lk_deadline(l, options), err);
     if (status != LOCKER_OK) {
         *out = NULL;
-        lk_several_free(all);
+        free_all(&all->calls);
     }
     return status;
 }
@@ -134,118 +265,4 @@ locker_status locker_lock_all(locker *l, const char *const *keys, size_t n,
     if (status == LOCKER_OK && options != NULL)
         status = LK_SIZED_TAKE(locker_lock_options, &own, options, label, err);
     return status == LOCKER_OK ? lock_all(l, keys, n, &own, out, err) : status;
-}
-
-/* The worse of the two: what is lost is lost, and what is unlocked is neither held nor in doubt. */
-static locker_state worse(locker_state a, locker_state b)
-{
-    static const int rank[] = {[LOCKER_STATE_HELD] = 0,
-                               [LOCKER_STATE_SUSPECT] = 1,
-                               [LOCKER_STATE_UNLOCKED] = 2,
-                               [LOCKER_STATE_LOST] = 3};
-    return rank[a] > rank[b] ? a : b;
-}
-
-locker_state lk_several_state(const lk_several *all)
-{
-    locker_state state = LOCKER_STATE_HELD;
-    for (size_t i = 0; i < all->count; i++)
-        state = worse(state, locker_handle_state(all->parts[i]));
-    return state;
-}
-
-int64_t lk_several_remaining_ms(const lk_several *all)
-{
-    int64_t least = -1;
-    for (size_t i = 0; i < all->count; i++) {
-        const int64_t left = locker_handle_remaining_ms(all->parts[i]);
-        if (left >= 0 && (least < 0 || left < least))
-            least = left;
-    }
-    return least;
-}
-
-/* An epoll is readable when one of those that it watches is. */
-static int watch_parts(const lk_several *all)
-{
-    const int epoll = epoll_create1(EPOLL_CLOEXEC);
-    for (size_t i = 0; epoll >= 0 && i < all->count; i++) {
-        struct epoll_event event = {.events = EPOLLIN};
-        const int fd = locker_handle_fd(all->parts[i]);
-        if (fd < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) != 0) {
-            (void)close(epoll);
-            return -1;
-        }
-    }
-    return epoll;
-}
-
-int lk_several_fd(lk_several *all)
-{
-    int before = atomic_load(&all->fd);
-    if (before >= 0)
-        return before;
-    const int fd = watch_parts(all);
-    if (fd < 0 || atomic_compare_exchange_strong(&all->fd, &before, fd))
-        return fd;
-    (void)close(fd); /* another thread was first */
-    return before;
-}
-
-/* What is told of all of them: a loss, then what isn't known, then the first that is not OK. */
-static bool tells_more(locker_status status, locker_status than)
-{
-    if (status == LOCKER_OK || than == LOCKER_LOST)
-        return false;
-    return than == LOCKER_OK || status == LOCKER_LOST || (status == LOCKER_UNKNOWN && than != LOCKER_UNKNOWN);
-}
-
-locker_status lk_several_unlock(lk_several *all, locker_error *err)
-{
-    locker_status status = LOCKER_OK;
-    const bool in_callback = lk_in_callback(all->head.l);
-    if (in_callback && lk_several_state(all) <= LOCKER_STATE_SUSPECT)
-        return lk_invalid(err,
-                          "'%s' and others can't be unlocked inside a callback of their locker: hand it "
-                          "to another thread",
-                          locker_handle_key(&all->head));
-    if (atomic_exchange(&all->unlocked, true))
-        return lk_invalid(err, "'%s' and others were already unlocked by this handle",
-                          locker_handle_key(&all->head));
-    atomic_store(&all->stage, TOLD);
-    for (size_t i = all->count; i-- > 0;) {
-        locker_error why;
-        locker_handle *const part = all->parts[i];
-        if (in_callback && locker_handle_state(part) <= LOCKER_STATE_SUSPECT) {
-            lk_part_let_go(part);
-            continue;
-        }
-        const locker_status part_status = lk_part_unlock(part, &why);
-        if (!tells_more(part_status, status))
-            continue;
-        status = part_status;
-        if (err != NULL)
-            *err = why;
-    }
-    return status == LOCKER_OK ? lk_ok(err) : status;
-}
-
-void lk_several_free(lk_several *all)
-{
-    const int fd = atomic_load(&all->fd);
-    atomic_store(&all->stage, TOLD);
-    let_parts_go(all);
-    if (fd >= 0)
-        (void)close(fd);
-    free(all);
-}
-
-const locker_handle *lk_several_part(const lk_several *all, size_t index)
-{
-    return index < all->count ? all->parts[index] : NULL;
-}
-
-size_t lk_several_count(const lk_several *all)
-{
-    return all->count;
 }

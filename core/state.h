@@ -50,6 +50,17 @@ enum {
 
 #define LK_GUARDED LK_GUARDED_BY(locker.mutex)
 
+/** What stands for several keys, above the handles of each (several.c): how handle.c asks it. */
+struct lk_several {
+    locker_state (*state)(const lk_several *all);
+    int64_t (*remaining_ms)(const lk_several *all);
+    int (*fd)(lk_several *all);
+    locker_status (*unlock)(lk_several *all, locker_error *err);
+    void (*free)(lk_several *all);
+    size_t (*count)(const lk_several *all);
+    const locker_handle *(*part)(const lk_several *all, size_t index); /**< NULL past the last */
+};
+
 /** The closure that unlocks. The first handle of a grant lives in its claim; those that enter again are allocated. */
 struct locker_handle {
     locker *l;              /**< counted */

@@ -2,9 +2,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "recovery_renewals.h"
 #include "batch.h"
 #include "grant_info.h"
+#include "recovery_renewals.h"
 #include "sharing.h"
 
 static const char counter_name[] = "locker:fence:";
