@@ -124,7 +124,8 @@ static const locker_semantics semantics = {
     .token = "The zxid of the node's creation: it grows for the life of the ensemble's data.",
     .cost =
         "One round trip to lock and one to unlock, each agreed by a majority; a waiter is told of one "
-        "deletion and lists the queue once for each predecessor; one heartbeat for all locks every eighth "
+        "deletion and lists the queue once for each predecessor, a reader for each writer before it; a permit takes "
+        "four round trips; one heartbeat for all locks every eighth "
         "of the session time-out, a read every eighth without any; a process that waits asks the leader "
         "once in a session time-out, for all it waits for.",
 };
