@@ -274,9 +274,11 @@ locker_status lk_zk_look_describe(const lk_zk_look *i, const locker_break_option
     int32_t permits = 0;
     bool shared = false;
     for (size_t n = 0; n < i->read; n++) {
-        count += i->entries[n].holds && i->entries[n].there;
-        permits = i->entries[n].permits > 0 ? i->entries[n].permits : permits;
-        shared = shared || (i->entries[n].holds && i->entries[n].shares);
+        const lk_zk_entry *const e = &i->entries[n];
+        count += e->holds && e->there;
+        permits =
+            permits == 0 ? e->permits : permits; /* of those who have one, where they tell: they come first */
+        shared = shared || (e->holds && e->shares);
     }
     free(info->holders);
     info->holders_len = 0;
