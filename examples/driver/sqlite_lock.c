@@ -305,6 +305,7 @@ static const locker_semantics semantics = {
     .leases = true,
     .tokens_persist = true,
     .can_break = true,
+    .shared = LOCKER_ORDER_NONE, /* and no permits: such calls answer UNSUPPORTED */
     .holder_dies = "the lock is free when its lease ends",
     .holder_stalls =
         "its lease ends and another gets the lock; if it is stopped inside a transaction (well under "

@@ -85,7 +85,8 @@ typedef struct locker_fault {
  *                    the call gives up
  *     lose-request   a release is made up for in the background when the caller has his UNKNOWN
  *     lost           (release, renew) the lock is given back, so another can have it
- *     lose-lock      the lock is broken at the service. One that tells holders of it, tells.
+ *     lose-lock      the lock is broken at the service, and of several that hold the key no other. One that tells holders of
+ *                    it, tells.
  *     disconnect     until locker_fault_reconnect(). What is given back meanwhile is given back nevertheless.
  *     busy           no service wakes the call, so it tries again after `retry_ms`, or 50 ms
  *     renew          of a driver that renews by a session: each confirmation of the lease that arrives

@@ -61,6 +61,7 @@ static locker_status attempt(lk_fault_instance *f, locker_claim *claim, locker_e
         f->inner->withdraw(f->self, claim);
         memset(claim->data, 0, f->inner->claim_size);
         claim->granted_at = 0;
+        claim->alone = false;
         lk_mutex_lock(&f->mutex);
         p->hidden = false;
         lk_mutex_unlock(&f->mutex);
@@ -108,7 +109,7 @@ static locker_status fault_acquire(void *self, locker_claim *claim, locker_error
     travel(f, &flight, lk_fault_place_of(f, claim), claim->attempt_until);
     status = settle(f, &flight, claim, status, err);
     if (status == LOCKER_OK && flight.fault.what == LOCKER_FAULT_LOSE_LOCK)
-        lk_fault_steal(f, claim->key, 0, claim->attempt_until);
+        lk_fault_steal(f, claim->key, claim->token, claim->attempt_until); /* others may hold it beside us */
     return status;
 }
 

@@ -175,8 +175,12 @@ static void log_line(const locker_services *svc, locker_log_level level, const c
 
 static void awaited(const locker_services *svc, locker_claim *grant)
 {
-    const lk_fault_instance *const f = faulty(svc);
-    f->core->awaited(f->core, grant);
+    lk_fault_instance *const f = faulty(svc);
+    const lk_fault_place *const p = lk_fault_place_of(f, grant);
+    lk_mutex_lock(&f->mutex);
+    if (!p->ending && !p->hidden)
+        f->core->awaited(f->core, grant);
+    lk_mutex_unlock(&f->mutex);
 }
 
 const locker_services lk_fault_services = {

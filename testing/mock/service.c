@@ -219,7 +219,7 @@ void lk_mock_grant_locked(locker_mock *m, locker_claim *claim)
     start_lease_locked(m, claim);
 }
 
-/* Nobody but those who are there holds it so that others could beside them. */
+/* Held so that nobody else can hold it too. */
 static bool is_shut_locked(const locker_mock *m, const lk_mock_entry *entry) LK_REQUIRES(m->mutex)
 {
     const lk_mock_grant *const first = lk_mock_first_grant_locked(m, entry);

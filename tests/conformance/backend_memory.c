@@ -7,7 +7,7 @@
 
 static void *start(char *uri, size_t size)
 {
-    snprintf(uri, size, "memory:conformance?namespace=suite");
+    snprintf(uri, size, LK_SCHEME("memory") ":conformance?namespace=suite");
     return uri;
 }
 
@@ -19,6 +19,6 @@ static void stop(void *service)
 int main(int argc, char **argv)
 {
     const locker_conformance_subject subject = {
-        .size = sizeof subject, .driver = lk_driver_of("memory"), .start = start, .stop = stop};
+        .size = sizeof subject, .driver = lk_driver_of(LK_SCHEME("memory")), .start = start, .stop = stop};
     return locker_conformance_run(&subject, argc, argv);
 }

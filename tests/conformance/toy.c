@@ -329,6 +329,7 @@ static locker_semantics semantics = {
     .fairness = LOCKER_FAIR_LOCAL,
     .leases = true,
     .can_break = true,
+    .shared = LOCKER_ORDER_NONE, /* and no permits: the kit skips what tests them */
     .holder_dies = "the process dies with it, and all its locks",
     .holder_stalls = "its lease ends",
     .cut_off = "can't happen",
