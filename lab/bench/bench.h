@@ -140,7 +140,7 @@ void lk_handoff(lk_bench *b, int member, const char *uri, const char *key, int64
 /* ---- readers.c */
 /* Readers of one key on a service. */
 typedef struct lk_readers {
-    const char *row, *driver, *against;
+    const char *row, *against;
     char uri[512];
     bool one_process; /* its locks are seen by the threads of one process */
     int cpu;          /* where they run; -1: anywhere */

@@ -2,7 +2,6 @@
  * beside a bare limit, how long a writer waits behind readers who never pause, and what those of one process cost
  * the service. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "bench.h"
 
@@ -234,24 +233,11 @@ static bool run_together(lk_bench *b, const lk_readers *on)
 
 /* ------------------------------------------------------------------ all of it ---- */
 
-static bool can_share(const char *driver)
-{
-    locker_driver_info info = LOCKER_DRIVER_INFO_INIT;
-    for (size_t i = 0; locker_driver_at(i, &info); i++)
-        if (strcmp(info.name, driver) == 0)
-            return info.semantics != NULL && info.semantics->shared != LOCKER_ORDER_NONE;
-    return false;
-}
-
 bool lk_readers_run(lk_bench *b, const lk_readers *on)
 {
     static const struct {
         int readers, processes;
     } crowds[] = {{1, 1}, {8, 1}, {64, 1}, {4, 4}, {8, 4}, {64, 4}};
-    if (!can_share(on->driver)) {
-        lk_bench_progress("the driver %s has no shared locks: not measured", on->driver);
-        return true;
-    }
     for (size_t i = 0; i < sizeof crowds / sizeof crowds[0]; i++)
         if ((crowds[i].processes == 1 || !on->one_process) &&
             !run_crowd(b, on, crowds[i].readers, crowds[i].processes))

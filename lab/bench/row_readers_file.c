@@ -28,8 +28,7 @@ static void bare(lk_bench *b, const lk_readers *on, int each, size_t first)
 
 bool lk_row_readers_file(lk_bench *b)
 {
-    lk_readers on = {
-        .row = "fread", .driver = "file", .against = "open, OFD lock, close", .cpu = -1, .bare = bare};
+    lk_readers on = {.row = "fread", .against = "open, OFD lock, close", .cpu = -1, .bare = bare};
     char directory[LK_SCRATCH_PATH], why[256];
     if (!lk_scratch_make("readers", directory, why, sizeof why)) {
         lk_bench_progress("%s", why);

@@ -24,7 +24,6 @@ static void bare(lk_bench *b, const lk_readers *on, int each, size_t first)
 bool lk_row_readers_memory(lk_bench *b)
 {
     const lk_readers on = {.row = "mread",
-                           .driver = "memory",
                            .against = "pthread_rwlock_t",
                            .uri = "memory:",
                            .one_process = true,

@@ -28,8 +28,7 @@ static void bare(lk_bench *b, const lk_readers *on, int each, size_t first)
 
 bool lk_row_readers_redis(lk_bench *b)
 {
-    lk_readers on = {
-        .row = "read", .driver = "redis", .against = "a connection each", .cpu = b->client_cpu, .bare = bare};
+    lk_readers on = {.row = "read", .against = "a connection each", .cpu = b->client_cpu, .bare = bare};
     (void)lk_bench_redis_server_pin(b, b->server_cpu);
     (void)lk_bench_redis_server_uri(b, on.uri, "");
     return lk_readers_run(b, &on);

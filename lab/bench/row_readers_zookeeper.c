@@ -21,8 +21,7 @@ static void bare(lk_bench *b, const lk_readers *on, int each, size_t first)
 
 bool lk_row_readers_zookeeper(lk_bench *b)
 {
-    lk_readers on = {
-        .row = "zread", .driver = "zookeeper", .against = "in flight", .cpu = b->client_cpu, .bare = bare};
+    lk_readers on = {.row = "zread", .against = "in flight", .cpu = b->client_cpu, .bare = bare};
     if (!lk_zoo_server_pin(b, b->server_cpu))
         return false;
     (void)lk_zoo_server_uri(on.uri, b->zoo.own.port, session);
