@@ -10,6 +10,7 @@
  *   zookeeper_server.c   the ZooKeeper server of a run
  *   zookeeper_bare.c     what the work costs with ZooKeeper's C client alone
  *   two_sides.c          the same work in two ways of liblocker's own, such as TLS and plain TCP
+ *   readers.c            readers of one key, on any service
  *   handoff.c            hands a lock from process to process
  *   delay_proxy.c        a proxy that makes the way to a server longer
  *   round_trips.c        counts round trips with it
@@ -136,6 +137,23 @@ extern const int64_t lk_handoff_sleep;
 /* So many hand-offs, each when the taker has waited for so long; it samples the time from the unlock to its having the lock. */
 void lk_handoff(lk_bench *b, int member, const char *uri, const char *key, int64_t times, int64_t sleep);
 
+/* ---- readers.c */
+/* Readers of one key on a service. */
+typedef struct lk_readers {
+    const char *row, *against;
+    char uri[512];
+    bool one_process; /* its locks are seen by the threads of one process */
+    int cpu;          /* where they run; -1: anywhere */
+    /* What `each` readers of a process do bare, until the crew is stopped; their turns are counted from `first` on. */
+    void (*bare)(lk_bench *b, const struct lk_readers *on, int each, size_t first);
+} lk_readers;
+
+/* All that is measured of them. False: it failed. */
+bool lk_readers_run(lk_bench *b, const lk_readers *on);
+/* For a bare side: so many threads that do `cycle` until the crew is stopped. */
+void lk_readers_turns(lk_bench *b, int each, size_t first,
+                      void (*cycle)(lk_bench *b, size_t index, void *arg), void *arg);
+
 /* ---- report.c */
 /* One number for each round. */
 typedef struct {
@@ -211,6 +229,8 @@ bool lk_bare_pop(lk_bare *bare, const char *list);
 void lk_bare_push_end(lk_bare *bare, const char *list);
 void lk_bare_delete(lk_bare *bare, const char *key);
 void lk_bare_hold(lk_bare *bare, const char *key, int64_t ttl_ms);
+/* Join the members of a sorted set beside the key, unless somebody has the key, and leave them again. */
+void lk_bare_share(lk_bare *bare, const char *key, int member);
 /* Try for a key that another holds. */
 void lk_bare_try(lk_bare *bare, const char *key);
 /* Renew n keys PREFIX0.. in one flight, a script call for each. */
@@ -331,6 +351,10 @@ void lk_sides_report(lk_bench *b, const char *row, const char *than, const lk_si
 /* ---- the rows; each reports its figures. False: it failed. */
 bool lk_row_memory(lk_bench *b);
 bool lk_row_file(lk_bench *b);
+bool lk_row_readers_memory(lk_bench *b);
+bool lk_row_readers_file(lk_bench *b);
+bool lk_row_readers_redis(lk_bench *b);
+bool lk_row_readers_zookeeper(lk_bench *b);
 bool lk_row_line(lk_bench *b);
 bool lk_row_a(lk_bench *b);
 bool lk_row_a1(lk_bench *b);

@@ -23,6 +23,8 @@ typedef struct {
 static row rows[] = {
     {"memory", lk_row_memory, false, false, false, false, "the memory driver beside a mutex and a table"},
     {"file", lk_row_file, false, false, false, false, "the file driver beside open, F_OFD_SETLK, close"},
+    {"mread", lk_row_readers_memory, false, false, false, false, "readers of one key of the memory driver"},
+    {"fread", lk_row_readers_file, false, false, false, false, "readers of one key of the file driver"},
 #ifdef LOCKER_BENCH_TOOL
     {"line", lk_row_line, false, false, false, false, "processes that wait for one lock, beside flock(1)"},
 #endif
@@ -35,6 +37,7 @@ static row rows[] = {
 #endif
     {"cluster", lk_row_cluster, true, false, false, false,
      "one thread and 64 at a Redis Cluster, beside one server"},
+    {"read", lk_row_readers_redis, true, false, false, false, "readers of one key on Redis"},
     {"h", lk_row_h, true, false, false, false, "hand-off to a waiter in another process"},
     {"c", lk_row_c, true, false, false, false, "8 and 64 waiters on one key"},
     {"d", lk_row_d, true, false, false, false, "100 waiters asleep"},
@@ -58,6 +61,7 @@ static row rows[] = {
     {"za1", lk_row_za1, false, true, false, false, "... with server and client on one processor"},
     {"zfresh", lk_row_zfresh, false, true, false, false, "... with a key that is used for the first time"},
     {"zb", lk_row_zb, false, true, false, false, "64 threads with keys of their own"},
+    {"zread", lk_row_readers_zookeeper, false, true, false, false, "readers of one key on ZooKeeper"},
     {"zh", lk_row_zh, false, true, false, false, "hand-off to a waiter in another process"},
     {"zhi", lk_row_zhi, false, true, true, false,
      "... that has waited for 30 s; only with --long or by name"},

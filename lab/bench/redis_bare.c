@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "bench.h"
 
@@ -16,11 +17,15 @@ static const char release_script[] =
 static const char renew_script[] = "if redis.call('get',KEYS[1])==ARGV[1] then return "
                                    "redis.call('pexpire',KEYS[1],ARGV[2]) else return 0 end";
 
+static const char share_script[] = "if redis.call('exists',KEYS[1])==1 then return 0 end "
+                                   "redis.call('zadd',KEYS[2],ARGV[2],ARGV[1]) "
+                                   "redis.call('pexpire',KEYS[2],ARGV[2]) return 1";
+
 struct lk_bare {
     lk_bench *b;
     redisContext *c;
-    int64_t spin;                /* ns */
-    char release[41], renew[41]; /* SHA1 of the scripts */
+    int64_t spin;                           /* ns */
+    char release[41], renew[41], share[41]; /* SHA1 of the scripts */
 };
 
 static void load(lk_bare *bare, const char *script, char out[41])
@@ -44,6 +49,7 @@ lk_bare *lk_bare_open(lk_bench *b)
     bare->b = b;
     load(bare, release_script, bare->release);
     load(bare, renew_script, bare->renew);
+    load(bare, share_script, bare->share);
     return bare;
 }
 
@@ -120,7 +126,7 @@ static void take_locked_reply(lk_bare *bare)
     freeReplyObject(reply);
 }
 
-static void take_unlocked_reply(lk_bare *bare)
+static void take_one_reply(lk_bare *bare)
 {
     redisReply *reply = next_reply(bare, "EVALSHA");
     if (reply->type != REDIS_REPLY_INTEGER || reply->integer != 1)
@@ -137,7 +143,7 @@ void lk_bare_lock(lk_bare *bare, const char *key)
 void lk_bare_unlock(lk_bare *bare, const char *key)
 {
     send_unlock(bare, key);
-    take_unlocked_reply(bare);
+    take_one_reply(bare);
 }
 
 static void do_command(lk_bare *bare, int argc, const char **argv)
@@ -147,6 +153,19 @@ static void do_command(lk_bare *bare, int argc, const char **argv)
     if (reply->type == REDIS_REPLY_ERROR)
         fail(bare, argv[0], reply);
     freeReplyObject(reply);
+}
+
+void lk_bare_share(lk_bare *bare, const char *key, int member)
+{
+    char set[64], name[64];
+    (void)snprintf(set, sizeof set, "%s:members", key);
+    (void)snprintf(name, sizeof name, "%d:%d:" TOKEN, (int)getpid(), member);
+    const char *join[] = {"EVALSHA", bare->share, "2", key, set, name, TTL_MS};
+    (void)redisAppendCommandArgv(bare->c, 7, join, NULL);
+    take_one_reply(bare);
+    const char *leave[] = {"ZREM", set, name};
+    (void)redisAppendCommandArgv(bare->c, 3, leave, NULL);
+    take_one_reply(bare);
 }
 
 void lk_bare_delete(lk_bare *bare, const char *key)
@@ -208,7 +227,7 @@ void lk_bare_renew(lk_bare *bare, const char *prefix, int n, int64_t ttl_ms)
         (void)redisAppendCommandArgv(bare->c, 6, argv, NULL);
     }
     for (int i = 0; i < n; i++)
-        take_unlocked_reply(bare);
+        take_one_reply(bare);
 }
 
 uint64_t lk_bare_lanes(lk_bare *bare, int lanes)
@@ -230,7 +249,7 @@ uint64_t lk_bare_lanes(lk_bare *bare, int lanes)
                 take_locked_reply(bare);
                 send_unlock(bare, key);
             } else {
-                take_unlocked_reply(bare);
+                take_one_reply(bare);
                 send_lock(bare, key);
                 cycles++;
             }

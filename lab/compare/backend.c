@@ -14,6 +14,8 @@ static const struct {
 } lacks[] = {
     {LK_CAN_BE_SHARED, "its locks are seen by the threads of one process, and the workers are processes",
      NULL},
+    {LK_CAN_READ, "its driver has no shared locks", "its driver has no shared locks"},
+    {LK_CAN_PERMIT, "its driver has no permits", "its driver has no permits"},
     {LK_CAN_RESTART, "would kill the server: use --spawn", "it keeps nothing on a disk"},
     {LK_CAN_FORGET, "would destroy the server's data: use --spawn", "see the column of a server alone"},
     {LK_CAN_FAIL_OVER, "would kill the server: use --spawn",
@@ -37,7 +39,7 @@ const char *lk_backend_lacks(const lk_backend *backend, unsigned needs)
     for (size_t i = 0; i < sizeof lacks / sizeof lacks[0]; i++) {
         if ((missing & lacks[i].bit) == 0)
             continue;
-        if (lacks[i].bit != LK_CAN_BE_SHARED && cant_be_harmed(backend))
+        if ((lacks[i].bit & (LK_CAN_BE_SHARED | LK_CAN_READ | LK_CAN_PERMIT)) == 0 && cant_be_harmed(backend))
             return cant_be_harmed(backend);
         return backend->kind && lacks[i].spawned ? lacks[i].spawned : lacks[i].given;
     }
@@ -59,6 +61,10 @@ bool lk_backend_learn(lk_backend *backend, locker_error *err)
     backend->can = backend->kind ? backend->kind->can : 0;
     if (backend->column->semantics.scope != LOCKER_SCOPE_PROCESS)
         backend->can |= LK_CAN_BE_SHARED;
+    if (backend->column->semantics.shared != LOCKER_ORDER_NONE)
+        backend->can |= LK_CAN_READ;
+    if (backend->column->semantics.permits_most > 0)
+        backend->can |= LK_CAN_PERMIT;
     return true;
 }
 

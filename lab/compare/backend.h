@@ -18,6 +18,8 @@ enum {
     LK_CAN_FORGET = 2,     /**< ... and without it */
     LK_CAN_FAIL_OVER = 4,  /**< another server takes over when the leading one is killed */
     LK_CAN_LAG = 8,        /**< the server that takes over can be made to miss the last writes */
+    LK_CAN_READ = 128,     /**< several can share a key */
+    LK_CAN_PERMIT = 256,   /**< a key can have permits */
     LK_CAN_RECOVER = 64,   /**< its clients bring back what it has lost, if they are told to */
     LK_CAN_BE_CUT = 16     /**< a private copy of it can be put in networks that are then cut */
 };

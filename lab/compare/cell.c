@@ -35,6 +35,13 @@ int64_t lk_lease_ms(const lk_cell *cell, const lk_answer *grant)
     return lk_lease_ns(grant->sent, grant->until, cell->ttl_ms) / 1000000;
 }
 
+int64_t lk_free_ms(const lk_cell *cell, const lk_answer *grant)
+{
+    const int64_t lease = lk_lease_ms(cell, grant),
+                  slack = cell->backend->kind ? cell->backend->kind->slack_ms : 4000;
+    return (lease > 0 ? lease + slack : 0) + 500;
+}
+
 void lk_fail(lk_cell *cell, const char *format, ...)
 {
     if (lk_failed(cell))

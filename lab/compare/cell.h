@@ -71,6 +71,11 @@ lk_answer lk_hear(lk_worker *worker);
 /** Both. */
 lk_answer lk_ask(lk_worker *worker, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/** Have a worker ask so from now on: for the key alone (as at first), to share it, or for one of so many permits. */
+void lk_ask_alone(lk_worker *worker);
+void lk_ask_shared(lk_worker *worker);
+void lk_ask_permit(lk_worker *worker, int permits);
+
 /** Hear a line that must be this word; the cell fails on any other. */
 void lk_expect(lk_worker *worker, const char *word);
 
@@ -114,8 +119,15 @@ typedef struct {
     bool watched; /**< each worker notes from when on it certainly stands in the queue, for a look each ms */
 } lk_pace;
 
-/** Have all workers of the cell cycle at once, and gather their turns. */
+/** Have all workers of the cell that live and don't look on cycle at once, and gather their turns. */
 lk_cycles lk_cycle_all(lk_cell *cell, const lk_pace *pace);
+
+/** How many held at one moment, at most; of those who share the key, or of the others. */
+size_t lk_cycles_at_once(const lk_cycles *all, bool shared);
+
+/** The longest that one of them waited and held, in ms; likewise. */
+double lk_cycles_longest_wait(const lk_cycles *all, bool shared);
+double lk_cycles_longest_hold(const lk_cycles *all, bool shared);
 
 /* ------------------------------------------------------------------ what happens ---- */
 
@@ -128,6 +140,9 @@ void lk_rest(const lk_cell *cell, int64_t ms);
 
 /** How long the service keeps the lock of an answered grant for a holder that is gone, in ms; 0: no lease. */
 int64_t lk_lease_ms(const lk_cell *cell, const lk_answer *grant);
+
+/** How long after its holder's death at most a lock is free: its lease, and what a server's tick and a busy machine add. */
+int64_t lk_free_ms(const lk_cell *cell, const lk_answer *grant);
 
 /** The cell can't go on, and this is why. */
 void lk_fail(lk_cell *cell, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -218,6 +218,27 @@ void lk_dismiss_all(lk_cell *cell)
 
 /* ------------------------------------------------------------------ what scenarios do with them ---- */
 
+static void ask_as(lk_worker *worker, const char *kind, int permits)
+{
+    lk_tell(worker, "as %s %d", kind, permits);
+    lk_expect(worker, "ok");
+}
+
+void lk_ask_alone(lk_worker *worker)
+{
+    ask_as(worker, "alone", 0);
+}
+
+void lk_ask_shared(lk_worker *worker)
+{
+    ask_as(worker, "shared", 0);
+}
+
+void lk_ask_permit(lk_worker *worker, int permits)
+{
+    ask_as(worker, "permit", permits);
+}
+
 lk_answer lk_compare_take(lk_worker *worker)
 {
     lk_answer answer = lk_ask(worker, "lock %s 20000 1", worker->cell->key);

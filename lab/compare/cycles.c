@@ -43,6 +43,11 @@ static int by_grant(const void *a, const void *b)
     return (x->got > y->got) - (x->got < y->got);
 }
 
+static bool works(const lk_worker *worker)
+{
+    return worker->pid > 0 && !worker->observes;
+}
+
 static void begin(lk_worker *worker, const lk_pace *pace, const lk_cycles *all)
 {
     char path[400];
@@ -61,8 +66,11 @@ lk_cycles lk_cycle_all(lk_cell *cell, const lk_pace *pace)
     all.begin = lk_now_ns() + 20000000; /* all have read their line by then */
     all.end = all.begin + pace->for_ms * 1000000;
     for (size_t i = 0; i < cell->crew_len; i++)
-        begin(cell->crew[i], pace, &all);
+        if (works(cell->crew[i]))
+            begin(cell->crew[i], pace, &all);
     for (size_t i = 0; i < cell->crew_len; i++) {
+        if (!works(cell->crew[i]))
+            continue;
         lk_answer last = lk_hear(cell->crew[i]);
 
         if (last.status > LOCKER_OK)
@@ -74,4 +82,40 @@ lk_cycles lk_cycle_all(lk_cell *cell, const lk_pace *pace)
     else
         lk_fail(cell, "nobody got the lock");
     return all;
+}
+
+size_t lk_cycles_at_once(const lk_cycles *all, bool shared)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < all->len; i++) {
+        size_t now = 0;
+
+        for (size_t other = 0; other < all->len && all->turns[i].shared == shared; other++)
+            now += all->turns[other].shared == shared && all->turns[other].got <= all->turns[i].got &&
+                   all->turns[other].gave > all->turns[i].got;
+        most = now > most ? now : most;
+    }
+    return most;
+}
+
+double lk_cycles_longest_wait(const lk_cycles *all, bool shared)
+{
+    int64_t longest = 0;
+    for (size_t i = 0; i < all->len; i++) {
+        const int64_t wait = all->turns[i].got - all->turns[i].asked;
+
+        longest = all->turns[i].shared == shared && wait > longest ? wait : longest;
+    }
+    return (double)longest / 1e6;
+}
+
+double lk_cycles_longest_hold(const lk_cycles *all, bool shared)
+{
+    int64_t longest = 0;
+    for (size_t i = 0; i < all->len; i++) {
+        const int64_t hold = all->turns[i].given - all->turns[i].got;
+
+        longest = all->turns[i].shared == shared && hold > longest ? hold : longest;
+    }
+    return (double)longest / 1e6;
 }

@@ -230,7 +230,8 @@ static void put_lanes_key(lk_page *page)
 {
     static const char *const colours[][2] = {
         {LK_COLOUR_WAITS, "asks, or waits"},
-        {LK_COLOUR_HOLDS, "holds the lock"},
+        {LK_COLOUR_HOLDS, "holds the lock, or a permit: its number is in the box"},
+        {LK_COLOUR_SHARES, "holds it with others who share it"},
         {LK_COLOUR_BELIEVES, "its deadline is over, and it has not looked or been told yet"},
         {LK_COLOUR_TWO, "two hold it at once"},
         {LK_COLOUR_SERVER, "held by this one, by the server's own word"},

@@ -1,5 +1,6 @@
 /* page_lanes.c: who asked for a lock and who held it, over time: a plot for each backend; see page_parts.h.
  * What was held for certain, and which times two held at once, is the history's to say (lab/history). */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -148,10 +149,15 @@ static int64_t believed_to(const lk_call *call)
     return to == INT64_MAX ? call->to : to;
 }
 
+static bool shares(const lk_call *call)
+{
+    return call->asked->mode && strcmp(call->asked->mode, "shared") == 0;
+}
+
 static void put_calls(const lanes *l)
 {
-    static const char *const names[] = {"waits", "holds", "believes"};
-    for (int what = 0; what < 3; what++) {
+    static const char *const names[] = {"waits", "holds", "shares", "believes"};
+    for (int what = 0; what < 4; what++) {
         fprintf(l->script, "$%s << EOD\n0 -9 0 0 -9 -9\n", names[what]);
         for (size_t i = 0; i < lk_history_calls(l->history, l->key); i++) {
             const lk_call call = lk_history_call(l->history, l->key, i);
@@ -159,13 +165,28 @@ static void put_calls(const lanes *l)
 
             if (what == 0)
                 put_box(l, call.asked->t, waited_to(l, &call), height, 0.16);
-            else if (call.granted && what == 1)
+            else if (call.granted && what < 3 && (what == 2) == shares(&call))
                 put_box(l, call.from, call.to, height, 0.36);
-            else if (call.granted)
+            else if (call.granted && what == 3)
                 put_box(l, call.to, believed_to(&call), height, 0.2);
         }
         fputs("EOD\n", l->script);
     }
+}
+
+/* The number of each permit, where it fits into its box. */
+static void put_slots(const lanes *l)
+{
+    fputs("$slots << EOD\n0 -9 \"\"\n", l->script);
+    for (size_t i = 0; i < lk_history_calls(l->history, l->key); i++) {
+        const lk_call call = lk_history_call(l->history, l->key, i);
+
+        if (call.granted && call.answered->slot >= 0 && call.from < l->to &&
+            seconds(l, call.to) - seconds(l, call.from) > width_of(l) / 70)
+            fprintf(l->script, "%.6f %g \"%" PRId64 "\"\n", (seconds(l, call.from) + seconds(l, call.to)) / 2,
+                    height_of(l, lane_of(l, call.asked->process)), call.answered->slot);
+    }
+    fputs("EOD\n", l->script);
 }
 
 /* Red over all lanes, and the boxes of those two on it. */
@@ -323,11 +344,13 @@ static void plot(const lanes *l)
 {
     static const char *const boxes[][2] = {{"faults", LK_COLOUR_FAULT},      {"waits", LK_COLOUR_WAITS},
                                            {"believes", LK_COLOUR_BELIEVES}, {"holds", LK_COLOUR_HOLDS},
-                                           {"two", LK_COLOUR_TWO},           {"server", LK_COLOUR_SERVER}};
+                                           {"shares", LK_COLOUR_SHARES},     {"two", LK_COLOUR_TWO},
+                                           {"server", LK_COLOUR_SERVER}};
     for (size_t i = 0; i < sizeof boxes / sizeof boxes[0]; i++)
         fprintf(l->script, "%s$%s using 1:2:3:4:5:6 with boxxyerror fillcolor rgb '%s'",
                 i == 0 ? "plot " : ", ", boxes[i][0], boxes[i][1]);
-    fputs(", $names using 1:2:3 with labels textcolor rgb '#ffffff' font ',11'"
+    fputs(", $slots using 1:2:3 with labels textcolor rgb '#ffffff' font ',11'"
+          ", $names using 1:2:3 with labels textcolor rgb '#ffffff' font ',11'"
           ", $told using 1:2 with points pointtype 10 pointsize 1.1 linecolor rgb '#000000'"
           ", $taken using 1:2 with points pointtype 6 pointsize 0.8 linewidth 2 linecolor rgb '#000000'"
           ", $refused using 1:2 with points pointtype 2 pointsize 0.9 linewidth 2 linecolor rgb '#d40000'\n",
@@ -346,6 +369,7 @@ static void draw(lanes *l, const lk_trace *trace, const lk_comparison *found)
     set_axes(l, title);
     name_faults(l);
     put_calls(l);
+    put_slots(l);
     put_overlaps(l);
     put_server(l, false);
     put_server(l, true);

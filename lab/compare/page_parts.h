@@ -37,6 +37,7 @@ void lk_page_lanes(lk_page *page, const lk_comparison *found, const lk_row *row)
 /** The colours of the lanes, as the key above them names them. */
 #define LK_COLOUR_WAITS    "#c9d3df"
 #define LK_COLOUR_HOLDS    "#2f6db3"
+#define LK_COLOUR_SHARES   "#63b7d6"
 #define LK_COLOUR_BELIEVES "#e8a33d"
 #define LK_COLOUR_TWO      "#d40000"
 #define LK_COLOUR_SERVER   "#4f9d69"

@@ -17,7 +17,7 @@ extern const lk_scenario lk_scenario_counter, lk_scenario_uncontended, lk_scenar
     lk_scenario_throughput, lk_scenario_fairness, lk_scenario_crash, lk_scenario_stall, lk_scenario_slow_work,
     lk_scenario_restart, lk_scenario_restart_empty, lk_scenario_recovery, lk_scenario_failover,
     lk_scenario_failover_wait, lk_scenario_failover_recovery, lk_scenario_partition,
-    lk_scenario_unlock_after_loss;
+    lk_scenario_unlock_after_loss, lk_scenario_readers, lk_scenario_permits;
 
 /** All of them in the order in which they are run and shown, ended by NULL. */
 extern const lk_scenario *const lk_scenarios[];

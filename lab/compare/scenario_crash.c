@@ -9,14 +9,6 @@ static void promise(lk_cell *cell)
     lk_promise(cell, "%s", s->holder_dies);
 }
 
-/* The lock is free by its lease's end, and what a server's tick and a busy machine add. */
-static int64_t latest_ms(const lk_cell *cell, const lk_answer *grant)
-{
-    const int64_t lease = lk_lease_ms(cell, grant),
-                  slack = cell->backend->kind ? cell->backend->kind->slack_ms : 4000;
-    return (lease > 0 ? lease + slack : 0) + 500;
-}
-
 static void once(lk_cell *cell, int turn)
 {
     char name[32];
@@ -35,7 +27,7 @@ static void once(lk_cell *cell, int turn)
     const double gap = (double)(got.received - killed) / 1e6;
     if (got.status != LOCKER_OK)
         lk_broken(cell, "the next one did not get the lock: %s", got.text);
-    else if (gap > (double)latest_ms(cell, &held))
+    else if (gap > (double)lk_free_ms(cell, &held))
         lk_broken(cell, "it was free only %.0f ms after the kill, and its lease is %lld ms", gap,
                   (long long)lk_lease_ms(cell, &held));
     lk_measure(cell, "gap", "ms", gap);

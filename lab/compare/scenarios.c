@@ -13,6 +13,8 @@ const lk_scenario *const lk_scenarios[] = {
     &lk_scenario_stall,
     &lk_scenario_slow_work,
     &lk_scenario_unlock_after_loss,
+    &lk_scenario_readers,
+    &lk_scenario_permits,
     &lk_scenario_restart,
     &lk_scenario_restart_empty,
     &lk_scenario_recovery,

@@ -46,6 +46,8 @@ typedef struct lk_side {
     lk_history_writer *history;
     char name[48], backend[64], scenario[64]; /* of every line of the history */
     int64_t ttl_ms;
+    locker_mode mode;   /* how it asks, ... */
+    int32_t permits;    /* ... and for one of how many; 0: for a lock */
     int64_t handles;    /* how many locks were asked for */
     lk_turn turn;       /* the last one */
     int64_t told_until; /* the deadline that the history knows */
@@ -97,12 +99,22 @@ static lk_event turn_event(lk_op op, lk_history_phase phase, const lk_turn *t, i
     return event;
 }
 
+/* It asks, in the way that the worker does now. */
+static void turn_note_asked(lk_side *w, const lk_turn *t, int64_t at)
+{
+    lk_event event = turn_event(t->try ? LK_OP_TRY : LK_OP_LOCK, LK_PHASE_INVOKE, t, at);
+    event.mode = w->mode == LOCKER_SHARED ? "shared" : NULL;
+    event.permits = w->permits;
+    lk_history_write(w->history, &event);
+}
+
 /* The answer to lock or try; `handle` and the rest are of the turn. */
-static void turn_note_grant(lk_side *w, const lk_turn *t, int64_t token)
+static void turn_note_grant(lk_side *w, const lk_turn *t, int64_t token, int64_t slot)
 {
     lk_event event = turn_event(t->try ? LK_OP_TRY : LK_OP_LOCK, LK_PHASE_OK, t, t->received_ns);
     if (t->status == LOCKER_OK) {
         event.token = token;
+        event.slot = slot;
         event.valid_until = t->until_ns;
         event.ttl = lk_lease_ns(t->sent_ns, t->until_ns, w->ttl_ms);
         event.owner = w->name;
@@ -180,6 +192,8 @@ static void turn_take(lk_turn *t)
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
     options.wait_ms = t->wait_ms;
     options.no_renew = !t->renew;
+    options.mode = t->side->mode;
+    options.permits = t->side->permits;
     options.on_lost = on_lost;
     options.user = t;
     t->sent_ns = lk_now_ns();
@@ -193,9 +207,10 @@ static void turn_take_and_note(lk_turn *t)
 {
     lk_side *w = t->side;
     t->until_ns = 0;
-    turn_note(w, t, t->try ? LK_OP_TRY : LK_OP_LOCK, LK_PHASE_INVOKE, lk_now_ns());
+    turn_note_asked(w, t, lk_now_ns());
     turn_take(t);
-    turn_note_grant(w, t, t->held ? (int64_t)locker_handle_token(t->held) : 0);
+    turn_note_grant(w, t, t->held ? (int64_t)locker_handle_token(t->held) : 0,
+                    t->held ? locker_handle_slot(t->held) : -1);
     w->told_until = t->until_ns;
 }
 
@@ -339,7 +354,9 @@ static void one_cycle(lk_side *w, watcher *look, lk_cycle *cycle, int64_t hold_u
                         .token = t->held ? locker_handle_token(t->held) : 0,
                         .locked = (int32_t)t->status,
                         .process = getpid(),
-                        .handle = t->handle};
+                        .handle = t->handle,
+                        .slot = t->held ? locker_handle_slot(t->held) : -1,
+                        .shared = w->mode == LOCKER_SHARED};
     if (!t->held)
         return;
     if (hold_us > 0)
@@ -358,12 +375,12 @@ static void note_cycle(lk_side *w, const lk_cycle *c)
     t->sent_ns = c->asked;
     t->received_ns = c->got;
     t->until_ns = 0;
-    turn_note(w, t, LK_OP_LOCK, LK_PHASE_INVOKE, c->asked);
+    turn_note_asked(w, t, c->asked);
     if (c->queued > 0 && c->queued < c->got)
         turn_note(w, t, LK_OP_QUEUE, LK_PHASE_INFO, c->queued);
     t->until_ns = c->until;
     t->status = (locker_status)c->locked;
-    turn_note_grant(w, t, (int64_t)c->token);
+    turn_note_grant(w, t, (int64_t)c->token, c->slot);
     if (t->status != LOCKER_OK)
         return;
     turn_note(w, t, LK_OP_UNLOCK, LK_PHASE_INVOKE, c->gave);
@@ -564,6 +581,20 @@ static void do_open(lk_side *w, const char *uri)
         say("error %s", err.text);
 }
 
+static void do_as(lk_side *w, lk_words *words)
+{
+    char kind[16];
+    lk_word(words, kind, sizeof kind);
+    const int64_t permits = lk_word_number(words);
+    if (!words->good) {
+        say("error can't understand how to ask");
+        return;
+    }
+    w->mode = strcmp(kind, "shared") == 0 ? LOCKER_SHARED : LOCKER_EXCLUSIVE;
+    w->permits = (int32_t)permits;
+    say("ok");
+}
+
 static void do_lock(lk_side *w, const char *verb, lk_words *words)
 {
     lk_turn *t = &w->turn;
@@ -622,6 +653,8 @@ static void obey(lk_side *w, const char *line)
         do_setup(w, &words);
     else if (strcmp(verb, "open") == 0)
         do_open(w, lk_words_rest(&words));
+    else if (strcmp(verb, "as") == 0)
+        do_as(w, &words);
     else if (!w->l)
         say("error no service is open");
     else if (strcmp(verb, "lock") == 0 || strcmp(verb, "try") == 0 || strcmp(verb, "wait") == 0)

@@ -4,6 +4,8 @@
  *
  *   setup RUN TTL_MS HISTORY BACKEND SCENARIO NAME   "ok"; text fields are one word each
  *   open URI                                         "ok", or "error TEXT"
+ *   as alone|shared|permit PERMITS                   "ok": how it asks from now on; at first, alone. PERMITS: how many
+ *                                                    there are, of permit alone
  *   lock|try KEY WAIT_MS RENEW                       ANSWER: take it, without renewal when RENEW is 0
  *   wait KEY WAIT_MS RENEW                           "waiting" once it stands in the queue, then ANSWER
  *   unlock                                           ANSWER
@@ -22,6 +24,7 @@
  * fencing token, ns of CLOCK_BOOTTIME before and after the call, the local deadline (0: none). */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { LK_WORKER_LINE = 2048 };
@@ -42,4 +45,6 @@ typedef struct {
     int32_t locked, unlocked; /**< locker_status of both */
     int64_t process;
     int64_t handle; /**< the number of this turn's lock in the history */
+    int32_t slot;   /**< of a permit; else -1 */
+    bool shared;    /**< it asked to share the key */
 } lk_cycle;

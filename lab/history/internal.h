@@ -57,7 +57,8 @@ typedef struct {
     /* by intervals.c, of attempts that were granted */
     int64_t from, to; /* held for certain; from == to: never */
     int64_t grant_to; /* the same of the whole grant, with those handles that entered again */
-    bool again;       /* entered again: its grant was another handle's */
+    int64_t open_to; /* until when a call of its process may have come to share it: its unlock has returned */
+    bool again;      /* entered again: its grant was another handle's */
 } lk_attempt;
 
 /** A key in one (run, backend, scenario). Arrays are in the order of time. */

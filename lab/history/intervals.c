@@ -35,9 +35,28 @@ static void hold(lk_attempt *attempt)
     attempt->from = attempt->answered->t;
     attempt->to = to > attempt->from ? to : attempt->from;
     attempt->grant_to = attempt->to;
+    attempt->open_to = attempt->unlocked ? attempt->unlocked->t : LK_NEVER;
 }
 
-/* A handle that got a token which a handle of the same process still holds has entered again. False: out of memory. */
+/* Of two handles of one process with one token: the second entered while the first was held; or both share the key, and
+ * the second came to the grant before the first had let go, whenever its own call returned. */
+static bool is_one_grant(const lk_attempt *first, const lk_attempt *second)
+{
+    return first->grant_to > second->from ||
+           (first->kind == LK_KIND_SHARED && second->kind == LK_KIND_SHARED &&
+            first->open_to > second->asked->t);
+}
+
+static void join_grant(lk_attempt *first, lk_attempt *second)
+{
+    second->again = true;
+    if (second->to > first->grant_to)
+        first->grant_to = second->to;
+    if (second->open_to > first->open_to)
+        first->open_to = second->open_to;
+}
+
+/* A handle that got a token of a grant which its process has already has entered again. False: out of memory. */
 static bool find_again(const lk_history_key *key)
 {
     lk_history_table grants = {0}; /* the first handle of each */
@@ -50,13 +69,10 @@ static bool find_again(const lk_history_key *key)
             continue;
         size_t *first = lk_history_table_at(&grants, &name, &is_new);
         good = first != NULL;
-        if (good && !is_new && key->grants[*first]->grant_to > a->from) {
-            a->again = true;
-            if (a->to > key->grants[*first]->grant_to)
-                key->grants[*first]->grant_to = a->to;
-        } else if (good) {
+        if (good && !is_new && is_one_grant(key->grants[*first], a))
+            join_grant(key->grants[*first], a);
+        else if (good)
             *first = i;
-        }
     }
     lk_history_table_clear(&grants);
     return good;

@@ -2,7 +2,7 @@
 not be run again; so a change of this file changes the name of the plans."""
 import random
 
-NAME = "1"
+NAME = "2"
 
 WORKERS = ("worker-stop", "worker-kill")
 NETWORK = ("delay", "cut", "cut-reply", "hold-requests", "hold-replies", "late", "refuse", "trickle")
@@ -22,6 +22,8 @@ EXCEPTIONS = {"file": (), "redis": ("flushall", "restart-empty"), "cluster-maste
               "zookeeper": ("restart-empty",), "ensemble": ()}
 SETUPS = {"file": ("file",), "redis": ("redis",), "redis-cluster": ("cluster-masters", "cluster-slots"),
           "zookeeper": ("zookeeper", "ensemble", "ensemble")}
+# What a key is, by the letters of worker.c: taken alone, by readers and writers, or with permits.
+KEYS = "arp"
 AT_ONCE = ("worker-kill", "cut", "flushall", "failover", "takeover", "slot-move")
 
 
@@ -40,5 +42,6 @@ def make(driver, seed, setups=None, kinds=None):
         faults.append(fault(rng, rng.choice(EXCEPTIONS[setup]), seconds))
     processes = [{"threads": rng.choice((1, 2, 3)), "pinned": rng.randrange(3) if rng.random() < 0.3 else None}
                  for _ in range(rng.choice((3, 4, 5)))]
-    return {"driver": driver, "setup": setup, "seed": seed, "seconds": seconds, "keys": rng.choice((1, 2, 3)),
+    return {"driver": driver, "setup": setup, "seed": seed, "seconds": seconds,
+            "kinds": "".join(rng.choice(KEYS) for _ in range(rng.choice((1, 2, 3)))),
             "breaks": rng.random() < 0.4, "processes": processes, "faults": sorted(faults, key=lambda f: f["at"])}

@@ -117,7 +117,7 @@ class Round:
         uri = self.service.uri(self.space, True, **pin)
         self.workers.append(Worker(self.tools, self.directory, name, lambda worker: [
             "work", uri, worker.history, name, str(self.plan["seed"] * 16 + len(self.workers)),
-            str(process["threads"]), str(self.plan["keys"]), str(int(self.plan["breaks"]))]))
+            str(process["threads"]), self.plan["kinds"], str(int(self.plan["breaks"]))]))
 
     def start_all(self):
         for i in range(len(self.plan["processes"])):
@@ -220,7 +220,7 @@ class Round:
 
     def move_slot(self, kind, fault):
         """The slot of one of the locks; some of its keys stay where they were for as long as the fault lasts."""
-        self.service.begin_move("%s:key/%d" % (self.space, fault["target"] % self.plan["keys"]), fault["target"])
+        self.service.begin_move("%s:key/%d" % (self.space, fault["target"] % len(self.plan["kinds"])), fault["target"])
         if kind == "slot-move":
             self.service.end_moves()
             return None
@@ -322,9 +322,9 @@ class Round:
         """Those that worked are still there and do nothing; so each key can be had, but for the leases of the killed."""
         bound = self.service.bound_s + 2 * self.canary.late_s
         looker = Worker(self.tools, self.directory, "looker", lambda worker: [
-            "look", self.service.uri(self.space, False), worker.history, "looker", str(self.plan["keys"]),
+            "look", self.service.uri(self.space, False), worker.history, "looker", self.plan["kinds"],
             str(int(self.plan["breaks"])), str(int(1000 * bound))])
-        answer = looker.says((self.plan["keys"] + 1) * (3 * bound + 3))
+        answer = looker.says((len(self.plan["kinds"]) + 1) * (3 * bound + 3))
         code = looker.end(20)
         if code != 0 or answer is None:
             looker.process.kill()

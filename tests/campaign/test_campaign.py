@@ -72,6 +72,12 @@ class Campaign(unittest.TestCase):
     def test_deletion_without_compare(self):
         self.catches("delete", "release of key/0")
 
+    def test_a_reader_beside_a_writer(self):
+        self.catches("shares", "overlap of key/0")
+
+    def test_a_permit_that_two_have(self):
+        self.catches("permits", "overlap of key/0")
+
     def test_a_key_that_stays(self):
         self.catches("stays", "without an end at the service")
 
@@ -82,7 +88,7 @@ class Campaign(unittest.TestCase):
         directory = os.path.dirname(self.ledger)
         done = subprocess.run([os.path.join(BUILD, "tests/campaign/campaign_worker"), "look",
                                "fault+file://%s/locks?fault=acquire,unavailable" % directory,
-                               os.path.join(directory, "history"), "looker", "1", "0", "5000"],
+                               os.path.join(directory, "history"), "looker", "a", "0", "5000"],
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("a wait of", done.stderr)

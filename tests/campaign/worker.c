@@ -6,10 +6,11 @@
  *       until the line "quiet" comes, which it answers with "quiet" when no call is under way and nothing is
  *       held; lockers stay open until its input ends.
  *   campaign_worker look URI HISTORY NAME KEYS BREAKS BOUND_MS
- *       takes and gives each key once, within the bound, and asks the service what is left of it; says as
- *       JSON how long each took.
+ *       takes and gives each key once, alone or with all of its permits, within the bound, and asks the service what is
+ *       left of it; says as JSON how long each took.
  *
- * Keys are key/0 and so on. With BREAKS 1 there is the key "broken" as well, whose holders are broken now and
+ * KEYS has a letter for each key, which are key/0 and so on: `a`, who takes it has it alone; `r`, most share it, and
+ * others write; `p`, it has PERMITS permits. With BREAKS 1 there is the key "broken" as well, whose holders are broken now and
  * then. One thread of a process has that key, so none of its grants is handed on inside a locker.
  */
 #include <errno.h>
@@ -28,7 +29,7 @@
 
 #include "writer.h"
 
-enum { THREADS_AT_MOST = 8, LOOK_EVERY_MS = 5 };
+enum { THREADS_AT_MOST = 8, LOOK_EVERY_MS = 5, PERMITS = 3 };
 
 struct hand {
     locker *l;
@@ -41,6 +42,7 @@ struct hand {
 };
 
 static const char *uri;
+static const char *kinds;
 static unsigned keys;
 static lk_history_writer *history;
 static atomic_bool quiet;
@@ -68,6 +70,11 @@ static void name_key(char key[32], unsigned number)
     snprintf(key, 32, number < keys ? "key/%u" : "broken", number);
 }
 
+static char kind_of(unsigned key)
+{
+    return key < keys ? kinds[key] : 'a';
+}
+
 static locker *open_locker(const char *owner)
 {
     locker_options options = LOCKER_OPTIONS_INIT;
@@ -89,6 +96,8 @@ static locker *open_locker(const char *owner)
 /* One grant, from the question to the answer of unlock. */
 struct turn {
     char key[32];
+    locker_mode mode;
+    int32_t permits;
     int64_t handle, ttl_ns, told;
     locker_handle *held;
 };
@@ -118,12 +127,21 @@ static int64_t deadline(const locker_handle *held)
     return left <= 0 ? 0 : now + left * 1000000;
 }
 
+static void tell_asked(const struct turn *turn, lk_op op)
+{
+    lk_event event = event_of(turn, op, LK_PHASE_INVOKE);
+    event.mode = turn->mode == LOCKER_SHARED ? "shared" : NULL;
+    event.permits = turn->permits;
+    tell(event);
+}
+
 static void tell_grant(struct turn *turn, lk_op op, locker_status status)
 {
     lk_event event = event_of(turn, op, status == LOCKER_OK ? LK_PHASE_OK : LK_PHASE_FAIL);
     event.t = lk_event_now();
     if (status == LOCKER_OK) {
         event.token = (int64_t)locker_handle_token(turn->held);
+        event.slot = locker_handle_slot(turn->held);
         event.valid_until = turn->told = deadline(turn->held);
         if (locker_handle_state(turn->held) == LOCKER_STATE_LOST)
             event.valid_until = event.t; /* it was over when it came */
@@ -222,8 +240,10 @@ static bool take_and_give(struct hand *hand, unsigned key)
     const bool closes = hand->own && any(hand, 10) == 0;
     locker_status status;
     name_key(turn.key, key);
+    turn.mode = options.mode = kind_of(key) == 'r' && any(hand, 4) > 0 ? LOCKER_SHARED : LOCKER_EXCLUSIVE;
+    turn.permits = options.permits = kind_of(key) == 'p' ? PERMITS : 0;
     options.user = &turn;
-    tell(event_of(&turn, op, LK_PHASE_INVOKE));
+    tell_asked(&turn, op);
     status = lock(hand->l, &turn, &options);
     turn.ttl_ns = status == LOCKER_OK && locker_get_semantics(hand->l)->leases ? INT64_C(4000000000) : 0;
     tell_grant(&turn, op, status);
@@ -311,7 +331,8 @@ static int play_worker(char **words)
     const unsigned threads = (unsigned)atoi(words[1]);
     const bool breaks = atoi(words[3]) != 0;
     locker *shared;
-    keys = (unsigned)atoi(words[2]);
+    kinds = words[2];
+    keys = (unsigned)strlen(kinds);
     shared = open_locker(NULL);
     if (shared == NULL || threads == 0 || threads > THREADS_AT_MOST)
         return EXIT_FAILURE;
@@ -361,10 +382,21 @@ static locker_status take(locker *l, struct turn *turn, int64_t until)
     const int64_t left = (until - lk_event_now()) / 1000000;
     locker_status status;
     options.wait_ms = left > 0 ? left : 1;
+    options.permits = turn->permits;
     turn->handle = atomic_fetch_add(&handles, 1) + 1;
-    tell(event_of(turn, LK_OP_LOCK, LK_PHASE_INVOKE));
+    tell_asked(turn, LK_OP_LOCK);
     status = lock(l, turn, &options);
     tell_grant(turn, LK_OP_LOCK, status);
+    return status;
+}
+
+/* Those that are not held yet, one after the other, up to the first that can't be had. */
+static locker_status take_all(locker *l, struct turn turns[], unsigned count, int64_t until)
+{
+    locker_status status = LOCKER_OK;
+    for (unsigned i = 0; i < count && status == LOCKER_OK; i++)
+        if (turns[i].held == NULL)
+            status = take(l, &turns[i], until);
     return status;
 }
 
@@ -372,22 +404,24 @@ static locker_status take(locker *l, struct turn *turn, int64_t until)
  * never? */
 static void look(locker *l, unsigned key, int64_t bound_ms)
 {
-    struct turn turn = {.handle = 0};
+    struct turn turns[PERMITS] = {0};
+    const unsigned count = kind_of(key) == 'p' ? PERMITS : 1;
     locker_info info = LOCKER_INFO_INIT;
     const int64_t began = lk_event_now(), until = began + bound_ms * 1000000;
-    locker_status status, then;
-    int64_t got;
-    name_key(turn.key, key);
-    then = status = take(l, &turn, until);
-    got = lk_event_now();
-    if (status != LOCKER_OK)
-        then = take(l, &turn, got + bound_ms * 1000000);
-    if (then == LOCKER_OK)
-        give(&turn, NULL);
-    tell_what_is_left(l, &turn, lk_event_now() + bound_ms * 1000000, &info);
+    for (unsigned i = 0; i < count; i++) {
+        name_key(turns[i].key, key);
+        turns[i].permits = count > 1 ? PERMITS : 0;
+    }
+    const locker_status status = take_all(l, turns, count, until);
+    const int64_t got = lk_event_now();
+    const locker_status then = take_all(l, turns, count, got + bound_ms * 1000000);
+    for (unsigned i = 0; i < count; i++)
+        if (turns[i].held != NULL)
+            give(&turns[i], NULL);
+    tell_what_is_left(l, &turns[0], lk_event_now() + bound_ms * 1000000, &info);
     printf("%s\"%s\": {\"status\": \"%s\", \"ms\": %" PRId64
            ", \"then\": \"%s\", \"held\": %s, \"waiters\": %" PRId64 "}",
-           key > 0 ? ", " : "", turn.key, locker_status_name(status), (got - began) / 1000000,
+           key > 0 ? ", " : "", turns[0].key, locker_status_name(status), (got - began) / 1000000,
            locker_status_name(then), info.held ? "true" : "false", info.waiters);
     locker_info_clear(&info);
 }
@@ -396,7 +430,8 @@ static int play_looker(char **words)
 {
     const unsigned breaks = (unsigned)atoi(words[1]);
     locker *l = open_locker(NULL);
-    keys = (unsigned)atoi(words[0]);
+    kinds = words[0];
+    keys = (unsigned)strlen(kinds);
     if (l == NULL)
         return EXIT_FAILURE;
     printf("{");

@@ -50,6 +50,12 @@ class Shared(Twins):
         self.assertEqual((report["calls"], report["grants"]), (4, 2))
         self.assertEqual(self.broken(lines + stay(3, 49, 60, token=9)), ["overlap", "release"])
 
+    def test_a_ride_whose_call_returns_when_the_first_has_unlocked(self):
+        good = stay(1, 10, 20, SHARED, token=5) + stay(1, 25, 30, SHARED, come=20.5, handle=2, token=5)
+        self.twins("tokens", good, 4, asked(22, 1, 2, **SHARED))
+        alone = stay(1, 10, 20, token=5) + stay(1, 25, 30, come=20.5, handle=2, token=5)
+        self.assertEqual(self.broken(alone), ["tokens"])
+
     def test_another_readers_name_says_nothing_against_one(self):
         good = stay(3, 1, 5, token=4) + stay(1, 10, 30, SHARED, token=5) + stay(2, 11, 40, SHARED, token=6) + \
             [says(25, True, token=6), says(50, False)]

@@ -64,7 +64,7 @@ _locker() {
     fi
     case $previous in
     -s | --scenario)
-        mapfile -t COMPREPLY < <(compgen -W 'counter uncontended hand-off throughput fairness crash stall slow-work unlock-after-loss restart restart-empty recovery failover failover-wait failover-recovery partition' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'counter uncontended hand-off throughput fairness crash stall slow-work unlock-after-loss readers permits restart restart-empty recovery failover failover-wait failover-recovery partition' -- "$current")
         ;;
     --html) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
     -f | --config) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;

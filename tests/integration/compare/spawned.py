@@ -1,6 +1,7 @@
 """Each scenario in a short form on real servers that locker compare starts: what every family of them has to show.
 
 A test file names its backends and adds what is its own."""
+import json
 import os
 import subprocess
 
@@ -104,6 +105,27 @@ class Spawned:
 
     def test_unlock_after_loss(self):
         self.assert_verdict("kept", "unlock-after-loss", *self.BACKENDS)
+
+    def drivers(self, feature):
+        """The backends whose driver has it, and those whose driver has not."""
+        told = json.loads(self.code(0, "drivers", "--json").stdout)["drivers"]
+        has = {driver["name"] for driver in told if driver["semantics"][feature] not in ("none", 0)}
+        return ([b for b in self.BACKENDS if b.split("-")[0] in has],
+                [b for b in self.BACKENDS if b.split("-")[0] not in has])
+
+    def test_readers_and_a_writer(self):
+        can, others = self.drivers("shared")
+        self.assert_kept("readers", *can)
+        self.assert_verdict("not run", "readers", *others)
+        for backend in can:
+            self.assertGreater(self.sample("readers", backend, "at once"), 1)
+
+    def test_permits(self):
+        can, others = self.drivers("permits_most")
+        self.assert_kept("permits", *can)
+        self.assert_verdict("not run", "permits", *others)
+        for backend in can:
+            self.assertIn(self.sample("permits", backend, "at once"), (2, 3))
 
     def test_partition(self):
         for backend in self.BACKENDS:

@@ -7,6 +7,10 @@ import unittest
 from clitest import Redis
 from comparetest import LIMIT, LOCKER, CompareCase
 
+FORGET = """local keys, waiting, n = redis.call('KEYS', '*compare.*'), 0, 0
+for _, k in ipairs(keys) do if k:find('queue') then waiting = waiting + redis.call('ZCARD', k) end end
+for _, k in ipairs(keys) do if waiting >= tonumber(ARGV[1]) and not k:find('queue') then n = n + redis.call('DEL', k) end end
+return n"""
 LOCKED = "local n = 0; for _, k in ipairs(redis.call('KEYS', 'compare.*.slow-work.1')) do n = n + redis.call('DEL', k) end; return n"
 
 
@@ -58,6 +62,25 @@ class Given(CompareCase):
             pass
         self.assertEqual(running.wait(LIMIT), 1)
         self.assertIn("BROKEN", running.stdout.read())
+
+
+    def forget(self, scenario, waiting, times):
+        """Delete what the service knows of those who hold, so many times, each when so many wait."""
+        running = subprocess.Popen([LOCKER, "compare", "-q", "--quick", "-s", scenario, "--backend", self.redis.uri],
+                                   env=self.env, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(running.stdout.close)
+        end = time.monotonic() + LIMIT
+        while running.poll() is None and times > 0 and time.monotonic() < end:
+            times -= self.redis.ask("EVAL", FORGET, "0", str(waiting)) != ":0"
+        told = running.stdout.read()
+        self.assertRegex(told, "given-redis +BROKEN")
+        self.assertEqual(running.wait(LIMIT), 1)
+
+    def test_a_writer_beside_a_reader_is_told(self):
+        self.forget("readers", 2, 1000)
+
+    def test_a_permit_too_many_is_told(self):
+        self.forget("permits", 0, 1)
 
 
 if __name__ == "__main__":

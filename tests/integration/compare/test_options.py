@@ -6,8 +6,8 @@ from clitest import RedisServer
 from comparetest import CompareCase
 
 SCENARIOS = ("counter", "uncontended", "hand-off", "throughput", "fairness", "crash", "stall", "slow-work",
-             "unlock-after-loss", "restart", "restart-empty", "recovery", "failover", "failover-wait", "failover-recovery",
-             "partition")
+             "unlock-after-loss", "readers", "permits", "restart", "restart-empty", "recovery", "failover", "failover-wait",
+             "failover-recovery", "partition")
 KINDS = ("file", "redis", "redis-replica", "zookeeper", "zookeeper-ensemble")
 
 

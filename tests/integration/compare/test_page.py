@@ -118,6 +118,17 @@ class Pages(CompareCase):
         self.code(0, "check-history", "-q", self.json)
         self.assertTrue(any("distribution" in p["alt"] for p in page.pictures))
 
+    def test_lanes_show_modes_and_slots(self):
+        page = self.compared("--spawn=file", "-s", "readers", "-s", "permits")
+        self.assert_stands_alone(page)
+        shared = r"<polygon[^>]*rgb\( *99, *183, *214\)"
+        readers, permits = (self.lanes(page, "%s on file, run 1" % name) for name in ("readers", "permits"))
+        self.assertRegex(readers, shared)
+        self.assertNotRegex(permits, shared)
+        for slot in "012":
+            self.assertIn("<text>%s<" % slot, permits)
+            self.assertNotIn("<text>%s<" % slot, readers)
+
     def test_two_holders_are_red(self):
         """A holder that is connected to the new master before its rival hears in time: seldom three times in a row."""
         page = self.compared("--spawn=redis-replica", "-s", "failover", "-s", "failover-wait", "--runs", "3")
