@@ -14,7 +14,15 @@ typedef struct {
 } words;
 
 /** What a sequence is about beyond locks. */
-typedef enum { THEME_LOCKS, THEME_SHARES, THEME_KEYS, THEME_SCRIPTS, THEME_FAULTS, THEME_RIGHTS, THEMES } theme;
+typedef enum {
+    THEME_LOCKS,
+    THEME_SHARES,
+    THEME_KEYS,
+    THEME_SCRIPTS,
+    THEME_FAULTS,
+    THEME_RIGHTS,
+    THEMES
+} theme;
 
 /** What commands are drawn from. */
 typedef struct {

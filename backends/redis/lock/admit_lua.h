@@ -2,7 +2,8 @@
  *
  * The lock is then a marker, `S<epoch>` or `P<epoch>/<permits>`: foreign clients see it held. The epoch is the fencing number of who
  * began the set, so no set ever has another's marker. Beside the queue stand, in `shared:<epoch>`, the values of those who hold it by
- * the end of their leases (ms of the server's clock); in `shared:<epoch>:info` for each "since_ms token slot instance owner"; of
+ * the end of their leases (ms of the server's clock); in `shared:<epoch>:info` for each "since_ms token slot instance told owner" (told 0: it does not
+ * hear of its number); of
  * permits, in `shared:<epoch>:slots` the values by slot. A value that is not in the set that the lock's marker names holds nothing:
  * who looks for one begins at the lock. The marker ends with the latest of the leases, and whatever takes one away lowers it.
  *
@@ -36,15 +37,15 @@
 /* Of the lock's value v: kind, limit, set, and how `many` are in it; nil: it is no marker. Whose leases are `over` leave. */
 #define MEMBERS_LUA                                                                                          \
     NOW_LUA                                                                                                  \
-        "local kind, epoch, limit = string.match(v or '', " MARKER_LUA ")\n"                                 \
-        "local set, many, over = nil, 0, {}\n"                                                               \
-        "if kind then\n"                                                                                     \
-        "  set = " SET_NAME_LUA(                                                                             \
-            "KEYS[2]") "epoch\n"                                                                             \
-                       "  over = redis.call('ZRANGEBYSCORE', set, '-inf', '(' .. now, 'LIMIT', 0, 1000)\n"   \
-                       "  for _, one in ipairs(over) do\n" LEAVE_LUA "  end\n"                               \
-                       "  many = redis.call('ZCARD', set)\n"                                                 \
-                       "end\n"
+    "local kind, epoch, limit = string.match(v or '', " MARKER_LUA ")\n"                                     \
+    "local set, many, over = nil, 0, {}\n"                                                                   \
+    "if kind then\n"                                                                                         \
+    "  set = " SET_NAME_LUA(                                                                                 \
+        "KEYS[2]") "epoch\n"                                                                                 \
+                   "  over = redis.call('ZRANGEBYSCORE', set, '-inf', '(' .. now, 'LIMIT', 0, 1000)\n"       \
+                   "  for _, one in ipairs(over) do\n" LEAVE_LUA "  end\n"                                   \
+                   "  many = redis.call('ZCARD', set)\n"                                                     \
+                   "end\n"
 
 /* `value` enters, as k, most, inst, owner, ttl say; it begins a set where there is none. Of permits it has the least free slot: the
  * least that so many as are below or at it don't fill. Sets n, its number, and `grown`, or goes by `fails`. What the lock says of the
