@@ -70,7 +70,8 @@ locker_status lk_redis_reply_error(const redisReply *reply, const char *doing, l
         return lk_denied(
             err,
             "the server denies %s (%s); check user and password, and that the user may run GET, SET, INCR, INCRBY, "
-            "DEL, PTTL, PEXPIRE, TIME, ZADD, ZREM, ZPOPMIN, PUBLISH, EVAL, EVALSHA and SCRIPT on the lock's keys",
+            "DEL, PTTL, PEXPIRE, TIME, ZADD, ZREM, ZPOPMIN, PUBLISH, EVAL, EVALSHA and SCRIPT on the lock's keys, and for "
+            "shared locks and permits PEXPIREAT, all else of sorted sets, HSET, HGET, HDEL and PUBSUB",
             doing, text);
     case LK_REDIS_FAULT_REFUSED:
         return lk_unavailable(

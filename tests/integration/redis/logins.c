@@ -166,6 +166,26 @@ static void use_all_rights(lk_env *env, locker *l, locker *rival)
         lk_give(lk_take(l, "few", NULL));
 }
 
+static void use_rights_of_sharers(locker *l, locker *rival)
+{
+    locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
+    lk_locking waiter;
+    locker_info info = LOCKER_INFO_INIT;
+    locker_error err;
+    options.permits = 2;
+    locker_handle *held = lk_take(l, "counted", &options), *second = lk_take(l, "counted", &options);
+    lk_locking_start(&waiter, rival, "counted", &options);
+    lk_require_waiting(rival, 1);
+    assert_ok(locker_show(l, "counted", &info, &err), err);
+    assert_int_equal(info.holders_len, 2);
+    locker_info_clear(&info);
+    lk_give(second);
+    lk_give(lk_locking_grant(&waiter));
+    assert_ok(locker_break(l, "counted", NULL, NULL, &err), err);
+    assert_true(lk_readable(locker_handle_fd(held), LK_TEST_PATIENCE_MS));
+    locker_handle_free(held);
+}
+
 /* Nothing was denied, and nothing was given that was not used. */
 static void the_fewest_rights_are_enough(void **state)
 {
@@ -182,6 +202,7 @@ static void the_fewest_rights_are_enough(void **state)
                          env->server->port),
               err);
     use_all_rights(env, l, rival);
+    use_rights_of_sharers(l, rival);
     lk_close_locker(rival);
     lk_close_locker(l);
     assert_int_equal(lk_server_integer(env->server, "ACL LOG"), 0);
