@@ -2,7 +2,8 @@
  *
  * The lock is then a marker, `S<epoch>` or `P<epoch>/<permits>`: foreign clients see it held. The epoch is the fencing number of who
  * began the set, so no set ever has another's marker. Beside the queue stand, in `shared:<epoch>`, the values of those who hold it by
- * the end of their leases (ms of the server's clock); in `shared:<epoch>:info` for each "since_ms token slot instance owner"; of
+ * the end of their leases (ms of the server's clock); in `shared:<epoch>:info` for each "since_ms token slot instance told owner" (told 0: it does not
+ * hear of its number); of
  * permits, in `shared:<epoch>:slots` the values by slot. A value that is not in the set that the lock's marker names holds nothing:
  * who looks for one begins at the lock. The marker ends with the latest of the leases, and whatever takes one away lowers it.
  *

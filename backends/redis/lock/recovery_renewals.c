@@ -4,8 +4,8 @@
 
 #include "batch.h"
 #include "grant_info.h"
+#include "marker.h"
 #include "recovery_renewals.h"
-#include "sharing.h"
 
 static const char counter_name[] = "locker:fence:";
 
@@ -50,9 +50,10 @@ static char *put_share_locked(lk_redis *r, const locker_claim *claim, char *out)
     const uint64_t token = LK_READ(data->fence);
     lk_redis_value_text(&r->values, data->number, value);
     lk_redis_marker_text(claim, marker);
-    (void)snprintf(info, sizeof info, "%" PRIu64 " %" PRIu64 " %d %s %.*s",
+    (void)snprintf(info, sizeof info, "%" PRIu64 " %" PRIu64 " %d %s %d %.*s",
                    lk_redis_server_us(&lk_redis_node_of(r, data->slot)->time, data->since) / 1000, token,
-                   (int)claim->slot, r->values.name, LOCKER_OWNER_MAX, claim->owner);
+                   (int)claim->slot, r->values.name, data->numbers > 0, LOCKER_OWNER_MAX,
+                   claim->owner);
     out = lk_redis_put_text(out, value);
     out = lk_redis_put_number(out, (size_t)(claim->ttl_ns / LK_MS));
     out = lk_redis_put_number(out, (size_t)token);

@@ -4,7 +4,7 @@
 /* KEYS[4]: where earlier releases count. ARGV: the member of the queue, which says all that is wanted; whether it may stand there (1 or
  * 0); how long the queue is kept in ms; whether the server may know the value (1 or 0). Answers {1, number, slot, epoch} when it
  * holds the lock, also since before: then its lease starts anew; {2, ms, the state, the counter} when it has to wait, as *acquire*
- * does, where of permits the ms are until the first lease ends; {3, permits, 0, 0} when the lock is in use otherwise. Nobody is
+ * does, where of permits the ms are until the first lease ends; {3, permits, 0, 0} when the lock is in use otherwise by one of ours. Nobody is
  * overtaken: those who came before enter first, or have the lock if it is free. */
 static const char OF_KIND(shared_acquire_lua)[] = BEGIN_LUA GET_LUA COUNTER_LUA
     "local member, waits, direct = ARGV[1], ARGV[2] == '1', 0\n"
@@ -24,7 +24,8 @@ static const char OF_KIND(shared_acquire_lua)[] = BEGIN_LUA GET_LUA COUNTER_LUA
                    "end\n"
                    "if ARGV[4] == '1' then redis.pcall('DEL', " MARK_LUA "value) end\n"
                    "local kept = v == 'E' .. value\n"
-                   "if v and not string.find(v, '^E%x+$') and (k == 'P' or kind == 'P') and not (k == kind and limit == most) then\n"
+                   "local ours = kind or v and #v == 32 and not string.find(v, '[^0-9a-f]')\n"
+                   "if ours and (k == 'P' or kind == 'P') and not (k == kind and limit == most) then\n"
                    "  redis.call('ZREM', KEYS[2], member)\n"
                    "  return {3, kind == 'P' and tonumber(limit) or 0, 0, 0}\n"
                    "end\n"
@@ -82,24 +83,21 @@ static const char OF_KIND(shared_release_lua)[] = BEGIN_LUA GET_LUA COUNTER_LUA
                    "  direct = " ASK_US "\n" HAND_OVER_LUA "end\n"
                    "return answer\n";
 
-/* ARGV: the marker that was seen, the values of those whose locks are to be taken away, one behind the other, or '': of all with no
- * greater number than the next argument. Answers of how many; -1: it is another marker by now. What it leaves of each is as *break*
- * does. */
+/* ARGV: the marker that was seen, the values of those whose locks are to be taken away, one behind the other. Answers those that
+ * were; none, too, when it is another marker by now. What it leaves of each is as *break* does. */
 static const char OF_KIND(shared_break_lua)[] = BEGIN_LUA GET_LUA COUNTER_LUA
-    "local v, named, answer, direct, member, grown = get(KEYS[1]), {}, 0, 0\n"
-    "if v ~= ARGV[1] then return -1 end\n" MEMBERS_LUA
-    "for at = 1, #ARGV[2], 32 do named[#named + 1] = string.sub(ARGV[2], at, at + 31) end\n"
-    "if ARGV[2] == '' then named = redis.call('ZRANGE', set, 0, -1) end\n"
-    "for _, one in ipairs(named) do\n"
+    "local v, answer, direct, member, grown = get(KEYS[1]), {}, 0\n"
+    "if v ~= ARGV[1] then return answer end\n" MEMBERS_LUA "for at = 1, #ARGV[2], 32 do\n"
+    "  local one = string.sub(ARGV[2], at, at + 31)\n"
     "  local ends, info = redis.call('ZSCORE', set, one), redis.call('HGET', set .. ':info', one)\n"
-    "  local token, inst = string.match(info or '', '^%d+ (%d+) %d+ (%x+) ')\n"
-    "  if ends and (ARGV[2] ~= '' or not token or tonumber(token) <= tonumber(ARGV[3])) then\n"
+    "  if ends then\n"
     "    local mark = redis.pcall('SET', " MARK_LUA "one, '1', 'PX', math.max(ends - now, 1))\n"
     "    if mark.err then return mark end\n"
-    "    local text = one .. ' broken ' .. KEYS[1]\n"
-    "    if inst then " TELL_LUA " end\n" LEAVE_LUA "    answer, many = answer + 1, many - 1\n"
+    "    local inst, text = string.match(info or '', '^%d+ %d+ %d+ (%x+) '), one .. ' broken ' .. KEYS[1]\n"
+    "    if inst then " TELL_LUA " end\n" LEAVE_LUA "    many = many - 1\n"
+    "    answer[#answer + 1] = one\n"
     "  end\n"
     "end\n"
-    "if many > 0 then\n" ADMIT_LUA LATEST_LUA("KEYS[1]") "elseif answer > 0 or #over > 0 then\n" HAND_OVER_LUA
-                                                         "end\n"
-                                                         "return answer\n";
+    "if many > 0 then\n" ADMIT_LUA
+    LATEST_LUA("KEYS[1]") "elseif #answer > 0 or #over > 0 then\n" HAND_OVER_LUA "end\n"
+                          "return answer\n";

@@ -16,7 +16,6 @@ enum { TRIES_MAX = 3, PARTS = 3 /* of what is told of a holder */ };
 typedef struct {
     char *values; /* one behind the other, ended by a NUL */
     size_t count;
-    uint64_t newest; /* the greatest number of those who were seen */
 } named;
 
 static locker_status unanswered(const lk_redis_inquiry *q, lk_redis_outcome outcome)
@@ -75,18 +74,21 @@ static bool is_look(const redisReply *reply)
     return is;
 }
 
-/* "since_ms token slot instance owner" */
+/* "since_ms token slot instance 1 owner"; 0: it is not told its number. */
 static void read_info(const char *text, locker_holder *holder)
 {
-    int64_t since, token, slot;
+    int64_t since, token, slot, told;
     holder->since_unix_ms = holder->slot = -1;
     if (!lk_redis_read_number(&text, ' ', &since) || !lk_redis_read_number(&text, ' ', &token) ||
         !lk_redis_read_number(&text, ' ', &slot) || strlen(text) <= LK_REDIS_VALUE_LEN)
         return;
+    text += LK_REDIS_VALUE_LEN + 1;
+    if (!lk_redis_read_number(&text, ' ', &told))
+        return;
     holder->since_unix_ms = since > 0 ? since : -1;
-    holder->token = (uint64_t)token;
+    holder->token = told != 0 ? (uint64_t)token : 0;
     holder->slot = (int32_t)slot;
-    lk_redis_copy_owner(holder->owner, text + LK_REDIS_VALUE_LEN + 1);
+    lk_redis_copy_owner(holder->owner, text);
 }
 
 /* Of a holder's three parts. False: they make no sense. */
@@ -103,33 +105,52 @@ static bool read_holder(redisReply *const *part, const lk_redis_marker *marker, 
     return true;
 }
 
-/* Those who hold it, or of these whom `only` names, if there are such; they are put down in `whom`, too. */
-static locker_status read_holders(const lk_redis_inquiry *q, const redisReply *list,
-                                  const lk_redis_marker *marker, const locker_break_options *only,
-                                  locker_info *info, named *whom)
+static bool is_among(const redisReply *values, const redisReply *value)
 {
-    const size_t most = list->elements / PARTS;
-    info->holders = calloc(most + 1, sizeof *info->holders);
-    whom->values = malloc(most * LK_REDIS_VALUE_LEN + 1);
-    if (info->holders == NULL || whom->values == NULL)
-        return lk_out_of_memory(q->err);
-    for (int everybody = 0; everybody < 2 && info->holders_len == 0; everybody++) {
-        for (size_t i = 0; i < most; i++) {
-            redisReply *const *const part = list->element + PARTS * i;
-            locker_holder *const one = &info->holders[info->holders_len];
-            if (!read_holder(part, marker, one))
-                continue;
-            if (one->token > whom->newest)
-                whom->newest = one->token;
-            const bool is_named = locker_break_names(only, one->owner, one->token);
-            if (!is_named && !everybody)
-                continue;
-            info->holders_len++;
-            if (is_named)
-                memcpy(whom->values + LK_REDIS_VALUE_LEN * whom->count++, part[0]->str, LK_REDIS_VALUE_LEN);
-        }
+    size_t i = 0;
+    while (i < values->elements && (values->element[i]->type != REDIS_REPLY_STRING ||
+                                    strcmp(values->element[i]->str, value->str) != 0))
+        i++;
+    return i < values->elements;
+}
+
+/* Of those in the list whom `only` names; with `values`, those whose values are among them. They are put down in `whom`, too. */
+static void pick_holders(const redisReply *list, const lk_redis_marker *marker,
+                         const locker_break_options *only, const redisReply *values, locker_info *info,
+                         named *whom)
+{
+    for (size_t i = 0; i + PARTS <= list->elements; i += PARTS) {
+        redisReply *const *const part = list->element + i;
+        locker_holder *const one = &info->holders[info->holders_len];
+        if (!read_holder(part, marker, one) || !locker_break_names(only, one->owner, one->token) ||
+            (values != NULL && !is_among(values, part[0])))
+            continue;
+        info->holders_len++;
+        memcpy(whom->values + LK_REDIS_VALUE_LEN * whom->count++, part[0]->str, LK_REDIS_VALUE_LEN);
     }
     whom->values[LK_REDIS_VALUE_LEN * whom->count] = '\0';
+}
+
+static const locker_break_options anybody = LOCKER_BREAK_OPTIONS_INIT;
+
+/* The same; where there are none, all who hold it, and nobody in `whom`. */
+static locker_status read_holders(const lk_redis_inquiry *q, const redisReply *list,
+                                  const lk_redis_marker *marker, const locker_break_options *only,
+                                  const redisReply *values, locker_info *info, named *whom)
+{
+    const size_t most = list->elements / PARTS;
+    free(info->holders);
+    free(whom->values);
+    *whom = (named){malloc(most * LK_REDIS_VALUE_LEN + 1), 0};
+    info->holders_len = 0;
+    info->holders = calloc(most + 1, sizeof *info->holders);
+    if (info->holders == NULL || whom->values == NULL)
+        return lk_out_of_memory(q->err);
+    pick_holders(list, marker, only, values, info, whom);
+    if (whom->count == 0) {
+        pick_holders(list, marker, &anybody, NULL, info, whom);
+        whom->count = 0;
+    }
     locker_info_settle(info, marker->permits > 0 ? LOCKER_EXCLUSIVE : LOCKER_SHARED, marker->permits);
     return LOCKER_OK;
 }
@@ -149,14 +170,13 @@ static locker_status look(const lk_redis_inquiry *q, lk_redis_marker *marker, re
 
 locker_status lk_redis_sharing_show(const lk_redis_inquiry *q, locker_info *info, bool *gone)
 {
-    static const locker_break_options anybody = LOCKER_BREAK_OPTIONS_INIT;
     lk_redis_marker marker;
     redisReply *reply = NULL;
     named whom = {0};
     locker_status status = look(q, &marker, &reply, gone);
     if (status == LOCKER_OK && !*gone) {
         info->waiters = reply->element[3]->integer;
-        status = read_holders(q, reply->element[1], &marker, &anybody, info, &whom);
+        status = read_holders(q, reply->element[1], &marker, &anybody, NULL, info, &whom);
     }
     if (status == LOCKER_OK && !*gone)
         status = lk_redis_read_queue(reply->element[4], info, q->err);
@@ -165,39 +185,36 @@ locker_status lk_redis_sharing_show(const lk_redis_inquiry *q, locker_info *info
     return status;
 }
 
-/* Take the lock from those who were seen; from all of them where the break is about anybody. */
-static locker_status take_away(const lk_redis_inquiry *q, const char *marker, const named *whom, bool all,
-                               bool *gone)
+/* Take the lock from those who were seen; *taken: the values of those who held it still, to be freed. */
+static locker_status take_away(const lk_redis_inquiry *q, const char *marker, const named *whom,
+                               redisReply **taken)
 {
-    char newest[LK_REDIS_NUMBER_MAX];
-    redisReply *reply = NULL;
-    (void)lk_redis_number_text(newest, whom->newest);
-    locker_status status = ask(q, LK_REDIS_SCRIPT_SHARED_BREAK,
-                               (const char *const[]){marker, all ? "" : whom->values, newest, NULL}, &reply);
-    if (status == LOCKER_OK && reply->type != REDIS_REPLY_INTEGER)
-        status = refused(q, reply);
-    *gone = status == LOCKER_OK && reply->integer <= 0;
-    freeReplyObject(reply);
-    return status;
+    const locker_status status =
+        ask(q, LK_REDIS_SCRIPT_SHARED_BREAK, (const char *const[]){marker, whom->values, NULL}, taken);
+    return status == LOCKER_OK && (*taken)->type != REDIS_REPLY_ARRAY ? refused(q, *taken) : status;
 }
 
 locker_status lk_redis_sharing_break(const lk_redis_inquiry *q, const locker_break_options *only,
                                      locker_info *broken, bool *gone)
 {
-    const bool all = only->owner == NULL && only->token == 0;
     lk_redis_marker marker;
-    redisReply *reply = NULL;
+    redisReply *reply = NULL, *taken = NULL;
     named whom = {0};
     locker_status status = look(q, &marker, &reply, gone);
     if (status == LOCKER_OK && !*gone) {
-        status = read_holders(q, reply->element[1], &marker, only, broken, &whom);
+        status = read_holders(q, reply->element[1], &marker, only, NULL, broken, &whom);
         *gone = status == LOCKER_OK && !broken->held; /* all leases are over: its key goes now */
         if (status == LOCKER_OK && !*gone)
             status = locker_break_check(only, broken, q->err);
+        if (status == LOCKER_OK && !*gone) {
+            status = take_away(q, reply->element[0]->str, &whom, &taken);
+            *gone = status == LOCKER_OK && taken->elements == 0;
+        }
         if (status == LOCKER_OK && !*gone)
-            status = take_away(q, reply->element[0]->str, &whom, all, gone);
+            status = read_holders(q, reply->element[1], &marker, only, taken, broken, &whom);
     }
     free(whom.values);
+    freeReplyObject(taken);
     freeReplyObject(reply);
     return status;
 }
