@@ -346,6 +346,12 @@ static unsigned at_most(unsigned drawn, unsigned limit)
     return limit > 0 && drawn > limit ? limit : drawn;
 }
 
+bool lk_sim_may_be_shared(unsigned key)
+{
+    const lk_sim_use *const use = &run.application.uses[key];
+    return !run.application.knows_uses || use->has_modes || use->permits > 0;
+}
+
 static void begin(const lk_sim_plan *plan)
 {
     enum { FAULTS_OWN = 0x6661756c }; /* their numbers are others than the world's */

@@ -50,8 +50,11 @@ static int64_t drawn_span(uint64_t detail)
     return (int64_t)(rest % (uint64_t)(kind < 2 ? 20 * MS : kind < 6 ? lease_ns / 2 : 3 * lease_ns));
 }
 
+/* A slot has two keys. While it moves, what several hold is not to be had, nor renewed (docs/promises.md). */
 static bool moves(unsigned slot, uint64_t detail)
 {
+    if (lk_sim_may_be_shared(2 * slot) || lk_sim_may_be_shared(2 * slot + 1))
+        return false;
     return lk_sim_cluster_move(slot, (unsigned)(detail % 7), drawn_span(detail / 7));
 }
 

@@ -30,9 +30,14 @@
 /* The lock, and what stands beside it, end with the latest lease. */
 #define LATEST_LUA(lock)                                                                                     \
     "local latest = redis.call('ZRANGE', set, -1, -1, 'WITHSCORES')[2]\n"                                    \
-    "for _, name in ipairs({" lock ", set, set .. ':info', set .. ':slots'}) do\n"                           \
+    "for _, name in ipairs({" lock ", set, set .. ':info', kind == 'P' and set .. ':slots' or nil}) do\n"    \
     "  redis.call('PEXPIREAT', name, latest)\n"                                                              \
     "end\n"
+
+/* In a slot of a cluster that is on its way a key that has gone is an error: before anything is written. */
+#define ALL_HERE_LUA                                                                                         \
+    "redis.call('HLEN', set .. ':info')\n"                                                                   \
+    "if kind == 'P' then redis.call('ZCARD', set .. ':slots') end\n"
 
 /* Of the lock's value v: kind, limit, set, and how `many` are in it; nil: it is no marker. Whose leases are `over` leave. */
 #define MEMBERS_LUA                                                                                          \
@@ -41,7 +46,7 @@
     "local set, many, over = nil, 0, {}\n"                                                                   \
     "if kind then\n"                                                                                         \
     "  set = " SET_NAME_LUA(                                                                                 \
-        "KEYS[2]") "epoch\n"                                                                                 \
+        "KEYS[2]") "epoch\n" ALL_HERE_LUA                                                                    \
                    "  over = redis.call('ZRANGEBYSCORE', set, '-inf', '(' .. now, 'LIMIT', 0, 1000)\n"       \
                    "  for _, one in ipairs(over) do\n" LEAVE_LUA "  end\n"                                   \
                    "  many = redis.call('ZCARD', set)\n"                                                     \
@@ -51,12 +56,12 @@
  * least that so many as are below or at it don't fill. Sets n, its number, and `grown`, or goes by `fails`. What the lock says of the
  * latest lease comes behind. */
 #define ENTER_LUA(fails)                                                                                                  \
-    "local n, count, slot = nil, 1, 0\n" NUMBER_LUA "if type(n) ~= 'number' then " fails " end\n"                         \
+    "local n, count, slot, begins = nil, 1, 0\n" NUMBER_LUA "if type(n) ~= 'number' then " fails " end\n"                 \
     "local token = string.format('%.0f', n)\n"                                                                            \
     "if not kind then\n"                                                                                                  \
     "  kind, epoch, limit, many, set = k, token, most, 0, " SET_NAME_LUA(                                                 \
         "KEYS[2]") "token\n"                                                                                              \
-                   "  redis.call('SET', KEYS[1], k .. token .. (k == 'P' and '/' .. most or ''), 'PX', ttl)\n"            \
+                   "  begins = true\n"                                                                                    \
                    "end\n"                                                                                                \
                    "if kind == 'P' then\n"                                                                                \
                    "  local high = many\n"                                                                                \
@@ -66,9 +71,12 @@
                    "  end\n"                                                                                              \
                    "  redis.call('ZADD', set .. ':slots', slot, value)\n"                                                 \
                    "end\n"                                                                                                \
-                   "redis.call('ZADD', set, now + ttl, value)\n"                                                          \
                    "redis.call('HSET', set .. ':info', value,\n"                                                          \
                    "  now .. ' ' .. token .. ' ' .. slot .. ' ' .. inst .. ' ' .. owner)\n"                               \
+                   "redis.call('ZADD', set, now + ttl, value)\n"                                                          \
+                   "if begins then\n"                                                                                     \
+                   "  redis.call('SET', KEYS[1], k .. token .. (k == 'P' and '/' .. most or ''), 'PX', ttl)\n"            \
+                   "end\n"                                                                                                \
                    "many, grown = many + 1, true\n"
 
 /* Those at the head of the queue enter, as far as they can beside those who hold the lock; each is told, and asks what it got. Who

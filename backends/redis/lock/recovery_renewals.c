@@ -4,8 +4,8 @@
 
 #include "batch.h"
 #include "grant_info.h"
+#include "marker.h"
 #include "recovery_renewals.h"
-#include "sharing.h"
 
 static const char counter_name[] = "locker:fence:";
 

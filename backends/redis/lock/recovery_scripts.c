@@ -156,7 +156,7 @@ static const char shared_renew_lua[] = KNOWN_LUA YIELDS_LUA
     "  local lock, queue, counter = KEYS[3 * i - 2], KEYS[3 * i - 1], KEYS[3 * i]\n"
     "  local value, ttl, token, marker, slot, text = unpack(ARGV, 6 * i - 5, 6 * i)\n"
     "  local beside = string.sub(queue, 1, -6)\n"
-    "  local set = beside .. 'shared:' .. string.match(marker, '%d+')\n"
+    "  local set, kind = beside .. 'shared:' .. string.match(marker, '%d+'), string.sub(marker, 1, 1)\n"
     "  local v = redis.pcall('GET', lock)\n"
     "  if type(v) == 'table' then\n"
     "    if not string.find(v.err, 'WRONGTYPE', 1, true) then return v end\n"

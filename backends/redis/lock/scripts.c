@@ -200,6 +200,7 @@ static const char shared_renew_lua[] = GET_LUA NOW_LUA
     "  local kind, epoch = string.match(get(lock) or '', " MARKER_LUA ")\n"
     "  local set = kind and " SET_NAME_LUA(
         "KEYS[2 * i]") "epoch\n"
+                       "  if set then\n" ALL_HERE_LUA "  end\n"
                        "  local ends = set and redis.call('ZSCORE', set, value)\n"
                        "  out[i] = '0'\n"
                        "  if ends and tonumber(ends) >= now then\n"
