@@ -651,7 +651,8 @@ static void see_other_use(const lk_sim_hold *hold)
         if (permits != hold->permits && judge.used_with_at[hold->key][permits] >= 0 &&
             judge.used_with_at[hold->key][permits] >= hold->asked_at - free_ns)
             return;
-    if (lk_sim_judge_is_calm() && calm_since(hold->asked_at) == hold->asked_at)
+    const bool is_strangers = hold->asked_at < judge.strangers[hold->key].until + free_ns;
+    if (!is_strangers && lk_sim_judge_is_calm() && calm_since(hold->asked_at) == hold->asked_at)
         lk_sim_fail("key %u: a call was told of another use, and there was none", hold->key);
 }
 
@@ -916,7 +917,7 @@ static bool may_be_old(const lk_sim_process *process, int64_t since)
 static void see_whom(const lk_sim_break *b, locker_status status, const locker_info *broken)
 {
     const lk_sim_hold *const now = holder_throughout(b);
-    const bool is_unknown = status == LOCKER_BUSY && broken->token == 0;
+    const bool is_unknown = status == LOCKER_BUSY && (broken->token == 0 || !judge.bounds.has_tokens);
     const bool is_anothers = status == LOCKER_OK && now != NULL && b->asked_token != 0 &&
                              b->asked_token != now->token && kind_of(now) != PLAIN;
     const bool is_right = status != LOCKER_INVALID &&
@@ -949,7 +950,7 @@ void lk_sim_judge_broke(lk_sim_break *of, locker_status status, const locker_inf
     const bool is_old = may_be_old(of->process, of->began);
     of->process = NULL;
     of->ended = lk_sim_now();
-    if (status == LOCKER_OK && broken->token != 0) {
+    if (status == LOCKER_OK && broken->token != 0 && judge.bounds.has_tokens) {
         if (of->token != 0 && of->token != broken->token)
             lk_sim_fail("key %u: token %llu was broken, and %llu was to be", of->key,
                         (unsigned long long)broken->token, (unsigned long long)of->token);
@@ -987,7 +988,7 @@ void lk_sim_judge_shown(const lk_sim_process *process, unsigned key, const lk_si
     if (info->held && (info->mode != now->mode || info->permits != now->permits))
         lk_sim_fail("key %u: it was shown to be held in another way than token %llu", key,
                     (unsigned long long)now->token);
-    if (info->token != 0 && !tells_of(info, now->token))
+    if (info->token != 0 && judge.bounds.has_tokens && !tells_of(info, now->token))
         lk_sim_fail("key %u: token %llu was shown, and %llu was held", key, (unsigned long long)info->token,
                     (unsigned long long)now->token);
 }

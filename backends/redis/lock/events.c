@@ -88,13 +88,13 @@ typedef enum {
     ENTERED, /* ... beside others that share it, or with a permit: it asks which */
     NEAR,    /* so it may be soon */
     BROKEN,  /* the lock was taken from him whose info it has */
-    TAKEN    /* ... from one of whom nobody knew yet */
+    TAKEN    /* ... from one of whom nobody knew yet, or from one of several */
 } kind;
 
 typedef struct {
     kind what;
     uint64_t value;
-    int64_t fence; /* HANDED: the last of its numbers. TAKEN: the counter then. BROKEN: any */
+    int64_t fence; /* HANDED: the last of its numbers. TAKEN: the counter then, or its own. BROKEN: any */
     int64_t count; /* ... of so many */
     int64_t direct_us;
     const char *lock;
