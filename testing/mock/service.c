@@ -149,13 +149,12 @@ static bool luck_decides_locked(const locker_mock *m) LK_REQUIRES(m->mutex)
     return m->options.seed != 0 && !m->options.queue;
 }
 
-/* Whether one that shares would go past somebody who wants the key alone: who stands before it, or, where luck decides,
- * anywhere. */
+/* Whether one that shares would go past somebody who wants the key alone. */
 static bool passes_a_writer_locked(const locker_mock *m, const lk_mock_entry *entry,
                                    const locker_claim *claim) LK_REQUIRES(m->mutex)
 {
     for (const locker_claim *c = entry->first; c != NULL; c = lk_mock_place_of(c)->next) {
-        if (c == claim && !luck_decides_locked(m))
+        if (c == claim)
             return false;
         if (locker_claim_is_plain(c) && can_be_next_locked(m, c))
             return true;
