@@ -365,7 +365,6 @@ static void begin(const lk_sim_plan *plan)
     run.application = (lk_sim_application){.uri = uri,
                                            .random = ~run.random,
                                            .is_one = run.service->is_inside,
-                                           .knows_uses = run.service->is_plain,
                                            .keys = at_most(keys, plan->keys),
                                            .slots = at_most(processes, plan->processes),
                                            .rest_ns = bounds.term_ns > lease_ns ? bounds.term_ns : lease_ns,

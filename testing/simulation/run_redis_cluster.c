@@ -481,13 +481,11 @@ static lk_sim_service *server(unsigned place)
 
 void lk_sim_run_redis_cluster(const lk_sim_plan *plan, FILE *trace, lk_sim_result *result)
 {
-    static const lk_sim_faulty service = {
-        .is_plain = true, /* what several hold is not served in a slot that is half moved */
-        .begin = begin,
-        .end = lk_sim_cluster_end,
-        .server = server,
-        .make = make,
-        .settle = settle,
-        .left = left};
+    static const lk_sim_faulty service = {.begin = begin,
+                                          .end = lk_sim_cluster_end,
+                                          .server = server,
+                                          .make = make,
+                                          .settle = settle,
+                                          .left = left};
     lk_sim_run_with(&service, plan, trace, result);
 }
