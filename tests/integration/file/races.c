@@ -912,6 +912,32 @@ static void a_wait_behind_its_own_process_outlives_a_want_of_descriptors(void **
     locker_handle_free(waiter.held);
 }
 
+/* The proof of an unlock is in names, which are to be had without one. */
+static void an_unlock_of_one_that_shares_wants_no_descriptor(void **state)
+{
+    lk_place *place = *state;
+    locker *l = lk_place_open(place);
+    struct rlimit enough, none;
+    locker_error err, why;
+    locker_break_options only = LOCKER_BREAK_OPTIONS_INIT;
+    locker_handle *first = share(l), *second = share(place->l);
+    only.token = locker_handle_token(second);
+    hear_nothing();
+    assert_ok(locker_break(l, "k", &only, NULL, &err), err);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &enough), 0);
+    none = enough;
+    none.rlim_cur = 0;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    const locker_status lost = unlock_and_hear(second, true, &why);
+    const locker_status unlocked = locker_unlock(first, &err);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &enough), 0);
+    assert_status(LOCKER_OK, unlocked, err);
+    assert_status(LOCKER_LOST, lost, why);
+    locker_handle_free(first);
+    locker_handle_free(second);
+    locker_close(l);
+}
+
 /* ------------------------------------------------------------------ forks ---- */
 
 static int lock_files_open(void)
@@ -1124,6 +1150,7 @@ static const struct CMUnitTest tests[] = {
     place_test(who_can_see_the_path_no_more_keeps_its_lock),
     place_test(a_wait_outlives_a_want_of_descriptors),
     place_test(a_wait_behind_its_own_process_outlives_a_want_of_descriptors),
+    place_test(an_unlock_of_one_that_shares_wants_no_descriptor),
     place_test(a_file_in_the_making_is_nobodys),
     place_test(a_child_closes_what_is_being_locked),
     place_test(nobody_comes_between_a_break_and_the_one_it_names),
