@@ -89,7 +89,10 @@ static locker_status confirm_grant(lk_file *self, const lk_file_name *name, lk_f
         lk_file_watch_drop_locked(self, c);
     else /* the watch on the directory doesn't see what happens below it */
         watched = (c->wd != 0 || lk_file_watch_add_locked(self, c)) && watched;
-    const locker_status status = lk_file_confirm(self, name, &c->id, err);
+    locker_status status = lk_file_confirm(self, name, &c->id, err);
+    /* One who breaks it tells it so when that is done, which nobody hears who doesn't hold yet: it begins anew. */
+    if (status == LOCKER_OK && !locker_claim_is_plain(c->claim) && lk_file_holder_is_broken(self, c))
+        status = LK_FILE_AGAIN;
     if (status == LOCKER_OK) {
         c->state = LK_FILE_HELD;
         self->held++;

@@ -58,30 +58,42 @@ static bool read_record(int queue, const char *name, lk_file_holder *out)
     return true;
 }
 
-bool lk_file_holder_is_broken(int queue, const lk_file_claim *c)
+enum { PATH = LK_FILE_QUEUE_NAME + 1 + LK_FILE_RECORD_NAME + 1 };
+
+/* Of its record, from the lock directory on. */
+static void path_of(char path[PATH], char kind, const lk_file_claim *c)
 {
-    char name[LK_FILE_RECORD_NAME + 1], text[1];
-    lk_file_ticket_record(name, LK_FILE_RECORD_BROKEN, c->ticket);
-    return readlinkat(queue, name, text, sizeof text) >= 0;
+    lk_file_queue_name(path, &c->id);
+    const size_t len = strlen(path);
+    path[len] = '/';
+    lk_file_ticket_record(path + len + 1, kind, c->ticket);
 }
 
-int lk_file_holder_end(int queue, const lk_file_claim *c)
+bool lk_file_holder_is_broken(const lk_file *self, const lk_file_claim *c)
 {
-    char name[LK_FILE_RECORD_NAME + 1];
-    lk_file_ticket_record(name, LK_FILE_RECORD_HELD, c->ticket);
-    if (unlinkat(queue, name, 0) == 0)
+    char path[PATH], text[1];
+    path_of(path, LK_FILE_RECORD_BROKEN, c);
+    return readlinkat(self->dir_fd, path, text, sizeof text) >= 0;
+}
+
+int lk_file_holder_end(const lk_file *self, const lk_file_claim *c)
+{
+    char path[PATH];
+    path_of(path, LK_FILE_RECORD_HELD, c);
+    if (unlinkat(self->dir_fd, path, 0) == 0)
         return 0;
     const int code = errno;
-    return lk_file_holder_is_broken(queue, c) ? ESTALE : code;
+    return lk_file_holder_is_broken(self, c) ? ESTALE : code;
 }
 
-void lk_file_holder_forget(int queue, const lk_file_claim *c)
+void lk_file_holder_forget(const lk_file *self, const lk_file_claim *c)
 {
-    char name[LK_FILE_RECORD_NAME + 1];
-    lk_file_ticket_record(name, LK_FILE_RECORD_HELD, c->ticket);
-    (void)unlinkat(queue, name, 0);
-    name[0] = LK_FILE_RECORD_BROKEN;
-    (void)unlinkat(queue, name, 0);
+    static const char kinds[] = {LK_FILE_RECORD_HELD, LK_FILE_RECORD_BROKEN};
+    char path[PATH];
+    for (size_t i = 0; i < sizeof kinds; i++) {
+        path_of(path, kinds[i], c);
+        (void)unlinkat(self->dir_fd, path, 0);
+    }
 }
 
 bool lk_file_holder_break(int queue, const lk_file_holder *holder)
@@ -92,6 +104,17 @@ bool lk_file_holder_break(int queue, const lk_file_holder *holder)
     return renameat(queue, holder->name, queue, broken) == 0;
 }
 
+static bool shows(int fd, const lk_file_holder *holder)
+{
+    return lk_file_range_locked(fd, lk_file_holder_byte(holder->slot, holder->token));
+}
+
+bool lk_file_holder_lives(int queue, const char *record, int fd)
+{
+    lk_file_holder holder;
+    return read_record(queue, record, &holder) && shows(fd, &holder);
+}
+
 bool lk_file_holders_list(const lk_file_tickets *t, char kind, int fd, lk_file_holder **all, size_t *count)
 {
     *count = 0;
@@ -99,7 +122,7 @@ bool lk_file_holders_list(const lk_file_tickets *t, char kind, int fd, lk_file_h
     for (int i = 0; i < t->record_count && *all != NULL; i++) {
         lk_file_holder *const one = &(*all)[*count];
         if (t->record[i]->d_name[0] == kind && read_record(t->queue, t->record[i]->d_name, one) &&
-            lk_file_range_locked(fd, lk_file_holder_byte(one->slot, one->token)))
+            shows(fd, one))
             (*count)++;
     }
     return *all != NULL;

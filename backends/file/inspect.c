@@ -184,7 +184,14 @@ static locker_status break_beside(lk_file *self, const lk_file_name *name, int p
         status = LK_FILE_AGAIN;
     lk_file_tickets_close(&t);
     free(all);
-    if (status == LOCKER_OK && (is_any(only) || !is_left(self, id, held))) {
+    const bool stays = status == LOCKER_OK && !is_any(only) && is_left(self, id, held);
+    if (stays && count == 0)
+        return locker_error_set(
+            err, LOCKER_BUSY, 0,
+            "one of whom nothing is written down holds %.150s/%.150s, and may be about to let go: look "
+            "again, or break it whoever holds it",
+            self->path, name->text);
+    if (status == LOCKER_OK && !stays) {
         const locker_status replaced = lk_file_replace(self, name, parent, held, record, err);
         status = count == 0 ? replaced : LOCKER_OK; /* else who comes next does it */
     }

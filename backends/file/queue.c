@@ -156,7 +156,7 @@ static int make_ticket(lk_file *self, lk_file_claim *c, int queue, bool holds)
     (void)close_ticket(self, c);
     (void)unlinkat(queue, name, 0);
     if (holds)
-        (void)lk_file_holder_end(queue, c);
+        (void)lk_file_holder_end(self, c);
     return code;
 }
 
@@ -202,6 +202,12 @@ static void remove_ticket(const lk_file *self, const lk_file_claim *c)
 
 /* ------------------------------------------------------------------ beside others ---- */
 
+static bool has_name(int fd)
+{
+    struct stat s;
+    return fstat(fd, &s) != 0 || s.st_nlink > 0;
+}
+
 int lk_file_queue_hold(lk_file *self, lk_file_claim *c)
 {
     if (c->ticket_fd < 0)
@@ -210,38 +216,20 @@ int lk_file_queue_hold(lk_file *self, lk_file_claim *c)
     const int code = queue < 0 ? errno : lk_file_holder_write(queue, c);
     if (queue >= 0)
         close(queue);
-    return code;
-}
-
-int lk_file_queue_end_hold(const lk_file *self, const lk_file_claim *c)
-{
-    const int queue = lk_file_queue_open(self, &c->id, false);
-    const int code = queue < 0 ? errno : lk_file_holder_end(queue, c);
-    if (queue >= 0)
-        close(queue);
-    return code;
+    if (code != 0 || has_name(c->ticket_fd))
+        return code;
+    /* It was overtaken. Without a ticket nobody tells it that it was broken, and its record looks like one of the dead. */
+    (void)close_ticket(self, c);
+    return enter(self, c, false);
 }
 
 void lk_file_queue_look_locked(lk_file *self, lk_file_claim *c)
 {
     if (c->broken || c->state != LK_FILE_HELD || locker_claim_is_plain(c->claim))
         return;
-    const int queue = lk_file_queue_open(self, &c->id, false);
-    c->broken = queue >= 0 && lk_file_holder_is_broken(queue, c);
-    if (queue >= 0)
-        close(queue);
+    c->broken = lk_file_holder_is_broken(self, c);
     if (c->broken)
         self->svc->lease_lost(self->svc, c->claim, "it was broken");
-}
-
-/* Not before the lock is let go of: while it isn't, the record of one that was broken lets others in. */
-static void forget_hold(const lk_file *self, const lk_file_claim *c)
-{
-    const int queue = lk_file_queue_open(self, &c->id, false);
-    if (queue < 0)
-        return;
-    lk_file_holder_forget(queue, c);
-    close(queue);
 }
 
 /* Whether one of the tickets is that of the record. */
@@ -256,11 +244,12 @@ static bool has_ticket(const lk_file_tickets *t, const char *record)
     return false;
 }
 
-/* What the dead have left. */
-static void clean(const lk_file_tickets *t)
+/* What the dead have left. The kernel has the last word: a name that is being changed can be missing in a long list. */
+static void clean(const lk_file_tickets *t, int file)
 {
     for (int i = 0; i < t->record_count && !t->half_made; i++)
-        if (!has_ticket(t, t->record[i]->d_name))
+        if (!has_ticket(t, t->record[i]->d_name) &&
+            !lk_file_holder_lives(t->queue, t->record[i]->d_name, file))
             (void)unlinkat(t->queue, t->record[i]->d_name, 0);
     for (int i = 0; i < t->count; i++) {
         const int fd = lk_file_ticket_open(t->queue, t->all[i]->d_name);
@@ -277,7 +266,7 @@ static void clean_up_behind(const lk_file *self, const lk_file_claim *c, bool la
     if (!last && c->ticket[LK_FILE_TICKET_TIME - 1] != '0')
         return;
     lk_file_tickets t = lk_file_tickets_of(self, &c->id);
-    clean(&t);
+    clean(&t, c->fd);
     lk_file_tickets_close(&t);
 }
 
@@ -294,8 +283,9 @@ int lk_file_let_go(lk_file *self, lk_file_claim *c, bool had)
      * child has a copy of the descriptor. */
     if (waited)
         (void)futimens(c->fd, NULL);
+    /* Not before the lock is let go of: while it isn't, the record of one that was broken lets others in. */
     if (beside && had)
-        forget_hold(self, c);
+        lk_file_holder_forget(self, c);
     if (queued) {
         remove_ticket(self, c);
         if (beside && had)

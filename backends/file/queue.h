@@ -22,8 +22,6 @@ int lk_file_let_go(lk_file *self, lk_file_claim *c, bool had);
 void lk_file_queue_poke(const lk_file *self, const lk_file_id *id);
 /* The claim holds beside others: write that down, with a ticket if it has none. 0, or an errno. */
 int lk_file_queue_hold(lk_file *self, lk_file_claim *c);
-/* It holds no more: as lk_file_holder_end(). */
-int lk_file_queue_end_hold(const lk_file *self, const lk_file_claim *c);
 /* Tell it if it was broken. */
 void lk_file_queue_look_locked(lk_file *self, lk_file_claim *c) LK_REQUIRES(self->mutex);
 /* Tell in info who waits, first to last, as far as that can be known. False: no memory. */

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "holders.h"
 #include "lockfile.h"
 #include "queue.h"
 #include "sweep.h"
@@ -25,7 +26,7 @@ locker_status lk_file_release(void *self_, locker_claim *grant, int64_t until, l
     int looked = lk_file_look(self, c);
     /* And if others may have held it beside: nobody has broken our part. */
     if (looked == 0 && !broken && !locker_claim_is_plain(grant))
-        looked = lk_file_queue_end_hold(self, c);
+        looked = lk_file_holder_end(self, c);
     if (looked == 0 && !broken)
         lk_file_sweep_own(self, c);
     const int unlocked = lk_file_let_go(self, c, true);

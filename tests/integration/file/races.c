@@ -79,14 +79,19 @@ int __wrap_lk_file_whole_lock(int fd, short type)
 
 /* Once, before a forced unlock puts its file in the place of the holder's, or says of one who shares it that it is broken. */
 static void (*before_rename)(void);
+/* Once, before a ticket comes to its name. */
+static void (*before_entering)(void);
 
 int __wrap_renameat(int from_dir, const char *from, int to_dir, const char *to)
 {
     const bool breaks =
         strncmp(from, LK_FILE_NEW_PREFIX, strlen(LK_FILE_NEW_PREFIX)) == 0 || from[0] == LK_FILE_RECORD_HELD;
-    void (*once)(void) = breaks ? before_rename : NULL;
+    const bool enters = from[0] == '.' && strcmp(from + 1, to) == 0;
+    void (*once)(void) = breaks ? before_rename : enters ? before_entering : NULL;
     if (breaks)
         before_rename = NULL;
+    if (enters)
+        before_entering = NULL;
     if (once != NULL)
         once();
     return __real_renameat(from_dir, from, to_dir, to);
@@ -510,6 +515,57 @@ static void nobody_comes_in_while_those_who_share_it_are_broken(void **state)
     locker_close(newcomer);
 }
 
+static locker *breaker;
+static uint64_t ended;
+
+static void break_the_newest(void)
+{
+    locker_info info = LOCKER_INFO_INIT;
+    locker_break_options only = LOCKER_BREAK_OPTIONS_INIT;
+    locker_error err;
+    assert_ok(locker_show(breaker, "k", &info, &err), err);
+    assert_int_equal(info.holders_len, 2);
+    ended = only.token = locker_info_holder(&info, 1)->token;
+    locker_info_clear(&info);
+    assert_ok(locker_break(breaker, "k", &only, NULL, &err), err);
+}
+
+/* It has said that it holds, and does not yet, so no word of the break can reach it: another may have its slot by now. */
+static void one_that_is_broken_on_its_way_in_does_not_hold(void **state)
+{
+    lk_place *place = *state;
+    locker *l = lk_place_open(place);
+    locker_handle *held = share(place->l);
+    breaker = place->l;
+    before_entering = break_the_newest;
+    locker_handle *next = share(l);
+    assert_null(before_entering);
+    assert_true(locker_handle_token(next) > ended);
+    lk_give(next);
+    lk_give(held);
+    locker_close(l);
+}
+
+static void break_none(void)
+{
+    const locker_break_options only = {.size = sizeof only, .token = ended};
+    locker_error err;
+    assert_status(LOCKER_BUSY, locker_break(breaker, "k", &only, NULL, &err), err);
+}
+
+/* One that is about to let go has its answer, so a break of it says nothing else. */
+static void a_break_of_one_that_lets_go_takes_nothing(void **state)
+{
+    lk_place *place = *state;
+    locker_handle *held = share(place->l);
+    breaker = lk_place_open(place);
+    ended = locker_handle_token(held);
+    before_sweeping = break_none;
+    lk_give(held);
+    assert_null(before_sweeping);
+    locker_close(breaker);
+}
+
 static void nothing_is_handed_on_after_a_move(void **state)
 {
     lk_place *place = here = *state;
@@ -912,6 +968,32 @@ static void a_wait_behind_its_own_process_outlives_a_want_of_descriptors(void **
     locker_handle_free(waiter.held);
 }
 
+/* The proof of an unlock is in names, which are to be had without one. */
+static void an_unlock_of_one_that_shares_wants_no_descriptor(void **state)
+{
+    lk_place *place = *state;
+    locker *l = lk_place_open(place);
+    struct rlimit enough, none;
+    locker_error err, why;
+    locker_break_options only = LOCKER_BREAK_OPTIONS_INIT;
+    locker_handle *first = share(l), *second = share(place->l);
+    only.token = locker_handle_token(second);
+    hear_nothing();
+    assert_ok(locker_break(l, "k", &only, NULL, &err), err);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &enough), 0);
+    none = enough;
+    none.rlim_cur = 0;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    const locker_status lost = unlock_and_hear(second, true, &why);
+    const locker_status unlocked = locker_unlock(first, &err);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &enough), 0);
+    assert_status(LOCKER_OK, unlocked, err);
+    assert_status(LOCKER_LOST, lost, why);
+    locker_handle_free(first);
+    locker_handle_free(second);
+    locker_close(l);
+}
+
 /* ------------------------------------------------------------------ forks ---- */
 
 static int lock_files_open(void)
@@ -1110,6 +1192,8 @@ static const struct CMUnitTest tests[] = {
     place_test(an_unlock_hears_of_a_move),
     place_test(an_unlock_finds_that_its_part_was_broken),
     place_test(nobody_comes_in_while_those_who_share_it_are_broken),
+    place_test(one_that_is_broken_on_its_way_in_does_not_hold),
+    place_test(a_break_of_one_that_lets_go_takes_nothing),
     place_test(nothing_is_handed_on_after_a_move),
     place_test(a_file_that_was_away_is_a_lost_lock),
     place_test(a_directory_that_was_away_is_all_lost),
@@ -1124,6 +1208,7 @@ static const struct CMUnitTest tests[] = {
     place_test(who_can_see_the_path_no_more_keeps_its_lock),
     place_test(a_wait_outlives_a_want_of_descriptors),
     place_test(a_wait_behind_its_own_process_outlives_a_want_of_descriptors),
+    place_test(an_unlock_of_one_that_shares_wants_no_descriptor),
     place_test(a_file_in_the_making_is_nobodys),
     place_test(a_child_closes_what_is_being_locked),
     place_test(nobody_comes_between_a_break_and_the_one_it_names),

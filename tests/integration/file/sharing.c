@@ -264,6 +264,59 @@ static void who_has_no_record_any_more_still_holds(void **state)
     lk_close_locker(other);
 }
 
+/* Of those who come and go some clean up behind the dead, and none takes one who lives for one of them. */
+static void come_and_go(locker *l)
+{
+    const locker_lock_options share = sharing(0);
+    for (int i = 0; i < 200; i++)
+        lk_give(take(l, &share));
+}
+
+static void who_has_no_ticket_any_more_still_holds(void **state)
+{
+    lk_place *place = *state;
+    const locker_lock_options share = sharing(0);
+    locker *other = lk_place_open(place);
+    locker_handle *held = take(place->l, &share);
+    char command[200];
+    (void)snprintf(command, sizeof command, "rm %s/.queue-*/[0-9a-f]*", place->locks);
+    assert_int_equal(system(command), 0);
+    come_and_go(other);
+    lk_give(held);
+    lk_close_locker(other);
+}
+
+/* It was stopped when its turn came, and others have gone past it: as it goes on it holds beside them, with all that belongs
+ * to that. */
+static void a_stopped_reader_that_was_overtaken_holds_like_others(void **state)
+{
+    lk_place *place = *state;
+    const locker_lock_options wait = sharing(-1);
+    locker *second = lk_place_open(place), *third = lk_place_open(place);
+    lk_child *stopped = lk_puppet_start(place->uri);
+    lk_locking writer, reader;
+    locker_handle *held = take(place->l, NULL);
+    lk_locking_start(&writer, second, key, NULL);
+    lk_require_waiting(second, 1);
+    lk_puppet_await(stopped, key, &wait);
+    lk_locking_start(&reader, third, key, &wait);
+    lk_require_waiting(third, 1);
+    lk_give(held);
+    held = lk_locking_grant(&writer);
+    lk_child_stop(stopped);
+    lk_give(held);
+    held = lk_locking_grant(&reader);
+    lk_child_signal(stopped, SIGCONT);
+    assert_int_equal(lk_puppet_granted(stopped, NULL), LOCKER_OK);
+    come_and_go(place->l);
+    assert_int_equal(lk_puppet_unlock(stopped), LOCKER_OK);
+    lk_give(held);
+    assert_int_equal(lk_child_end(stopped), 0);
+    assert_int_equal(count_others(place), 0);
+    lk_close_locker(third);
+    lk_close_locker(second);
+}
+
 /* The first reader in line is stopped: who comes behind goes in without it. */
 static void a_stopped_reader_in_line_holds_no_reader_up(void **state)
 {
@@ -420,6 +473,8 @@ static const struct CMUnitTest tests[] = {
     place_test(an_older_release_and_this_one_exclude_each_other),
     place_test(one_that_was_stopped_on_its_way_in_shuts_out_readers_alone),
     place_test(who_has_no_record_any_more_still_holds),
+    place_test(who_has_no_ticket_any_more_still_holds),
+    place_test(a_stopped_reader_that_was_overtaken_holds_like_others),
     place_test(a_stopped_reader_in_line_holds_no_reader_up),
     place_test(readers_side_by_side_are_told_to_enter),
     place_test(a_reader_that_has_waited_keeps_no_reader_out),
