@@ -116,16 +116,16 @@ static int compare_entries(const struct dirent **a, const struct dirent **b)
     return strncmp((*a)->d_name, (*b)->d_name, LK_FILE_TICKET_LENGTH);
 }
 
-/* What was left half made goes: its maker died before it was renamed, or is about to open it, and makes another then. */
+/* What was left half made goes: its maker died before it was renamed, or is about to open it, and makes another then. One that is
+ * not there any more was renamed since it was listed, most likely: it is a ticket now, and its record is no dead one's. */
 static bool clean_up(int queue, const char *name)
 {
     const int fd = lk_file_ticket_open(queue, name);
-    const bool lives = fd >= 0;
-    if (lives)
+    if (fd >= 0)
         close(fd);
     else if (errno == ENXIO)
-        (void)unlinkat(queue, name, 0);
-    return lives;
+        return unlinkat(queue, name, 0) != 0;
+    return true;
 }
 
 /* Records go to the array's end, in their order. */

@@ -71,7 +71,7 @@ static void kill_one(lk_cell *cell, lk_worker *workers[WORKERS])
 
 static void take_on(lk_cell *cell)
 {
-    const lk_pace pace = {.for_ms = cell->quick ? 1000 : 2000,
+    const lk_pace pace = {.for_ms = cell->quick ? 300 : 2000,
                           .count = 10000,
                           .hold_us = HOLD_US,
                           .rest_us = REST_US,

@@ -80,7 +80,7 @@ static void kill_one(lk_cell *cell, const crew *c)
 
 static void read_on(lk_cell *cell)
 {
-    const lk_pace pace = {.for_ms = cell->quick ? 1000 : 2000,
+    const lk_pace pace = {.for_ms = cell->quick ? 300 : 2000,
                           .count = 10000,
                           .hold_us = HOLD_US,
                           .told = 10000,

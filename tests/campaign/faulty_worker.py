@@ -1,6 +1,6 @@
 """A worker of a campaign that is wrong on purpose, on Redis; test_campaign.py has the campaign catch it. FAULT says how:
-a fault of tests/history/faulty.py; "shares", it shares the lock now and then, whoever has it alone; "permits", it takes one
-of three permits without asking which are free; "stays", it leaves a key that never ends; or "crashes". Looking is left to the real
+a fault of tests/history/faulty.py; "shares", it shares the lock now and then, whoever has it alone; "stays", it leaves
+a key that never ends; or "crashes". Looking is left to the real
 worker."""
 import os
 import random
@@ -19,20 +19,17 @@ TTL_MS = 60
 class Worker(RedisClient):
     """Holds beyond its lease now and then."""
 
-    def hold_unasked(self, asked, got):
+    def share_unasked(self):
         self.handle += 1
-        self.note("try", "invoke", **asked)
-        self.note("try", "ok", valid_until=self.extend(now(), TTL_MS * 1000000), ttl=TTL_MS * 1000000, **got)
+        self.note("try", "invoke", mode="shared")
+        self.note("try", "ok", valid_until=self.extend(now(), TTL_MS * 1000000), ttl=TTL_MS * 1000000)
         time.sleep(0.005)
         self.note("unlock", "invoke")
         self.note("unlock", "ok")
 
     def turn(self):
         if FAULT == "shares" and random.random() < 0.5:
-            self.hold_unasked({"mode": "shared"}, {})
-            return
-        if FAULT == "permits":
-            self.hold_unasked({"permits": 3}, {"slot": random.randrange(3)})
+            self.share_unasked()
             return
         self.ask("try")
         if not self.attempt():

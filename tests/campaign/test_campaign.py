@@ -75,9 +75,6 @@ class Campaign(unittest.TestCase):
     def test_a_reader_beside_a_writer(self):
         self.catches("shares", "overlap of key/0")
 
-    def test_a_permit_that_two_have(self):
-        self.catches("permits", "overlap of key/0")
-
     def test_a_key_that_stays(self):
         self.catches("stays", "without an end at the service")
 
