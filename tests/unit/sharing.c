@@ -1,0 +1,100 @@
+/*
+ * sharing.c: what core does with shared locks and several keys when threads meet at the worst moment, made to happen by
+ * gates: see races.c.
+ */
+#include "holding.h"
+#include "locking.h"
+#include "probe.h"
+
+/* For what must not come: long enough for a thread that does wrong to do it, nearly always. */
+enum { A_MOMENT_MS = 200 };
+
+static const locker_lock_options share = {.size = sizeof share, .wait_ms = -1, .mode = LOCKER_SHARED};
+static const locker_lock_options try_to_share = {.size = sizeof share, .mode = LOCKER_SHARED};
+
+static void begin(probe *p, locker_semantics *promises)
+{
+    probe_init(p);
+    *promises = *p->driver.semantics;
+    promises->shared = LOCKER_ORDER_LOCAL;
+    p->driver.semantics = promises;
+}
+
+static void grant(probe *p, locker_claim *claim)
+{
+    claim->token = (uint64_t)atomic_load(&p->acquires);
+    claim->valid_until = atomic_load(&p->now) + claim->ttl_ns;
+}
+
+static locker_handle *lock(locker *l, const char *key, const locker_lock_options *options)
+{
+    locker_handle *h;
+    locker_error err;
+    assert_ok(locker_lock(l, key, options, &h, &err), err);
+    return h;
+}
+
+/* ------------------------------------------------------------------ tries ---- */
+
+/* The first stands inside; a writer is let in when `mode` says so. */
+static locker_status readers_before_a_writer(probe *p, locker_claim *claim, locker_status status)
+{
+    (void)status;
+    if (claim->mode == LOCKER_EXCLUSIVE) {
+        atomic_store(&p->claim, claim);
+        if (atomic_load(&p->mode) == 0)
+            return LOCKER_BUSY;
+    } else if (atomic_load(&p->acquires) == 1) {
+        (void)probe_stands(p, claim, LOCKER_OK);
+    }
+    grant(p, claim);
+    return LOCKER_OK;
+}
+
+static bool three_wait(void *l)
+{
+    return lk_stats(l).waiting == 3;
+}
+
+static bool writer_has_asked(void *p)
+{
+    return atomic_load(&((probe *)p)->claim) != NULL;
+}
+
+/* It came while those before it were being told whether there is room, and behind a writer, who waits on. */
+static void a_try_does_not_wait_behind_a_writer(void **state)
+{
+    probe p;
+    locker_semantics promises;
+    lk_locking reader, first, writer, second;
+    (void)state;
+    begin(&p, &promises);
+    p.acquire = readers_before_a_writer;
+    locker *const l = probe_open(&p);
+    lk_locking_start(&reader, l, "k", &share);
+    lk_gate_await(&p.entered, 1, "a reader asks");
+    lk_locking_start(&first, l, "k", &try_to_share);
+    lk_require_waiting(l, 1);
+    lk_locking_start(&writer, l, "k", NULL);
+    lk_require_waiting(l, 2);
+    lk_locking_start(&second, l, "k", &try_to_share);
+    (void)lk_until(three_wait, l, A_MOMENT_MS); /* it is answered before, unless it does wrong */
+    lk_gate_open(&p.leave, 1);
+    locker_handle *const reads = lk_locking_grant(&reader), *const rides = lk_locking_grant(&first);
+    assert_status(LOCKER_BUSY, lk_locking_join(&second), second.err);
+    lk_give(rides);
+    lk_give(reads);
+    lk_require(writer_has_asked, &p, "the writer asks");
+    atomic_store(&p.mode, 1);
+    p.svc->wake(p.svc, atomic_load(&p.claim));
+    lk_give(lk_locking_grant(&writer));
+    probe_end(&p, l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_try_does_not_wait_behind_a_writer),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
