@@ -278,8 +278,8 @@ static lk_claim *owners_grant_locked(const request *r, lk_key *key) LK_REQUIRES(
 {
     if (r->claim->owner == NULL || r->l->closing)
         return NULL;
-    if (key->holder != NULL)
-        return is_owners_locked(r, key->holder) ? key->holder : NULL;
+    if (key->holder != NULL && is_owners_locked(r, key->holder))
+        return key->holder;
     LK_EACH_SAFE(lk_claim, holder, among, &key->sharers)
         if (is_owners_locked(r, holder))
             return holder;

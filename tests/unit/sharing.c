@@ -91,10 +91,55 @@ static void a_try_does_not_wait_behind_a_writer(void **state)
     probe_end(&p, l);
 }
 
+/* ------------------------------------------------------------------ a grant of several handles ---- */
+
+static locker_status grants(probe *p, locker_claim *claim, locker_status status)
+{
+    (void)status;
+    grant(p, claim);
+    return LOCKER_OK;
+}
+
+/* The service has passed the key on to a reader; the writer's thread has not come back with the answer yet. */
+static void an_owner_is_known_while_the_writer_before_still_unlocks(void **state)
+{
+    probe p;
+    locker_semantics promises;
+    lk_unlocking unlocking;
+    locker_error err;
+    locker_handle *again, *none;
+    (void)state;
+    begin(&p, &promises);
+    p.driver.caps |= LOCKER_CAP_QUEUE;
+    p.acquire = grants;
+    p.release = probe_stands;
+    locker *const l = probe_open(&p);
+    locker_handle *const writes = lock(l, "k", NULL);
+    lk_unlocking_start(&unlocking, writes);
+    lk_gate_await(&p.entered, 1, "the writer unlocks");
+    locker_lock_options mine = share;
+    mine.owner = "me";
+    locker_handle *const reads = lock(l, "k", &mine);
+    mine.wait_ms = 0;
+    assert_ok(locker_lock(l, "k", &mine, &again, &err), err);
+    mine.mode = LOCKER_EXCLUSIVE;
+    assert_status(LOCKER_INVALID, locker_lock(l, "k", &mine, &none, &err), err);
+    assert_int_equal(lk_stats(l).reentered, 1);
+    assert_int_equal(atomic_load(&p.acquires), 2);
+    lk_gate_open(&p.leave, 1);
+    assert_status(LOCKER_OK, lk_unlocking_join(&unlocking), unlocking.err);
+    locker_handle_free(writes);
+    lk_give(again);
+    p.release = NULL;
+    lk_give(reads);
+    probe_end(&p, l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_try_does_not_wait_behind_a_writer),
+        cmocka_unit_test(an_owner_is_known_while_the_writer_before_still_unlocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
