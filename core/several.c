@@ -261,8 +261,14 @@ locker_status locker_lock_all(locker *l, const char *const *keys, size_t n,
         return lk_invalid(err, "locker_lock_all needs a locker, keys and a place for the handle");
     if (n == 0 || n > LOCKER_KEYS_MAX)
         return lk_invalid(err, "locker_lock_all takes 1 to %d keys, not %zu", LOCKER_KEYS_MAX, n);
-    locker_status status = lk_admit(l, "locker_lock_all", err);
-    if (status == LOCKER_OK && options != NULL)
+    locker_status status =
+        lk_enter(l, "locker_lock_all", err); /* between two keys, too, closing waits for it */
+    if (status != LOCKER_OK)
+        return status;
+    if (options != NULL)
         status = LK_SIZED_TAKE(locker_lock_options, &own, options, label, err);
-    return status == LOCKER_OK ? lock_all(l, keys, n, &own, out, err) : status;
+    if (status == LOCKER_OK)
+        status = lock_all(l, keys, n, &own, out, err);
+    lk_leave(l);
+    return status;
 }

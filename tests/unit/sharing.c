@@ -135,11 +135,75 @@ static void an_owner_is_known_while_the_writer_before_still_unlocks(void **state
     probe_end(&p, l);
 }
 
+/* ------------------------------------------------------------------ several keys ---- */
+
+static probe *checked;
+static atomic_int checks;
+
+/* Both keys are looked at first, then each once more as its turn comes. */
+static locker_status stands_before_the_second(void *self, const char *key, size_t key_len, locker_error *err)
+{
+    (void)self, (void)key, (void)key_len, (void)err;
+    if (atomic_fetch_add(&checks, 1) == 3)
+        (void)probe_stands(checked, NULL, LOCKER_OK);
+    return LOCKER_OK;
+}
+
+static locker_status several_answer;
+static atomic_bool closed;
+
+static void *take_two(void *l)
+{
+    static const char *const keys[] = {"a", "b"};
+    locker_handle *h;
+    several_answer = locker_lock_all(l, keys, 2, NULL, &h, NULL);
+    return NULL;
+}
+
+static void *close_it(void *l)
+{
+    (void)locker_close(l);
+    atomic_store(&closed, true);
+    return NULL;
+}
+
+static bool is_closed(void *unused)
+{
+    (void)unused;
+    return atomic_load(&closed);
+}
+
+/* Between two keys, too, the call is in flight: its driver is there, and so is the locker. */
+static void closing_waits_for_a_call_that_is_between_two_keys(void **state)
+{
+    static probe p;
+    locker_semantics promises;
+    pthread_t taker, closer;
+    (void)state;
+    begin(&p, &promises);
+    checked = &p;
+    atomic_store(&checks, 0);
+    atomic_store(&closed, false);
+    p.driver.check_key = stands_before_the_second;
+    locker *const l = probe_open(&p);
+    assert_int_equal(pthread_create(&taker, NULL, take_two, l), 0);
+    lk_gate_await(&p.entered, 1, "the call is between two keys");
+    assert_int_equal(pthread_create(&closer, NULL, close_it, l), 0);
+    assert_false(lk_until(is_closed, NULL, A_MOMENT_MS));
+    lk_gate_open(&p.leave, 1);
+    lk_join(taker, "a call for two keys");
+    lk_join(closer, "closing");
+    assert_int_equal(several_answer, LOCKER_CLOSED);
+    assert_int_equal(atomic_load(&p.acquires), 1);
+    probe_end(&p, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_try_does_not_wait_behind_a_writer),
         cmocka_unit_test(an_owner_is_known_while_the_writer_before_still_unlocks),
+        cmocka_unit_test(closing_waits_for_a_call_that_is_between_two_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
