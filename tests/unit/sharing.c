@@ -137,6 +137,32 @@ static void an_owner_is_known_while_the_writer_before_still_unlocks(void **state
 
 /* ------------------------------------------------------------------ several keys ---- */
 
+/* The lease of what was taken before is over by then, and the keeper hasn't looked. */
+static locker_status is_slow_at_the_second(probe *p, locker_claim *claim, locker_status status)
+{
+    if (atomic_load(&p->acquires) == 2)
+        probe_advance(p, PROBE_TTL_MS);
+    return grants(p, claim, status);
+}
+
+static void what_is_over_when_the_last_is_taken_is_taken_again(void **state)
+{
+    static const char *const keys[] = {"a", "b"};
+    probe p;
+    locker_semantics promises;
+    locker_error err;
+    locker_handle *h;
+    (void)state;
+    begin(&p, &promises);
+    p.acquire = is_slow_at_the_second;
+    locker *const l = probe_open(&p);
+    assert_ok(locker_lock_all(l, keys, 2, NULL, &h, &err), err);
+    assert_int_equal(locker_handle_state(h), LOCKER_STATE_HELD);
+    assert_int_equal(atomic_load(&p.acquires), 4);
+    lk_give(h);
+    probe_end(&p, l);
+}
+
 static probe *checked;
 static atomic_int checks;
 
@@ -203,6 +229,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_try_does_not_wait_behind_a_writer),
         cmocka_unit_test(an_owner_is_known_while_the_writer_before_still_unlocks),
+        cmocka_unit_test(what_is_over_when_the_last_is_taken_is_taken_again),
         cmocka_unit_test(closing_waits_for_a_call_that_is_between_two_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
