@@ -2,6 +2,8 @@
  * sharing.c: what core does with shared locks and several keys when threads meet at the worst moment, made to happen by
  * gates: see races.c.
  */
+#include <poll.h>
+
 #include "holding.h"
 #include "locking.h"
 #include "probe.h"
@@ -135,6 +137,50 @@ static void an_owner_is_known_while_the_writer_before_still_unlocks(void **state
     probe_end(&p, l);
 }
 
+static bool is_told(void *told)
+{
+    return atomic_load((atomic_int *)told) > 0;
+}
+
+static void counts(locker_handle *lost, void *told)
+{
+    (void)lost;
+    (void)atomic_fetch_add((atomic_int *)told, 1);
+}
+
+/* Who unlocked while the other had the grant still was told OK, and is told nothing of what came afterwards. */
+static void what_was_unlocked_is_not_lost_with_the_rest(void **state)
+{
+    static atomic_int told;
+    probe p;
+    locker_semantics promises;
+    (void)state;
+    begin(&p, &promises);
+    p.acquire = grants;
+    locker *const l = probe_open(&p);
+    locker_lock_options watched = share;
+    watched.on_lost = counts;
+    watched.user = &told;
+    atomic_store(&told, 0);
+    locker_handle *const unlocked = lock(l, "k", &share), *const early = lock(l, "k", &share),
+                         *const reads = lock(l, "k", &watched);
+    assert_int_equal(lk_stats(l).rode, 2);
+    struct pollfd fd = {.fd = locker_handle_fd(early), .events = POLLIN};
+    assert_int_equal(locker_unlock(unlocked, NULL), LOCKER_OK);
+    assert_int_equal(locker_unlock(early, NULL), LOCKER_OK);
+    p.svc->lease_lost(p.svc, NULL, "the test says so");
+    lk_require(is_told, &told, "the loss is told to who has it");
+    assert_int_equal(locker_handle_state(reads), LOCKER_STATE_LOST);
+    assert_int_equal(locker_handle_state(early), LOCKER_STATE_UNLOCKED);
+    assert_int_equal(poll(&fd, 1, 0), 0);
+    fd.fd = locker_handle_fd(unlocked);
+    assert_int_equal(poll(&fd, 1, 0), 0);
+    locker_handle_free(unlocked);
+    locker_handle_free(early);
+    lk_give_lost(reads);
+    probe_end(&p, l);
+}
+
 /* ------------------------------------------------------------------ several keys ---- */
 
 /* The lease of what was taken before is over by then, and the keeper hasn't looked. */
@@ -229,6 +275,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_try_does_not_wait_behind_a_writer),
         cmocka_unit_test(an_owner_is_known_while_the_writer_before_still_unlocks),
+        cmocka_unit_test(what_was_unlocked_is_not_lost_with_the_rest),
         cmocka_unit_test(what_is_over_when_the_last_is_taken_is_taken_again),
         cmocka_unit_test(closing_waits_for_a_call_that_is_between_two_keys),
     };
