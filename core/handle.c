@@ -82,6 +82,15 @@ void lk_part_let_go(locker_handle *part)
     lk_mutex_unlock(&l->mutex);
 }
 
+void lk_part_await(locker_handle *part)
+{
+    locker *const l = part->l;
+    lk_mutex_lock(&l->mutex);
+    while (part->in_callback && !lk_in_callback(l))
+        lk_await_unlocking(l);
+    lk_mutex_unlock(&l->mutex);
+}
+
 /* It is free already. */
 static void count_out(locker *l, int lost_fd) LK_EXCLUDES(l->mutex)
 {

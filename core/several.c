@@ -170,9 +170,12 @@ static locker_status unlock_all(lk_several *calls, locker_error *err)
 
 static void free_all(lk_several *calls)
 {
+    LK_NO_CANCEL;
     several *const all = (several *)(void *)calls;
     const int fd = atomic_load(&all->fd);
     atomic_store(&all->stage, TOLD);
+    for (size_t i = 0; i < all->count; i++)
+        lk_part_await(all->parts[i]); /* on_lost may be asking all of them */
     let_parts_go(all);
     if (fd >= 0)
         (void)close(fd);

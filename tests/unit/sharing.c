@@ -209,6 +209,65 @@ static void what_is_over_when_the_last_is_taken_is_taken_again(void **state)
     probe_end(&p, l);
 }
 
+static lk_gate in_callback, may_look;
+static atomic_size_t seen;
+
+static void looks_later(locker_handle *lost, void *unused)
+{
+    (void)unused;
+    lk_gate_open(&in_callback, 1);
+    (void)lk_gate_pass(&may_look);
+    atomic_store(&seen, locker_handle_count(lost));
+}
+
+static void *free_it(void *h)
+{
+    locker_handle_free(h);
+    return NULL;
+}
+
+static bool another_is_given_back(void *p)
+{
+    return atomic_load(&((probe *)p)->releases) > 0;
+}
+
+static locker_status grants_and_tells_which(probe *p, locker_claim *claim, locker_status status)
+{
+    if (atomic_load(&p->claim) == NULL)
+        atomic_store(&p->claim, claim);
+    return grants(p, claim, status);
+}
+
+/* Freeing waits for the callback, which may ask for any of the parts. */
+static void all_parts_are_there_while_a_loss_is_told(void **state)
+{
+    static const char *const keys[] = {"a", "b"};
+    locker_lock_options watched = LOCKER_LOCK_OPTIONS_INIT;
+    probe p;
+    locker_semantics promises;
+    locker_error err;
+    locker_handle *h;
+    pthread_t freer;
+    (void)state;
+    begin(&p, &promises);
+    lk_gate_init(&in_callback);
+    lk_gate_init(&may_look);
+    p.acquire = grants_and_tells_which;
+    watched.on_lost = looks_later;
+    locker *const l = probe_open(&p);
+    assert_ok(locker_lock_all(l, keys, 2, &watched, &h, &err), err);
+    p.svc->lease_lost(p.svc, atomic_load(&p.claim), "the test says so");
+    lk_gate_await(&in_callback, 1, "the loss is told");
+    assert_int_equal(pthread_create(&freer, NULL, free_it, h), 0);
+    assert_false(lk_until(another_is_given_back, &p, A_MOMENT_MS));
+    lk_gate_open(&may_look, 1);
+    lk_join(freer, "freeing");
+    assert_int_equal(atomic_load(&seen), 2);
+    probe_end(&p, l);
+    lk_gate_destroy(&in_callback);
+    lk_gate_destroy(&may_look);
+}
+
 static probe *checked;
 static atomic_int checks;
 
@@ -277,6 +336,7 @@ int main(void)
         cmocka_unit_test(an_owner_is_known_while_the_writer_before_still_unlocks),
         cmocka_unit_test(what_was_unlocked_is_not_lost_with_the_rest),
         cmocka_unit_test(what_is_over_when_the_last_is_taken_is_taken_again),
+        cmocka_unit_test(all_parts_are_there_while_a_loss_is_told),
         cmocka_unit_test(closing_waits_for_a_call_that_is_between_two_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
