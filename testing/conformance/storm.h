@@ -33,7 +33,7 @@ typedef struct {
     int64_t asked;        /**< when the call began */
     _Atomic int64_t from; /**< when it had returned */
     _Atomic int64_t seen; /**< the last time that the holder was certain; 0: it never was */
-    int64_t until;        /**< before it gave: when the lease ends; -1: there is none */
+    int64_t until;        /**< as the holder was certain last: when the lease ends; -1: there is none */
     int64_t gives;        /**< when it began to give; 0: it never did */
     int64_t gave;         /**< when unlock had answered; 0: it never did */
     locker_status answer;
