@@ -90,7 +90,8 @@ typedef enum {
     LK_WISH_BRIEF = 4,  /* a wait of up to 3 ms */
     LK_WISH_CANCEL = 8, /* a wait that is canceled, soon or never */
     LK_WISH_LAPSE = 16, /* a lease that ends while it is held, seldom */
-    LK_WISH_BREAK = 32  /* of keys from 1 on */
+    LK_WISH_BREAK = 32, /* of keys from 1 on */
+    LK_WISH_AGAIN = 64  /* a wait of an owner, who enters again what he has */
 } lk_wish;
 
 /** How a crew spends a round. */
