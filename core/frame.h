@@ -52,5 +52,9 @@ static inline void lk_leave_locked(locker *l) LK_REQUIRES(l->mutex)
         lk_changed_locked(l);
 }
 
+/** Begin a call that is none on one key: refuses when the locker is being closed, too. OK: lk_leave() must follow. */
+locker_status lk_enter(locker *l, const char *what, locker_error *err) LK_EXCLUDES(l->mutex);
+void lk_leave(locker *l) LK_EXCLUDES(l->mutex);
+
 /** The key's length, and whether the service can take it. */
 locker_status lk_check_key(const locker *l, const char *key, size_t *length, locker_error *err);

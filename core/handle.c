@@ -31,8 +31,11 @@ static locker_status unlock_unlocking(locker *l, locker_handle *held, locker_err
         return locker_error_set(err, LOCKER_CLOSED, 0, "the locker is being closed, which releases '%s'",
                                 key);
     }
-    if (claim->open_handles > 0)
+    if (claim->open_handles > 0) {
+        LK_WRITE(held->counted_out, true);
+        held->told = true;
         return LOCKER_OK;
+    }
     l->calls++;
     const locker_status status = lk_release_unlocking(l, claim, now, err);
     lk_leave_locked(l);
@@ -76,6 +79,15 @@ void lk_part_let_go(locker_handle *part)
     lk_mutex_lock(&l->mutex);
     if (!part->unlocked && !l->closing)
         let_go_unlocking(l, part);
+    lk_mutex_unlock(&l->mutex);
+}
+
+void lk_part_await(locker_handle *part)
+{
+    locker *const l = part->l;
+    lk_mutex_lock(&l->mutex);
+    while (part->in_callback && !lk_in_callback(l))
+        lk_await_unlocking(l);
     lk_mutex_unlock(&l->mutex);
 }
 
@@ -211,7 +223,7 @@ locker_state locker_handle_state(const locker_handle *held)
     if (held->several != NULL)
         return held->several->state(held->several);
     const locker_state state = lk_claim_state(held->l, held->claim);
-    if (state != LOCKER_STATE_LOST && LK_READ(held->unlocked))
+    if (LK_READ(held->unlocked) && (state != LOCKER_STATE_LOST || LK_READ(held->counted_out)))
         return LOCKER_STATE_UNLOCKED;
     return state;
 }
@@ -293,7 +305,7 @@ int locker_handle_fd(locker_handle *held)
     if (fd < 0) {
         fd = lk_wakeup_new();
         LK_WRITE(held->lost_fd, fd);
-        if (fd >= 0 && held->claim->phase == LK_LOST)
+        if (fd >= 0 && held->claim->phase == LK_LOST && !held->counted_out)
             lk_wakeup_ring(fd);
     }
     lk_mutex_unlock(&l->mutex);

@@ -3,27 +3,6 @@
 #include "frame.h"
 #include "lk_sized.h"
 
-/* Begin a call: refuses also when closing. OK: leave() must follow. */
-static locker_status enter(locker *l, const char *what, locker_error *err) LK_EXCLUDES(l->mutex)
-{
-    const locker_status status = lk_admit(l, what, err);
-    if (status != LOCKER_OK)
-        return status;
-    lk_mutex_lock(&l->mutex);
-    const bool closing = l->closing;
-    if (!closing)
-        l->calls++;
-    lk_mutex_unlock(&l->mutex);
-    return closing ? locker_error_set(err, LOCKER_CLOSED, 0, "%s: the locker is closed", what) : LOCKER_OK;
-}
-
-static void leave(locker *l) LK_EXCLUDES(l->mutex)
-{
-    lk_mutex_lock(&l->mutex);
-    lk_leave_locked(l);
-    lk_mutex_unlock(&l->mutex);
-}
-
 void locker_info_clear(locker_info *info)
 {
     if (info == NULL)
@@ -73,7 +52,7 @@ static locker_status inspect(locker *l, const char *key, const locker_break_opti
     const bool sized = info == NULL || lk_sized_is(info->size, offsetof(locker_info, queue_stride));
     if (l == NULL || !sized)
         return lk_invalid(err, "%s needs a locker, and an info that starts from LOCKER_INFO_INIT", what);
-    locker_status status = enter(l, what, err);
+    locker_status status = lk_enter(l, what, err);
     if (status != LOCKER_OK)
         return status;
     const locker_driver *d = l->driver;
@@ -88,7 +67,7 @@ static locker_status inspect(locker *l, const char *key, const locker_break_opti
         status = d->show(l->self, key, length, until, &found, err);
     if (status == LOCKER_OK && only == NULL)
         tell_own_end(l, key, length, &found);
-    leave(l);
+    lk_leave(l);
     if ((status != LOCKER_OK && status != LOCKER_BUSY) || info == NULL)
         locker_info_clear(&found);
     if (info != NULL)
@@ -118,14 +97,14 @@ locker_status locker_ping(locker *l, int64_t *round_trip_us, locker_error *err)
     LK_NO_CANCEL;
     if (l == NULL)
         return lk_invalid(err, "locker_ping needs a locker");
-    locker_status status = enter(l, "locker_ping", err);
+    locker_status status = lk_enter(l, "locker_ping", err);
     if (status != LOCKER_OK)
         return status;
     const int64_t sent = lk_now(l);
     status = l->driver->ping(l->self, lk_time_after(sent, l->command_timeout_ns), err);
     if (round_trip_us != NULL)
         *round_trip_us = (lk_now(l) - sent) / 1000;
-    leave(l);
+    lk_leave(l);
     return status == LOCKER_OK ? lk_ok(err) : status;
 }
 

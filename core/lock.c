@@ -73,11 +73,17 @@ static void sleep_unlocking(request *r, int64_t until) LK_REQUIRES(r->l->mutex)
 /* Whether what the contender is being told will do for the try, too: until then nobody knows that there is no room. */
 static bool answer_comes_locked(const request *r) LK_REQUIRES(r->l->mutex)
 {
-    const lk_key *const key = r->claim->key;
-    const lk_claim *const first = lk_fifo_first_locked(r->l, key);
-    const lk_claim *const contender = key->contender;
+    const lk_claim *const contender = r->claim->key->contender;
     return !locker_claim_is_plain(&r->claim->pub) && contender != NULL && !contender->tried &&
-           contender->pub.mode == r->claim->pub.mode && (first == NULL || !first->pub.will_wait);
+           contender->pub.mode == r->claim->pub.mode;
+}
+
+/* A try stands behind none but tries, each of which is answered at once: who waits may contend for ever. */
+static bool try_may_stand_locked(const request *r) LK_REQUIRES(r->l->mutex)
+{
+    const lk_list *const fifo = &r->claim->key->fifo;
+    return answer_comes_locked(r) &&
+           (lk_list_empty(fifo) || !LK_CONTAINER(fifo->prev, lk_claim, link)->pub.will_wait);
 }
 
 /* The attempt for the contender came to nothing. */
@@ -93,7 +99,7 @@ static void answer_tries_locked(const request *r) LK_REQUIRES(r->l->mutex)
 static locker_status fifo_wait_unlocking(request *r) LK_REQUIRES(r->l->mutex)
 {
     lk_claim *claim = r->claim;
-    if (r->try && !answer_comes_locked(r))
+    if (r->try && !try_may_stand_locked(r))
         return unless_unknown_locked(r, LOCKER_BUSY);
     r->start_is_past = true;
     LK_WRITE(claim->phase, LK_QUEUED);
@@ -272,8 +278,8 @@ static lk_claim *owners_grant_locked(const request *r, lk_key *key) LK_REQUIRES(
 {
     if (r->claim->owner == NULL || r->l->closing)
         return NULL;
-    if (key->holder != NULL)
-        return is_owners_locked(r, key->holder) ? key->holder : NULL;
+    if (key->holder != NULL && is_owners_locked(r, key->holder))
+        return key->holder;
     LK_EACH_SAFE(lk_claim, holder, among, &key->sharers)
         if (is_owners_locked(r, holder))
             return holder;

@@ -48,27 +48,6 @@ static void let_parts_go(several *all)
         locker_handle_free(all->parts[--all->count]);
 }
 
-/* OK: all are taken, and none was lost meanwhile. */
-static locker_status take(locker *l, several *all, const char *const *keys, size_t n,
-                          const locker_lock_options *options, int64_t deadline, locker_error *err)
-{
-    int stage;
-    do {
-        let_parts_go(all);
-        atomic_store(&all->stage, TAKING);
-        while (all->count < n) {
-            const locker_status status =
-                lk_part_lock(l, keys[all->count], options, deadline, &all->parts[all->count], err);
-            if (status != LOCKER_OK)
-                return status;
-            all->count++;
-        }
-        all->head.claim = all->parts[0]->claim;
-        stage = TAKING;
-    } while (!atomic_compare_exchange_strong(&all->stage, &stage, TAKEN));
-    return LOCKER_OK;
-}
-
 /* The worse of the two: what is lost is lost, and what is unlocked is neither held nor in doubt. */
 static locker_state worse(locker_state a, locker_state b)
 {
@@ -86,6 +65,28 @@ static locker_state state_of(const lk_several *calls)
     for (size_t i = 0; i < all->count; i++)
         state = worse(state, locker_handle_state(all->parts[i]));
     return state;
+}
+
+/* OK: all are taken, and none was lost meanwhile. */
+static locker_status take(locker *l, several *all, const char *const *keys, size_t n,
+                          const locker_lock_options *options, int64_t deadline, locker_error *err)
+{
+    int stage;
+    do {
+        let_parts_go(all);
+        atomic_store(&all->stage, TAKING);
+        while (all->count < n) {
+            const locker_status status =
+                lk_part_lock(l, keys[all->count], options, deadline, &all->parts[all->count], err);
+            if (status != LOCKER_OK)
+                return status;
+            all->count++;
+        }
+        all->head.claim = all->parts[0]->claim;
+        stage = TAKING;
+    } while (state_of(&all->calls) == LOCKER_STATE_LOST || /* which the keeper may not have come to yet */
+             !atomic_compare_exchange_strong(&all->stage, &stage, TAKEN));
+    return LOCKER_OK;
 }
 
 static int64_t remaining_ms(const lk_several *calls)
@@ -169,9 +170,12 @@ static locker_status unlock_all(lk_several *calls, locker_error *err)
 
 static void free_all(lk_several *calls)
 {
+    LK_NO_CANCEL;
     several *const all = (several *)(void *)calls;
     const int fd = atomic_load(&all->fd);
     atomic_store(&all->stage, TOLD);
+    for (size_t i = 0; i < all->count; i++)
+        lk_part_await(all->parts[i]); /* on_lost may be asking all of them */
     let_parts_go(all);
     if (fd >= 0)
         (void)close(fd);
@@ -261,8 +265,14 @@ locker_status locker_lock_all(locker *l, const char *const *keys, size_t n,
         return lk_invalid(err, "locker_lock_all needs a locker, keys and a place for the handle");
     if (n == 0 || n > LOCKER_KEYS_MAX)
         return lk_invalid(err, "locker_lock_all takes 1 to %d keys, not %zu", LOCKER_KEYS_MAX, n);
-    locker_status status = lk_admit(l, "locker_lock_all", err);
-    if (status == LOCKER_OK && options != NULL)
+    locker_status status =
+        lk_enter(l, "locker_lock_all", err); /* between two keys, too, closing waits for it */
+    if (status != LOCKER_OK)
+        return status;
+    if (options != NULL)
         status = LK_SIZED_TAKE(locker_lock_options, &own, options, label, err);
-    return status == LOCKER_OK ? lock_all(l, keys, n, &own, out, err) : status;
+    if (status == LOCKER_OK)
+        status = lock_all(l, keys, n, &own, out, err);
+    lk_leave(l);
+    return status;
 }

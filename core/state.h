@@ -69,8 +69,10 @@ struct locker_handle {
     lk_several *several; /**< it stands for several keys: all else is theirs. Constant; NULL: it does not */
     locker_lost_fn on_lost;
     void *user;
-    _Atomic int lost_fd;         /**< eventfd, or -1; written under the mutex */
-    _Atomic bool unlocked;       /**< by the user or by close; written under the mutex */
+    _Atomic int lost_fd;   /**< eventfd, or -1; written under the mutex */
+    _Atomic bool unlocked; /**< by the user or by close; written under the mutex */
+    _Atomic bool
+        counted_out; /**< unlocked while others had the grant: what becomes of that is theirs. Likewise */
     bool closed LK_GUARDED;      /**< it was locker_close() that unlocked */
     bool in_callback LK_GUARDED; /**< the keeper runs on_lost */
     bool told LK_GUARDED;        /**< on_lost has run, or will not */

@@ -272,7 +272,8 @@ LOCKER_API LOCKER_MUST_CHECK locker_status locker_lock_all(locker *l, const char
 /** Release. Works from any thread, once: the first call gives the answer, later ones LOCKER_INVALID. The
  * handle is still to be freed. Blocks for the service's answer, at most `command_timeout`.
  *   - OK: released. The service removed a lock that was ours, or passed it to the next waiter of this locker
- *     while our lease was certain; for a handle that entered again: counted down. Where an answer was lost on
+ *     while our lease was certain; for a handle that entered again, or rides, while others have the grant still: counted
+ *     down, and the service isn't asked, so it proves nothing of a break not heard of yet. Where an answer was lost on
  *     the way, OK also means that locker_break() did not remove it before; a lock that a foreign client
  *     deletes in that very moment can't be told from one that was released. With Redis, word of a break or of
  *     a failover may still be under way when a lock is passed on; docs/promises.md names each such case.

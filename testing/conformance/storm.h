@@ -33,7 +33,7 @@ typedef struct {
     int64_t asked;        /**< when the call began */
     _Atomic int64_t from; /**< when it had returned */
     _Atomic int64_t seen; /**< the last time that the holder was certain; 0: it never was */
-    int64_t until;        /**< before it gave: when the lease ends; -1: there is none */
+    int64_t until;        /**< as the holder was certain last: when the lease ends; -1: there is none */
     int64_t gives;        /**< when it began to give; 0: it never did */
     int64_t gave;         /**< when unlock had answered; 0: it never did */
     locker_status answer;
@@ -90,7 +90,8 @@ typedef enum {
     LK_WISH_BRIEF = 4,  /* a wait of up to 3 ms */
     LK_WISH_CANCEL = 8, /* a wait that is canceled, soon or never */
     LK_WISH_LAPSE = 16, /* a lease that ends while it is held, seldom */
-    LK_WISH_BREAK = 32  /* of keys from 1 on */
+    LK_WISH_BREAK = 32, /* of keys from 1 on */
+    LK_WISH_AGAIN = 64  /* a wait of an owner, who enters again what he has */
 } lk_wish;
 
 /** How a crew spends a round. */

@@ -8,13 +8,14 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { WISHES = 6, LAPSE_TTL_MS = 300, LAPSES_ONE_IN = 40, BREAKS_ONE_IN = 4 };
+enum { WISHES = 7, LAPSE_TTL_MS = 300, LAPSES_ONE_IN = 40, BREAKS_ONE_IN = 4 };
 
 struct hand {
     lk_crew *crew;
     uint64_t row; /* of its random numbers */
     locker_cancel *cancel;
     pthread_t thread;
+    char owner[16]; /* nobody else's */
 };
 
 struct lk_crew {
@@ -75,6 +76,7 @@ static locker_lock_options options_of(struct hand *hand, lk_wish wish)
     options.wait_ms = wish == LK_WISH_TRY     ? 0
                       : wish == LK_WISH_BRIEF ? 1 + lk_storm_random(&hand->row, 3)
                                               : LK_TEST_PATIENCE_MS;
+    options.owner = wish == LK_WISH_AGAIN ? hand->owner : NULL;
     options.no_renew = wish == LK_WISH_LAPSE;
     options.ttl_ms = wish == LK_WISH_LAPSE ? LAPSE_TTL_MS : 0;
     lk_storm_choose(hand->crew->plan.kind, lk_storm_random(&hand->row, 1000), &options);
@@ -112,6 +114,23 @@ static void stay(struct hand *hand, unsigned key, lk_wish wish, int64_t asked, l
     lk_stay_give(mine, held);
 }
 
+/* Whoever waits: it is had already. Where it was lost meanwhile it is another grant. */
+static void enter_again(struct hand *hand, unsigned key, const locker_lock_options *options,
+                        const locker_handle *held)
+{
+    lk_crew *crew = hand->crew;
+    locker_handle *again = NULL;
+    locker_error err = {LOCKER_OK, 0, ""};
+    const locker_status status = locker_lock(crew->l, lk_storm_key(key), options, &again, &err);
+    const bool was_held = locker_handle_state(held) <= LOCKER_STATE_SUSPECT;
+    if (status != LOCKER_OK)
+        lk_detector_complain(crew->detector, "%s: an owner can't enter again: %s", lk_storm_key(key),
+                             err.text);
+    else if (was_held && locker_handle_token(again) != locker_handle_token(held))
+        lk_detector_complain(crew->detector, "%s: an owner has two grants", lk_storm_key(key));
+    locker_handle_free(again);
+}
+
 static void lock(struct hand *hand, unsigned key, lk_wish wish)
 {
     lk_crew *crew = hand->crew;
@@ -126,6 +145,8 @@ static void lock(struct hand *hand, unsigned key, lk_wish wish)
                              "%s: a lock call of kind %d answered %s after %" PRId64 " ms: %s",
                              lk_storm_key(key), (int)wish, locker_status_name(status),
                              (lk_storm_now() - asked) / 1000000, err.text);
+    if (held != NULL && wish == LK_WISH_AGAIN)
+        enter_again(hand, key, &options, held);
     if (held != NULL)
         stay(hand, key, wish, asked, held, options.mode);
     locker_handle_free(held);
@@ -206,6 +227,7 @@ lk_crew *lk_crew_start(lk_detector *detector, const lk_plan *plan, locker *l, un
         struct hand *hand = &crew->hands[i];
 
         hand->crew = crew;
+        snprintf(hand->owner, sizeof hand->owner, "%u/%u", number, i);
         hand->row = (seed + i + 1) * UINT64_C(0x9E3779B97F4A7C15) | 1;
         hand->cancel = locker_cancel_new();
         must(hand->cancel == NULL, "a cancel");

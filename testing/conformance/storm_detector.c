@@ -68,6 +68,19 @@ void lk_detector_complain(lk_detector *detector, const char *format, ...)
     va_end(args);
 }
 
+/* What is asked after the time was read was so at that time: what is lost never comes back. Then there is nothing to read of
+ * when the lease was to end, so that is what was said last. */
+bool lk_stay_look(lk_stay *stay, const locker_handle *held)
+{
+    const int64_t now = lk_storm_now(), left = locker_handle_remaining_ms(held);
+    const bool certain = locker_handle_state(held) <= LOCKER_STATE_SUSPECT;
+    if (certain) {
+        stay->seen = now;
+        stay->until = left < 0 ? -1 : now + left * 1000000;
+    }
+    return certain;
+}
+
 lk_stay *lk_detector_enter(lk_detector *detector, unsigned key, unsigned crew, int64_t asked,
                            locker_handle *held, locker_mode mode)
 {
@@ -82,25 +95,14 @@ lk_stay *lk_detector_enter(lk_detector *detector, unsigned key, unsigned crew, i
     stay->mode = mode;
     stay->slot = locker_handle_slot(held);
     stay->token = locker_handle_token(held);
-    stay->seen = locker_handle_state(held) <= LOCKER_STATE_SUSPECT ? from : 0;
+    if (lk_stay_look(stay, held))
+        stay->seen = from;
     stay->from = from;
     return stay;
 }
 
-/* What is asked after the time was read was so at that time: what is lost never comes back. */
-bool lk_stay_look(lk_stay *stay, const locker_handle *held)
-{
-    const int64_t now = lk_storm_now();
-    const bool certain = locker_handle_state(held) <= LOCKER_STATE_SUSPECT;
-    if (certain)
-        stay->seen = now;
-    return certain;
-}
-
 void lk_stay_give(lk_stay *stay, locker_handle *held)
 {
-    const int64_t now = lk_storm_now(), left = locker_handle_remaining_ms(held);
-    stay->until = left < 0 ? -1 : now + left * 1000000;
     (void)lk_stay_look(stay, held);
     stay->gives = lk_storm_now();
     stay->answer = locker_unlock(held, NULL);
@@ -205,6 +207,20 @@ static bool nobody_is_beside_another(const struct trial *trial)
                 return finds(trial, before, stay, "two holders");
         }
     }
+    return true;
+}
+
+/* Whose call began when another was there already has the greater token, whatever its slot. */
+static bool tokens_of_permits_grow(const struct trial *trial)
+{
+    for (unsigned i = 0; i < trial->count; i++)
+        for (unsigned j = i; j-- > 0 && trial->stay[j]->key == trial->stay[i]->key;) {
+            const lk_stay *before = trial->stay[j], *stay = trial->stay[i];
+
+            if (before->slot >= 0 && stay->slot >= 0 && before->from <= stay->asked && stay->token != 0 &&
+                stay->token <= before->token)
+                return finds(trial, before, stay, "a token that did not grow");
+        }
     return true;
 }
 
@@ -314,8 +330,8 @@ const char *lk_detector_judge(lk_detector *detector, char *text, size_t size)
     if (trial.stay == NULL)
         return "out of memory";
     call(&trial, detector);
-    const bool good = nobody_is_beside_another(&trial) && tokens_grow(&trial) && no_token_twice(&trial) &&
-                      answers_are_true(&trial);
+    const bool good = nobody_is_beside_another(&trial) && tokens_grow(&trial) &&
+                      tokens_of_permits_grow(&trial) && no_token_twice(&trial) && answers_are_true(&trial);
     free(trial.stay);
     return good ? NULL : text;
 }

@@ -233,6 +233,9 @@ static lk_plan plan_for(const lk_fixture *fixture, lk_plan plan)
     return plan;
 }
 
+static const unsigned every_wish =
+    LK_WISH_TRY | LK_WISH_WAIT | LK_WISH_BRIEF | LK_WISH_CANCEL | LK_WISH_LAPSE | LK_WISH_AGAIN;
+
 /* Crews on `count` lockers that stay open. */
 static void storm_of_crews(lk_fixture *fixture, const char *name, unsigned count, lk_plan wanted)
 {
@@ -256,16 +259,9 @@ static void storm_of_crews(lk_fixture *fixture, const char *name, unsigned count
 
 static void everything_at_once(void **state)
 {
-    storm_of_crews(
-        *state, "everything_at_once", LOCKERS,
-        (lk_plan){.wishes = LK_WISH_TRY | LK_WISH_WAIT | LK_WISH_BRIEF | LK_WISH_CANCEL | LK_WISH_LAPSE,
-                  .threads = 4,
-                  .turns = 12,
-                  .keys = 3});
+    storm_of_crews(*state, "everything_at_once", LOCKERS,
+                   (lk_plan){.wishes = every_wish, .threads = 4, .turns = 12, .keys = 3});
 }
-
-static const unsigned every_wish =
-    LK_WISH_TRY | LK_WISH_WAIT | LK_WISH_BRIEF | LK_WISH_CANCEL | LK_WISH_LAPSE;
 
 static void readers_and_writers(void **state)
 {
@@ -347,7 +343,7 @@ enum { PROCESSES = 4, KILLS_ONE_ROUND_IN = 3 };
 /* NULL: the line is none. */
 static lk_crew *start_as_told(const char *line, lk_detector *detector, locker *l, unsigned number)
 {
-    lk_plan plan = {.wishes = LK_WISH_TRY | LK_WISH_WAIT | LK_WISH_BRIEF | LK_WISH_CANCEL,
+    lk_plan plan = {.wishes = LK_WISH_TRY | LK_WISH_WAIT | LK_WISH_BRIEF | LK_WISH_CANCEL | LK_WISH_AGAIN,
                     .threads = 3,
                     .turns = 12,
                     .keys = 3};

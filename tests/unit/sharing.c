@@ -1,0 +1,343 @@
+/*
+ * sharing.c: what core does with shared locks and several keys when threads meet at the worst moment, made to happen by
+ * gates: see races.c.
+ */
+#include <poll.h>
+
+#include "holding.h"
+#include "locking.h"
+#include "probe.h"
+
+/* For what must not come: long enough for a thread that does wrong to do it, nearly always. */
+enum { A_MOMENT_MS = 200 };
+
+static const locker_lock_options share = {.size = sizeof share, .wait_ms = -1, .mode = LOCKER_SHARED};
+static const locker_lock_options try_to_share = {.size = sizeof share, .mode = LOCKER_SHARED};
+
+static void begin(probe *p, locker_semantics *promises)
+{
+    probe_init(p);
+    *promises = *p->driver.semantics;
+    promises->shared = LOCKER_ORDER_LOCAL;
+    p->driver.semantics = promises;
+}
+
+static void grant(probe *p, locker_claim *claim)
+{
+    claim->token = (uint64_t)atomic_load(&p->acquires);
+    claim->valid_until = atomic_load(&p->now) + claim->ttl_ns;
+}
+
+static locker_handle *lock(locker *l, const char *key, const locker_lock_options *options)
+{
+    locker_handle *h;
+    locker_error err;
+    assert_ok(locker_lock(l, key, options, &h, &err), err);
+    return h;
+}
+
+/* ------------------------------------------------------------------ tries ---- */
+
+/* The first stands inside; a writer is let in when `mode` says so. */
+static locker_status readers_before_a_writer(probe *p, locker_claim *claim, locker_status status)
+{
+    (void)status;
+    if (claim->mode == LOCKER_EXCLUSIVE) {
+        atomic_store(&p->claim, claim);
+        if (atomic_load(&p->mode) == 0)
+            return LOCKER_BUSY;
+    } else if (atomic_load(&p->acquires) == 1) {
+        (void)probe_stands(p, claim, LOCKER_OK);
+    }
+    grant(p, claim);
+    return LOCKER_OK;
+}
+
+static bool three_wait(void *l)
+{
+    return lk_stats(l).waiting == 3;
+}
+
+static bool writer_has_asked(void *p)
+{
+    return atomic_load(&((probe *)p)->claim) != NULL;
+}
+
+/* It came while those before it were being told whether there is room, and behind a writer, who waits on. */
+static void a_try_does_not_wait_behind_a_writer(void **state)
+{
+    probe p;
+    locker_semantics promises;
+    lk_locking reader, first, writer, second;
+    (void)state;
+    begin(&p, &promises);
+    p.acquire = readers_before_a_writer;
+    locker *const l = probe_open(&p);
+    lk_locking_start(&reader, l, "k", &share);
+    lk_gate_await(&p.entered, 1, "a reader asks");
+    lk_locking_start(&first, l, "k", &try_to_share);
+    lk_require_waiting(l, 1);
+    lk_locking_start(&writer, l, "k", NULL);
+    lk_require_waiting(l, 2);
+    lk_locking_start(&second, l, "k", &try_to_share);
+    (void)lk_until(three_wait, l, A_MOMENT_MS); /* it is answered before, unless it does wrong */
+    lk_gate_open(&p.leave, 1);
+    locker_handle *const reads = lk_locking_grant(&reader), *const rides = lk_locking_grant(&first);
+    assert_status(LOCKER_BUSY, lk_locking_join(&second), second.err);
+    lk_give(rides);
+    lk_give(reads);
+    lk_require(writer_has_asked, &p, "the writer asks");
+    atomic_store(&p.mode, 1);
+    p.svc->wake(p.svc, atomic_load(&p.claim));
+    lk_give(lk_locking_grant(&writer));
+    probe_end(&p, l);
+}
+
+/* ------------------------------------------------------------------ a grant of several handles ---- */
+
+static locker_status grants(probe *p, locker_claim *claim, locker_status status)
+{
+    (void)status;
+    grant(p, claim);
+    return LOCKER_OK;
+}
+
+/* The service has passed the key on to a reader; the writer's thread has not come back with the answer yet. */
+static void an_owner_is_known_while_the_writer_before_still_unlocks(void **state)
+{
+    probe p;
+    locker_semantics promises;
+    lk_unlocking unlocking;
+    locker_error err;
+    locker_handle *again, *none;
+    (void)state;
+    begin(&p, &promises);
+    p.driver.caps |= LOCKER_CAP_QUEUE;
+    p.acquire = grants;
+    p.release = probe_stands;
+    locker *const l = probe_open(&p);
+    locker_handle *const writes = lock(l, "k", NULL);
+    lk_unlocking_start(&unlocking, writes);
+    lk_gate_await(&p.entered, 1, "the writer unlocks");
+    locker_lock_options mine = share;
+    mine.owner = "me";
+    locker_handle *const reads = lock(l, "k", &mine);
+    mine.wait_ms = 0;
+    assert_ok(locker_lock(l, "k", &mine, &again, &err), err);
+    mine.mode = LOCKER_EXCLUSIVE;
+    assert_status(LOCKER_INVALID, locker_lock(l, "k", &mine, &none, &err), err);
+    assert_int_equal(lk_stats(l).reentered, 1);
+    assert_int_equal(atomic_load(&p.acquires), 2);
+    lk_gate_open(&p.leave, 1);
+    assert_status(LOCKER_OK, lk_unlocking_join(&unlocking), unlocking.err);
+    locker_handle_free(writes);
+    lk_give(again);
+    p.release = NULL;
+    lk_give(reads);
+    probe_end(&p, l);
+}
+
+static bool is_told(void *told)
+{
+    return atomic_load((atomic_int *)told) > 0;
+}
+
+static void counts(locker_handle *lost, void *told)
+{
+    (void)lost;
+    (void)atomic_fetch_add((atomic_int *)told, 1);
+}
+
+/* Who unlocked while the other had the grant still was told OK, and is told nothing of what came afterwards. */
+static void what_was_unlocked_is_not_lost_with_the_rest(void **state)
+{
+    static atomic_int told;
+    probe p;
+    locker_semantics promises;
+    (void)state;
+    begin(&p, &promises);
+    p.acquire = grants;
+    locker *const l = probe_open(&p);
+    locker_lock_options watched = share;
+    watched.on_lost = counts;
+    watched.user = &told;
+    atomic_store(&told, 0);
+    locker_handle *const unlocked = lock(l, "k", &share), *const early = lock(l, "k", &share),
+                         *const reads = lock(l, "k", &watched);
+    assert_int_equal(lk_stats(l).rode, 2);
+    struct pollfd fd = {.fd = locker_handle_fd(early), .events = POLLIN};
+    assert_int_equal(locker_unlock(unlocked, NULL), LOCKER_OK);
+    assert_int_equal(locker_unlock(early, NULL), LOCKER_OK);
+    p.svc->lease_lost(p.svc, NULL, "the test says so");
+    lk_require(is_told, &told, "the loss is told to who has it");
+    assert_int_equal(locker_handle_state(reads), LOCKER_STATE_LOST);
+    assert_int_equal(locker_handle_state(early), LOCKER_STATE_UNLOCKED);
+    assert_int_equal(poll(&fd, 1, 0), 0);
+    fd.fd = locker_handle_fd(unlocked);
+    assert_int_equal(poll(&fd, 1, 0), 0);
+    locker_handle_free(unlocked);
+    locker_handle_free(early);
+    lk_give_lost(reads);
+    probe_end(&p, l);
+}
+
+/* ------------------------------------------------------------------ several keys ---- */
+
+/* The lease of what was taken before is over by then, and the keeper hasn't looked. */
+static locker_status is_slow_at_the_second(probe *p, locker_claim *claim, locker_status status)
+{
+    if (atomic_load(&p->acquires) == 2)
+        probe_advance(p, PROBE_TTL_MS);
+    return grants(p, claim, status);
+}
+
+static void what_is_over_when_the_last_is_taken_is_taken_again(void **state)
+{
+    static const char *const keys[] = {"a", "b"};
+    probe p;
+    locker_semantics promises;
+    locker_error err;
+    locker_handle *h;
+    (void)state;
+    begin(&p, &promises);
+    p.acquire = is_slow_at_the_second;
+    locker *const l = probe_open(&p);
+    assert_ok(locker_lock_all(l, keys, 2, NULL, &h, &err), err);
+    assert_int_equal(locker_handle_state(h), LOCKER_STATE_HELD);
+    assert_int_equal(atomic_load(&p.acquires), 4);
+    lk_give(h);
+    probe_end(&p, l);
+}
+
+static lk_gate in_callback, may_look;
+static atomic_size_t seen;
+
+static void looks_later(locker_handle *lost, void *unused)
+{
+    (void)unused;
+    lk_gate_open(&in_callback, 1);
+    (void)lk_gate_pass(&may_look);
+    atomic_store(&seen, locker_handle_count(lost));
+}
+
+static void *free_it(void *h)
+{
+    locker_handle_free(h);
+    return NULL;
+}
+
+static bool another_is_given_back(void *p)
+{
+    return atomic_load(&((probe *)p)->releases) > 0;
+}
+
+static locker_status grants_and_tells_which(probe *p, locker_claim *claim, locker_status status)
+{
+    if (atomic_load(&p->claim) == NULL)
+        atomic_store(&p->claim, claim);
+    return grants(p, claim, status);
+}
+
+/* Freeing waits for the callback, which may ask for any of the parts. */
+static void all_parts_are_there_while_a_loss_is_told(void **state)
+{
+    static const char *const keys[] = {"a", "b"};
+    locker_lock_options watched = LOCKER_LOCK_OPTIONS_INIT;
+    probe p;
+    locker_semantics promises;
+    locker_error err;
+    locker_handle *h;
+    pthread_t freer;
+    (void)state;
+    begin(&p, &promises);
+    lk_gate_init(&in_callback);
+    lk_gate_init(&may_look);
+    p.acquire = grants_and_tells_which;
+    watched.on_lost = looks_later;
+    locker *const l = probe_open(&p);
+    assert_ok(locker_lock_all(l, keys, 2, &watched, &h, &err), err);
+    p.svc->lease_lost(p.svc, atomic_load(&p.claim), "the test says so");
+    lk_gate_await(&in_callback, 1, "the loss is told");
+    assert_int_equal(pthread_create(&freer, NULL, free_it, h), 0);
+    assert_false(lk_until(another_is_given_back, &p, A_MOMENT_MS));
+    lk_gate_open(&may_look, 1);
+    lk_join(freer, "freeing");
+    assert_int_equal(atomic_load(&seen), 2);
+    probe_end(&p, l);
+    lk_gate_destroy(&in_callback);
+    lk_gate_destroy(&may_look);
+}
+
+static probe *checked;
+static atomic_int checks;
+
+/* Both keys are looked at first, then each once more as its turn comes. */
+static locker_status stands_before_the_second(void *self, const char *key, size_t key_len, locker_error *err)
+{
+    (void)self, (void)key, (void)key_len, (void)err;
+    if (atomic_fetch_add(&checks, 1) == 3)
+        (void)probe_stands(checked, NULL, LOCKER_OK);
+    return LOCKER_OK;
+}
+
+static locker_status several_answer;
+static atomic_bool closed;
+
+static void *take_two(void *l)
+{
+    static const char *const keys[] = {"a", "b"};
+    locker_handle *h;
+    several_answer = locker_lock_all(l, keys, 2, NULL, &h, NULL);
+    return NULL;
+}
+
+static void *close_it(void *l)
+{
+    (void)locker_close(l);
+    atomic_store(&closed, true);
+    return NULL;
+}
+
+static bool is_closed(void *unused)
+{
+    (void)unused;
+    return atomic_load(&closed);
+}
+
+/* Between two keys, too, the call is in flight: its driver is there, and so is the locker. */
+static void closing_waits_for_a_call_that_is_between_two_keys(void **state)
+{
+    static probe p;
+    locker_semantics promises;
+    pthread_t taker, closer;
+    (void)state;
+    begin(&p, &promises);
+    checked = &p;
+    atomic_store(&checks, 0);
+    atomic_store(&closed, false);
+    p.driver.check_key = stands_before_the_second;
+    locker *const l = probe_open(&p);
+    assert_int_equal(pthread_create(&taker, NULL, take_two, l), 0);
+    lk_gate_await(&p.entered, 1, "the call is between two keys");
+    assert_int_equal(pthread_create(&closer, NULL, close_it, l), 0);
+    assert_false(lk_until(is_closed, NULL, A_MOMENT_MS));
+    lk_gate_open(&p.leave, 1);
+    lk_join(taker, "a call for two keys");
+    lk_join(closer, "closing");
+    assert_int_equal(several_answer, LOCKER_CLOSED);
+    assert_int_equal(atomic_load(&p.acquires), 1);
+    probe_end(&p, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_try_does_not_wait_behind_a_writer),
+        cmocka_unit_test(an_owner_is_known_while_the_writer_before_still_unlocks),
+        cmocka_unit_test(what_was_unlocked_is_not_lost_with_the_rest),
+        cmocka_unit_test(what_is_over_when_the_last_is_taken_is_taken_again),
+        cmocka_unit_test(all_parts_are_there_while_a_loss_is_told),
+        cmocka_unit_test(closing_waits_for_a_call_that_is_between_two_keys),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
