@@ -262,7 +262,7 @@ enum { LOCKER_KEYS_MAX = 64 };
  * are taken in the order of their bytes, whatever the order here, and each once, so two calls never wait for each other in
  * a circle. The handle's keys stand in that order. Losing one is losing all: the state is the worst of them, what remains
  * is the least, on_lost is called once; unlocking releases all, and answers LOST if any was lost, else UNKNOWN if of any
- * it isn't known. One that is lost while others are waited for is taken again, with those behind it. A key with an owner,
+ * it isn't known. When one is lost while others are waited for, all are let go and taken again. A key with an owner,
  * a mode or permits: each is meant so. The keys are copied. Errors: as locker_lock(), with the key that it was about in the
  * text; INVALID when n is 0 or more than LOCKER_KEYS_MAX. */
 LOCKER_API LOCKER_MUST_CHECK locker_status locker_lock_all(locker *l, const char *const *keys, size_t n,
