@@ -36,7 +36,7 @@
 
 /* In a slot of a cluster that is on its way a key that has gone is an error: before anything is written. */
 #define ALL_HERE_LUA                                                                                         \
-    "redis.call('HLEN', set .. ':info')\n"                                                                   \
+    "redis.call('HGET', set .. ':info', '')\n"                                                               \
     "if kind == 'P' then redis.call('ZCARD', set .. ':slots') end\n"
 
 /* Of the lock's value v: kind, limit, set, and how `many` are in it; nil: it is no marker. Whose leases are `over` leave. */
