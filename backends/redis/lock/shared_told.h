@@ -16,7 +16,7 @@ static const char OF_KIND(shared_acquire_lua)[] = BEGIN_LUA GET_LUA COUNTER_LUA
     "    v = false\n"
     "  end\n"
     "end\n"
-    "if kind and redis.call('ZSCORE', set, value) then\n"
+    "if kind and redis.call('ZSCORE', set, value) then\n" WRITE_LUA
     "  redis.call('ZADD', set, now + ttl, value)\n" LATEST_LUA(
         "KEYS[1]") "  redis.call('ZREM', KEYS[2], member)\n"
                    "  local token, slot = string.match(redis.call('HGET', set .. ':info', value) or '', '^%d+ (%d+) (%d+) ')\n"
@@ -90,7 +90,7 @@ static const char OF_KIND(shared_break_lua)[] = BEGIN_LUA GET_LUA COUNTER_LUA
     "if v ~= ARGV[1] then return answer end\n" MEMBERS_LUA "for at = 1, #ARGV[2], 32 do\n"
     "  local one = string.sub(ARGV[2], at, at + 31)\n"
     "  local ends, info = redis.call('ZSCORE', set, one), redis.call('HGET', set .. ':info', one)\n"
-    "  if ends then\n"
+    "  if ends then\n" WRITE_LUA
     "    local mark = redis.pcall('SET', " MARK_LUA "one, '1', 'PX', math.max(ends - now, 1))\n"
     "    if mark.err then return mark end\n"
     "    local token, inst = string.match(info or '', '^%d+ (%d+) %d+ (%x+) ')\n"

@@ -204,6 +204,30 @@ static void scripts_are_sent_once(void **state)
     lk_close_locker(a);
 }
 
+/* Those who hold it go on, as who holds a lock alone does; so does the operator. */
+static void without_memory_leases_are_renewed_and_broken(void **state)
+{
+    lk_env *env = *state;
+    const locker_lock_options two = permit_of(2);
+    locker *l = lk_open_at(env->server, "ttl=600ms"), *other = lk_open_at(env->server, "ttl=600ms");
+    locker_handle *held = lk_take(l, "no-memory", &share), *permit = lk_take(l, "no-memory-2", &two);
+    locker_handle *broken = lk_take(other, "no-memory-3", &share);
+    locker_error err;
+    lk_server_do(env->server, "CONFIG SET maxmemory-policy noeviction");
+    lk_server_do(env->server, "CONFIG SET maxmemory 1");
+    assert_false(lk_readable(locker_handle_fd(held), 1500));
+    assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
+    assert_int_equal(locker_handle_state(permit), LOCKER_STATE_HELD);
+    assert_ok(locker_break(l, "no-memory-3", NULL, NULL, &err), err);
+    assert_status(LOCKER_LOST, locker_unlock(broken, &err), err);
+    locker_handle_free(broken);
+    lk_give(held);
+    lk_give(permit);
+    lk_server_do(env->server, "CONFIG SET maxmemory 0");
+    lk_close_locker(other);
+    lk_close_locker(l);
+}
+
 static const struct CMUnitTest tests[] = {
     server_test(others_see_it_held_and_nothing_is_left),
     server_test(the_marker_is_lowered),
@@ -214,6 +238,7 @@ static const struct CMUnitTest tests[] = {
     server_test(who_was_behind_a_writer_hears_that_it_went),
     server_test(a_share_that_no_replica_has_is_given_back),
     server_test(scripts_are_sent_once),
+    server_test(without_memory_leases_are_renewed_and_broken),
 };
 
 const lk_group lk_sharing = {"sharing", tests, sizeof tests / sizeof tests[0], NULL, NULL};
