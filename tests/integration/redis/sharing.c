@@ -228,6 +228,27 @@ static void without_memory_leases_are_renewed_and_broken(void **state)
     lk_close_locker(l);
 }
 
+/* It is a foreign client's value, or what was left when somebody deleted the set alone: it keeps others out, and an operator sees
+ * that, and ends it. */
+static void a_marker_without_a_set_is_shown_and_broken(void **state)
+{
+    lk_env *env = *state;
+    const char *const values[] = {"S1", "P7/2"};
+    locker *l = lk_open_at(env->server, "");
+    locker_error err;
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        locker_info info = LOCKER_INFO_INIT;
+        lk_server_do(env->server, "SET alike %s PX 60000", values[i]);
+        assert_ok(locker_show(l, "alike", &info, &err), err);
+        assert_true(info.held);
+        assert_true(info.remaining_ms > 30000);
+        locker_info_clear(&info);
+        assert_ok(locker_break(l, "alike", NULL, NULL, &err), err);
+        lk_expect_value(env->server, "alike", NULL);
+    }
+    lk_close_locker(l);
+}
+
 static const struct CMUnitTest tests[] = {
     server_test(others_see_it_held_and_nothing_is_left),
     server_test(the_marker_is_lowered),
@@ -238,6 +259,7 @@ static const struct CMUnitTest tests[] = {
     server_test(who_was_behind_a_writer_hears_that_it_went),
     server_test(a_share_that_no_replica_has_is_given_back),
     server_test(scripts_are_sent_once),
+    server_test(a_marker_without_a_set_is_shown_and_broken),
     server_test(without_memory_leases_are_renewed_and_broken),
 };
 
