@@ -249,6 +249,21 @@ static void a_marker_without_a_set_is_shown_and_broken(void **state)
     lk_close_locker(l);
 }
 
+/* Which permits wait for, as for all that is no lock of ours: redis-py's is 32 hex digits too. */
+static void permits_wait_for_a_uuid(void **state)
+{
+    lk_env *env = *state;
+    const locker_lock_options two = permit_of(2);
+    locker *l = lk_open_at(env->server, "poll=100ms");
+    lk_locking waiting;
+    lk_server_do(env->server, "SET uuid 8f14e45fceea467a9b1e2d3c4b5a6978 PX 60000");
+    lk_locking_start(&waiting, l, "uuid", &two);
+    lk_require_waiting(l, 1);
+    lk_server_do(env->server, "DEL uuid");
+    lk_give(lk_locking_grant(&waiting));
+    lk_close_locker(l);
+}
+
 static const struct CMUnitTest tests[] = {
     server_test(others_see_it_held_and_nothing_is_left),
     server_test(the_marker_is_lowered),
@@ -260,6 +275,7 @@ static const struct CMUnitTest tests[] = {
     server_test(a_share_that_no_replica_has_is_given_back),
     server_test(scripts_are_sent_once),
     server_test(a_marker_without_a_set_is_shown_and_broken),
+    server_test(permits_wait_for_a_uuid),
     server_test(without_memory_leases_are_renewed_and_broken),
 };
 
