@@ -27,6 +27,10 @@
     "redis.call('HDEL', set .. ':info', one)\n"                                                              \
     "if kind == 'P' then redis.call('ZREM', set .. ':slots', one) end\n"
 
+/* Before what changes one who is there already. A server without memory refuses whatever may take some, ZADD too, until the script
+ * has written something: then nothing would be renewed or broken any more. This writes, and changes nothing. */
+#define WRITE_LUA "redis.call('ZREM', set, '')\n"
+
 /* The lock, and what stands beside it, end with the latest lease. */
 #define LATEST_LUA(lock)                                                                                     \
     "local latest = redis.call('ZRANGE', set, -1, -1, 'WITHSCORES')[2]\n"                                    \
@@ -36,7 +40,7 @@
 
 /* In a slot of a cluster that is on its way a key that has gone is an error: before anything is written. */
 #define ALL_HERE_LUA                                                                                         \
-    "redis.call('HLEN', set .. ':info')\n"                                                                   \
+    "redis.call('HGET', set .. ':info', '')\n"                                                               \
     "if kind == 'P' then redis.call('ZCARD', set .. ':slots') end\n"
 
 /* Of the lock's value v: kind, limit, set, and how `many` are in it; nil: it is no marker. Whose leases are `over` leave. */

@@ -139,12 +139,17 @@ static locker_status look(struct look *x, const redisReply *seen)
     return read_look(x, x->reply);
 }
 
+static void clear(locker_info *info)
+{
+    free(info->holders);
+    free(info->queue); /* NOLINT(clang-analyzer-unix.Malloc): the line below is forgotten over a look */
+    *info = (locker_info)LOCKER_INFO_INIT;
+}
+
 /* What was seen is of no use to the caller. */
 static void forget(struct look *x)
 {
-    free(x->info->holders);
-    free(x->info->queue); /* NOLINT(clang-analyzer-unix.Malloc): the line below is forgotten over a look */
-    *x->info = (locker_info)LOCKER_INFO_INIT;
+    clear(x->info);
 }
 
 /* Look until the holder is known: it says who it is a few milliseconds after its grant (grant_info.c). Of so many `holders` each
@@ -186,12 +191,20 @@ static lk_redis_inquiry inquiry_of(struct look *x)
     return (lk_redis_inquiry){x->r, x->slot, &x->keys, x->until, x->err};
 }
 
-/* The look tells that they do, and this one who. *gone: they don't any more; another look tells. */
+/* The look tells that they do, and this one who. *gone: they don't any more; another look tells. A marker with nobody in its set
+ * is somebody's value: a foreign client's, or its set was deleted alone. Then what the look told stands. */
 static locker_status show_shared(struct look *x, bool *gone)
 {
     const lk_redis_inquiry q = inquiry_of(x);
-    forget(x);
-    return lk_redis_sharing_show(&q, x->info, gone);
+    locker_info shared = LOCKER_INFO_INIT;
+    const locker_status status = lk_redis_sharing_show(&q, &shared, gone);
+    if (status == LOCKER_OK && !*gone && !shared.held) {
+        clear(&shared);
+        return LOCKER_OK;
+    }
+    clear(x->info);
+    *x->info = shared;
+    return status;
 }
 
 locker_status lk_redis_show(void *self, const char *key, size_t key_len, int64_t until, locker_info *info,
@@ -225,15 +238,29 @@ static locker_status break_seen(struct look *x, bool *gone)
     return status;
 }
 
+/* *none: there are none in the set, so it is broken like another's value. */
+static locker_status break_shared(struct look *x, const locker_break_options *only, locker_info *broken,
+                                  bool *gone, bool *none)
+{
+    const lk_redis_inquiry q = inquiry_of(x);
+    return lk_redis_sharing_break(&q, only, broken, gone, none);
+}
+
 /* *gone: it changed hands meanwhile. */
 static locker_status break_once(struct look *x, const locker_break_options *only, bool *gone)
 {
     locker_status status = look_well(x, HOLDERS_MAX);
     *gone = false;
     if (status == LOCKER_OK && is_shared(x)) {
-        const lk_redis_inquiry q = inquiry_of(x);
-        forget(x);
-        return lk_redis_sharing_break(&q, only, x->info, gone);
+        locker_info shared = LOCKER_INFO_INIT;
+        bool none;
+        status = break_shared(x, only, &shared, gone, &none);
+        if (!none) {
+            forget(x);
+            *x->info = shared;
+            return status;
+        }
+        clear(&shared);
     }
     if (status == LOCKER_OK && x->value == NULL) {
         (void)lk_invalid(x->err, "nobody holds it");

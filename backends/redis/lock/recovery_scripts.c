@@ -164,6 +164,7 @@ static const char shared_renew_lua[] = KNOWN_LUA YIELDS_LUA
     "  end\n"
     "  local ends = v == marker and redis.call('ZSCORE', set, value)\n"
     "  local is = ends and tonumber(ends) >= now and '1' or '0'\n"
+    "  if is == '1' then\n" WRITE_LUA "  end\n"
     "  if left > 0 and is == '0' and (v == marker or yields(v, beside .. 'info', token)) and\n"
     "    not redis.pcall('GET', beside .. 'broken:' .. value) and\n"
     "    not redis.pcall('GET', beside .. 'given:' .. value) then\n"

@@ -203,7 +203,7 @@ static const char shared_renew_lua[] = GET_LUA NOW_LUA
                        "  if set then\n" ALL_HERE_LUA "  end\n"
                        "  local ends = set and redis.call('ZSCORE', set, value)\n"
                        "  out[i] = '0'\n"
-                       "  if ends and tonumber(ends) >= now then\n"
+                       "  if ends and tonumber(ends) >= now then\n" WRITE_LUA
                        "    redis.call('ZADD', set, now + ttl, value)\n" LATEST_LUA(
                            "lock") "    out[i] = '1'\n"
                                    "  end\n"

@@ -5,7 +5,8 @@
  * 0); how long the queue is kept in ms; whether the server may know the value (1 or 0). Answers {1, number, slot, epoch} when it
  * holds the lock, also since before: then its lease starts anew; {2, ms, the state, the counter} when it has to wait, as *acquire*
  * does, where of permits the ms are until the first lease ends; {3, permits, 0, 0} when the lock is in use otherwise by one of ours. Nobody is
- * overtaken: those who came before enter first, or have the lock if it is free. */
+ * overtaken: those who came before enter first, or have the lock if it is free. No value of ours is a UUID in hex (value.c), as that of
+ * a foreign client often is. */
 static const char OF_KIND(shared_acquire_lua)[] = BEGIN_LUA GET_LUA COUNTER_LUA
     "local member, waits, direct = ARGV[1], ARGV[2] == '1', 0\n"
     "local k, inst, value, ttl, most, owner = string.match(member, '^([SP])(%x+) (%x+) (%d+) (%d+) (.*)$')\n"
@@ -16,7 +17,7 @@ static const char OF_KIND(shared_acquire_lua)[] = BEGIN_LUA GET_LUA COUNTER_LUA
     "    v = false\n"
     "  end\n"
     "end\n"
-    "if kind and redis.call('ZSCORE', set, value) then\n"
+    "if kind and redis.call('ZSCORE', set, value) then\n" WRITE_LUA
     "  redis.call('ZADD', set, now + ttl, value)\n" LATEST_LUA(
         "KEYS[1]") "  redis.call('ZREM', KEYS[2], member)\n"
                    "  local token, slot = string.match(redis.call('HGET', set .. ':info', value) or '', '^%d+ (%d+) (%d+) ')\n"
@@ -24,7 +25,7 @@ static const char OF_KIND(shared_acquire_lua)[] = BEGIN_LUA GET_LUA COUNTER_LUA
                    "end\n"
                    "if ARGV[4] == '1' then redis.pcall('DEL', " MARK_LUA "value) end\n"
                    "local kept = v == 'E' .. value\n"
-                   "local ours = kind or v and #v == 32 and not string.find(v, '[^0-9a-f]')\n"
+                   "local ours = kind or v and #v == 32 and not string.find(v, '[^0-9a-f]') and string.find(v, '^[0-7]', 17)\n"
                    "if ours and (k == 'P' or kind == 'P') and not (k == kind and limit == most) then\n"
                    "  redis.call('ZREM', KEYS[2], member)\n"
                    "  return {3, kind == 'P' and tonumber(limit) or 0, 0, 0}\n"
@@ -90,8 +91,8 @@ static const char OF_KIND(shared_break_lua)[] = BEGIN_LUA GET_LUA COUNTER_LUA
     "if v ~= ARGV[1] then return answer end\n" MEMBERS_LUA "for at = 1, #ARGV[2], 32 do\n"
     "  local one = string.sub(ARGV[2], at, at + 31)\n"
     "  local ends, info = redis.call('ZSCORE', set, one), redis.call('HGET', set .. ':info', one)\n"
-    "  if ends then\n"
-    "    local mark = redis.pcall('SET', " MARK_LUA "one, '1', 'PX', math.max(ends - now, 1))\n"
+    "  if ends then\n" WRITE_LUA "    local mark = redis.pcall('SET', " MARK_LUA
+    "one, '1', 'PX', math.max(ends - now, 1))\n"
     "    if mark.err then return mark end\n"
     "    local token, inst = string.match(info or '', '^%d+ (%d+) %d+ (%x+) ')\n"
     "    local text = one .. ' taken ' .. (token or '0') .. ' ' .. KEYS[1]\n"

@@ -195,22 +195,23 @@ static locker_status take_away(const lk_redis_inquiry *q, const char *marker, co
 }
 
 locker_status lk_redis_sharing_break(const lk_redis_inquiry *q, const locker_break_options *only,
-                                     locker_info *broken, bool *gone)
+                                     locker_info *broken, bool *gone, bool *none)
 {
     lk_redis_marker marker;
     redisReply *reply = NULL, *taken = NULL;
     named whom = {0};
+    *none = false;
     locker_status status = look(q, &marker, &reply, gone);
     if (status == LOCKER_OK && !*gone) {
         status = read_holders(q, reply->element[1], &marker, only, NULL, broken, &whom);
-        *gone = status == LOCKER_OK && !broken->held; /* all leases are over: its key goes now */
-        if (status == LOCKER_OK && !*gone)
+        *none = status == LOCKER_OK && !broken->held;
+        if (status == LOCKER_OK && !*none)
             status = locker_break_check(only, broken, q->err);
-        if (status == LOCKER_OK && !*gone) {
+        if (status == LOCKER_OK && !*none) {
             status = take_away(q, reply->element[0]->str, &whom, &taken);
             *gone = status == LOCKER_OK && taken->elements == 0;
         }
-        if (status == LOCKER_OK && !*gone)
+        if (status == LOCKER_OK && !*none && !*gone)
             status = read_holders(q, reply->element[1], &marker, only, taken, broken, &whom);
     }
     free(whom.values);

@@ -204,6 +204,66 @@ static void scripts_are_sent_once(void **state)
     lk_close_locker(a);
 }
 
+/* Those who hold it go on, as who holds a lock alone does; so does the operator. */
+static void without_memory_leases_are_renewed_and_broken(void **state)
+{
+    lk_env *env = *state;
+    const locker_lock_options two = permit_of(2);
+    locker *l = lk_open_at(env->server, "ttl=600ms"), *other = lk_open_at(env->server, "ttl=600ms");
+    locker_handle *held = lk_take(l, "no-memory", &share), *permit = lk_take(l, "no-memory-2", &two);
+    locker_handle *broken = lk_take(other, "no-memory-3", &share);
+    locker_error err;
+    lk_server_do(env->server, "CONFIG SET maxmemory-policy noeviction");
+    lk_server_do(env->server, "CONFIG SET maxmemory 1");
+    assert_false(lk_readable(locker_handle_fd(held), 1500));
+    assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
+    assert_int_equal(locker_handle_state(permit), LOCKER_STATE_HELD);
+    assert_ok(locker_break(l, "no-memory-3", NULL, NULL, &err), err);
+    assert_status(LOCKER_LOST, locker_unlock(broken, &err), err);
+    locker_handle_free(broken);
+    lk_give(held);
+    lk_give(permit);
+    lk_server_do(env->server, "CONFIG SET maxmemory 0");
+    lk_close_locker(other);
+    lk_close_locker(l);
+}
+
+/* It is a foreign client's value, or what was left when somebody deleted the set alone: it keeps others out, and an operator sees
+ * that, and ends it. */
+static void a_marker_without_a_set_is_shown_and_broken(void **state)
+{
+    lk_env *env = *state;
+    const char *const values[] = {"S1", "P7/2"};
+    locker *l = lk_open_at(env->server, "");
+    locker_error err;
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        locker_info info = LOCKER_INFO_INIT;
+        lk_server_do(env->server, "SET alike %s PX 60000", values[i]);
+        assert_ok(locker_show(l, "alike", &info, &err), err);
+        assert_true(info.held);
+        assert_true(info.remaining_ms > 30000);
+        locker_info_clear(&info);
+        assert_ok(locker_break(l, "alike", NULL, NULL, &err), err);
+        lk_expect_value(env->server, "alike", NULL);
+    }
+    lk_close_locker(l);
+}
+
+/* Which permits wait for, as for all that is no lock of ours: redis-py's is 32 hex digits too. */
+static void permits_wait_for_a_uuid(void **state)
+{
+    lk_env *env = *state;
+    const locker_lock_options two = permit_of(2);
+    locker *l = lk_open_at(env->server, "poll=100ms");
+    lk_locking waiting;
+    lk_server_do(env->server, "SET uuid 8f14e45fceea467a9b1e2d3c4b5a6978 PX 60000");
+    lk_locking_start(&waiting, l, "uuid", &two);
+    lk_require_waiting(l, 1);
+    lk_server_do(env->server, "DEL uuid");
+    lk_give(lk_locking_grant(&waiting));
+    lk_close_locker(l);
+}
+
 static const struct CMUnitTest tests[] = {
     server_test(others_see_it_held_and_nothing_is_left),
     server_test(the_marker_is_lowered),
@@ -214,6 +274,9 @@ static const struct CMUnitTest tests[] = {
     server_test(who_was_behind_a_writer_hears_that_it_went),
     server_test(a_share_that_no_replica_has_is_given_back),
     server_test(scripts_are_sent_once),
+    server_test(a_marker_without_a_set_is_shown_and_broken),
+    server_test(permits_wait_for_a_uuid),
+    server_test(without_memory_leases_are_renewed_and_broken),
 };
 
 const lk_group lk_sharing = {"sharing", tests, sizeof tests / sizeof tests[0], NULL, NULL};
