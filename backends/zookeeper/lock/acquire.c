@@ -127,6 +127,7 @@ static bool enter_unlocking(lk_zk_attempt *a) LK_REQUIRES(*a->z->net)
         (waits ? a->data->aside && !a->looked : !a->looked || (a->busy && !a->fresh)))
         return look_unlocking(a);
     a->data->aside = false;
+    a->data->use_known = false; /* that was of an older place */
     lk_zk_tail_of(a->z, a->claim, tail);
     a->data->node = lk_zk_node_new_locked(a->z, a->claim, a->parent, ++a->z->last_id, tail);
     if (a->data->node != NULL)

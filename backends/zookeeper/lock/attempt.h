@@ -18,7 +18,7 @@ typedef struct {
     int32_t number;             /* of the first contender of another queue than the claim's */
     char first[LK_ZK_PATH_MAX]; /* ... and its path; "": nobody stands there */
     int32_t first_says;         /* ... and how many permits there are by it; 0: it wants a lock; FOREIGN */
-    int64_t first_czxid;        /* ... and its age, once that was asked for; 0: it has gone */
+    int64_t first_czxid;        /* ... and its age, once that was asked for; 0: it is not known */
 } lk_zk_usage;
 
 enum { LK_ZK_FOREIGN = -1 };

@@ -74,8 +74,10 @@ bool lk_zk_permits_count_unlocking(lk_zk_attempt *a, lk_zk_node *node)
         return lk_zk_usage_refuse_locked(a, a->usage.says);
     if (!a->data->use_known && !know_use_unlocking(a, node))
         return false;
-    if (!a->data->use_known || node->step != LK_ZK_HEAD)
-        return true;         /* asked again; or FULL, or it was */
+    /* Asked again; or FULL. Or it was: who reads for all threads may have heard that there is room before this one went on, and
+     * the count of before has no slot that is free. */
+    if (!a->data->use_known || node->step != LK_ZK_HEAD || a->usage.taken >= a->claim->permits)
+        return true;
     if (!node->maybe_permit) /* else it is known already which one it may have been given */
         node->slot = a->usage.slot;
     lk_zk_node_take_locked(a->z, node);

@@ -157,6 +157,8 @@ bool lk_zk_usage_first_unlocking(lk_zk_attempt *a, const lk_zk_node *own, bool *
         return true;
     expect_locked(a, lk_zk_get_locked(a->z->net, a->usage.first, first_read_locked, a));
     const bool goes_on = lk_zk_usage_await_unlocking(a);
+    if (a->usage.first_czxid == 0)
+        a->usage.unknown = true; /* it has gone: to a permit, or the next of its queue is older, too */
     *older = a->usage.first_czxid != 0 && a->usage.first_czxid < own->czxid;
     return goes_on;
 }
@@ -175,8 +177,9 @@ bool lk_zk_check_lock_unlocking(lk_zk_attempt *a, const lk_zk_node *node)
 {
     bool older;
     lk_zk_usage_begin(a);
-    lk_zk_usage_ask_locked(a, LK_ZK_OF_PERMITS, false);
+    /* The queue first: who takes a permit in between is in both lists, and not in none. */
     lk_zk_usage_ask_locked(a, LK_ZK_OF_QUEUE, false);
+    lk_zk_usage_ask_locked(a, LK_ZK_OF_PERMITS, false);
     if (!lk_zk_usage_await_unlocking(a))
         return false;
     if (a->usage.unknown)

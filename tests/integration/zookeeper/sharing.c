@@ -1,5 +1,6 @@
 /* sharing.c: readers, writers and permits: whom the names of nodes keep out, what a break of one of several leaves, and the
  * exchange of a place for a permit, whatever becomes of its answer. All tests share one server. */
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -349,6 +350,117 @@ static void a_younger_lock_does_not_refuse_who_waits(void **state)
     lk_close_locker(a);
 }
 
+/* The session of the one lock's node beside those for permits. */
+static int64_t session_of_contender(lk_env *env, const char *parent)
+{
+    char path[LK_ZKC_NAME_MAX];
+    for (size_t n = 0; n < 2; n++) {
+        lk_zkc_nth(env->client, parent, n, path);
+        if (strstr(path, "-lock-") != NULL)
+            return lk_session_of(env->client, parent, n);
+    }
+    return lk_session_of(env->client, parent, 2);
+}
+
+/* A waiter's session ends, so its place does: that nobody had permits before that one says nothing of the next. */
+static void a_new_place_is_checked_anew(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_through(env, "/shop?ttl=20s"), *other = lk_open_at(env->zk, "/shop");
+    const locker_lock_options one = permit(1), plain = lk_wait_options(LK_TEST_PATIENCE_MS);
+    lk_give(take(other, "anew", &one)); /* the nodes for permits are there */
+    locker_handle *held = lk_take(other, "anew");
+    lk_locking waiter;
+    lk_locking_start(&waiter, l, "anew", &plain);
+    lk_require_waiting(l, 1);
+    lk_zkc_require_count(env->client, "/shop/anew", 4);
+    lk_pause_ms(300); /* it has looked for permits */
+    lk_proxy_refuse(env->proxy, true);
+    lk_proxy_cut_all(env->proxy);
+    lk_give(held);
+    lk_zkc_end_session(env->zk, session_of_contender(env, "/shop/anew"));
+    lk_zkc_require_count(env->client, "/shop/anew", 2);
+    held = take(other, "anew", &one);
+    lk_proxy_refuse(env->proxy, false);
+    assert_status(LOCKER_CONFIG, lk_locking_join(&waiter), waiter.err);
+    lk_give(held);
+    lk_close_locker(other);
+    lk_close_locker(l);
+}
+
+/* A lock that comes sees a place in the queue for permits, which has gone when it is asked for its age: to a permit. */
+static void a_place_that_has_gone_may_be_a_permit(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_through(env, "/shop?ttl=20s&command_timeout=20s"), *other = lk_open_at(env->zk, "/shop");
+    const locker_lock_options one = permit(1), plain = lk_wait_options(LK_TEST_PATIENCE_MS);
+    char place[LK_ZKC_NAME_MAX], taken[LK_ZKC_NAME_MAX];
+    lk_give(take(other, "moves", &one));
+    assert_int_equal(
+        lk_zkc_create(env->client, "/shop/moves/locks/x-lock-", "", LK_ZKC_EPHEMERAL_SEQUENTIAL, place),
+        LK_ZKC_OK);
+    const lk_passed since = lk_proxy_passed(env->proxy, LK_ZKP_LIST);
+    lk_locking waiter;
+    lk_proxy_delay(env->proxy, 600, 0);
+    lk_locking_start(&waiter, l, "moves", &plain);
+    lk_proxy_await_passed(since, 3); /* with its place, and the two of the check; its question comes next */
+    lk_pause_ms(150);
+    assert_int_equal(
+        lk_zkc_create(env->client, "/shop/moves/leases/lease-", "", LK_ZKC_EPHEMERAL_SEQUENTIAL, taken),
+        LK_ZKC_OK);
+    assert_int_equal(lk_zkc_delete(env->client, place), LK_ZKC_OK);
+    assert_status(LOCKER_CONFIG, lk_locking_join(&waiter), waiter.err);
+    lk_proxy_delay(env->proxy, 0, 0);
+    assert_int_equal(lk_zkc_delete(env->client, taken), LK_ZKC_OK);
+    lk_close_locker(other);
+    lk_close_locker(l);
+}
+
+/* Threads of one locker read for each other, so who counted the permits may hear that there is room before it has gone on. */
+typedef struct {
+    locker *l;
+    const char *key;
+    pthread_t thread;
+    int beyond; /* slots that there aren't */
+} counting;
+
+static void *count_slots(void *context)
+{
+    counting *const c = context;
+    locker_lock_options one = permit(1);
+    for (int i = 0; i < 20; i++) {
+        locker_handle *held = NULL;
+        if (locker_lock(c->l, c->key, &one, &held, NULL) != LOCKER_OK)
+            c->beyond++;
+        else
+            c->beyond += locker_handle_slot(held) != 0;
+        locker_handle_free(held);
+    }
+    return NULL;
+}
+
+static void no_slot_is_beyond_the_permits(void **state)
+{
+    lk_env *env = *state;
+    static const char *const keys[] = {"slots-a", "slots-b", "slots-c"};
+    locker *l[4];
+    counting all[24];
+    for (unsigned i = 0; i < 4; i++)
+        l[i] = lk_open_at(env->zk, "/shop");
+    for (unsigned i = 0; i < 24; i++) {
+        all[i] = (counting){.l = l[i % 4], .key = keys[i / 4 % 3]};
+        assert_int_equal(pthread_create(&all[i].thread, NULL, count_slots, &all[i]), 0);
+    }
+    int beyond = 0;
+    for (unsigned i = 0; i < 24; i++) {
+        (void)pthread_join(all[i].thread, NULL);
+        beyond += all[i].beyond;
+    }
+    for (unsigned i = 0; i < 4; i++)
+        lk_close_locker(l[i]);
+    assert_int_equal(beyond, 0);
+}
+
 #define sharing_test(f) cmocka_unit_test_setup_teardown(f, begin, end)
 
 static const struct CMUnitTest tests[] = {
@@ -363,6 +475,9 @@ static const struct CMUnitTest tests[] = {
     sharing_test(the_head_counts_again),
     sharing_test(the_younger_use_is_refused),
     sharing_test(a_younger_lock_does_not_refuse_who_waits),
+    sharing_test(a_new_place_is_checked_anew),
+    sharing_test(a_place_that_has_gone_may_be_a_permit),
+    sharing_test(no_slot_is_beyond_the_permits),
 };
 
 const lk_group lk_sharing = {"sharing", tests, sizeof tests / sizeof tests[0], start_server, stop_server};
