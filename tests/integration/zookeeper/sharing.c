@@ -392,7 +392,8 @@ static void a_new_place_is_checked_anew(void **state)
 static void a_place_that_has_gone_may_be_a_permit(void **state)
 {
     lk_env *env = *state;
-    locker *l = lk_open_through(env, "/shop?ttl=20s&command_timeout=20s"), *other = lk_open_at(env->zk, "/shop");
+    locker *l = lk_open_through(env, "/shop?ttl=20s&command_timeout=20s"),
+           *other = lk_open_at(env->zk, "/shop");
     const locker_lock_options one = permit(1), plain = lk_wait_options(LK_TEST_PATIENCE_MS);
     char place[LK_ZKC_NAME_MAX], taken[LK_ZKC_NAME_MAX];
     lk_give(take(other, "moves", &one));
