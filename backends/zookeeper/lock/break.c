@@ -36,13 +36,13 @@ static lk_zk_request *send_locked(breaking *b, const char *path, const lk_zk_ent
     LK_REQUIRES(*b->look.z->net)
 {
     char mark[LK_ZK_RECORD_MAX];
-    lk_zk_look *const i = &b->look;
-    if (i->record_version < 0)
-        return lk_zk_delete_locked(i->z->net, path, deleted_locked, b);
-    lk_zk_record record = i->record;
+    if (b->look.record_version < 0)
+        return lk_zk_delete_locked(b->look.z->net, path, deleted_locked, b);
+    lk_zk_record record = b->look.record;
     record.broken = record.broken > holder->czxid ? record.broken : holder->czxid;
     lk_zk_record_write(&record, mark);
-    return lk_zk_delete_marked_locked(i->z->net, path, i->parent, mark, i->record_version, deleted_locked, b);
+    return lk_zk_delete_marked_locked(b->look.z->net, path, b->look.parent, mark, b->look.record_version,
+                                      deleted_locked, b);
 }
 
 /* It has been broken. */
@@ -84,20 +84,19 @@ static locker_status break_one_unlocking(breaking *b, const lk_zk_entry *holder,
     LK_REQUIRES(*b->look.z->net)
 {
     char path[LK_ZK_PATH_MAX];
-    lk_zk_look *const i = &b->look;
     b->delete_rc = ZCONNECTIONLOSS;
-    if (lk_zk_entry_path(i, holder, path))
-        (void)lk_zk_look_expect_locked(i, send_locked(b, path, holder));
-    if (i->call.pending == 0 && !lk_zk_is_up_locked(i->z->net)) { /* nothing was sent */
+    if (lk_zk_entry_path(&b->look, holder, path))
+        (void)lk_zk_look_expect_locked(&b->look, send_locked(b, path, holder));
+    if (b->look.call.pending == 0 && !lk_zk_is_up_locked(b->look.z->net)) { /* nothing was sent */
         b->delete_rc = ZBADVERSION;
         return LOCKER_OK;
     }
-    const locker_status status = lk_zk_look_await_unlocking(i, "breaking a lock", err);
+    const locker_status status = lk_zk_look_await_unlocking(&b->look, "breaking a lock", err);
     if (status == LOCKER_OK && b->delete_rc == ZOK)
         return note(b, holder, err);
     if (status != LOCKER_OK || is_overtaken(b->delete_rc))
         return status;
-    return lk_zk_error(b->delete_rc, "breaking a lock", i->parent, err);
+    return lk_zk_error(b->delete_rc, "breaking a lock", b->look.parent, err);
 }
 
 static bool is_named(const breaking *b, const lk_zk_entry *e)

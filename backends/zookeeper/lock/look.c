@@ -60,7 +60,7 @@ static int compare(const void *a, const void *b)
 }
 
 /* One more of those that stand below the key's node there. */
-static void add_locked(lk_zk_look *i, const char *name, const char *below) LK_REQUIRES(*i->z->net)
+static void add(lk_zk_look *i, const char *name, const char *below)
 {
     lk_zk_entry *const e = &i->entries[i->count];
     const bool holds = below != NULL && strcmp(below, LK_ZK_LEASES) == 0;
@@ -80,7 +80,8 @@ static void add_locked(lk_zk_look *i, const char *name, const char *below) LK_RE
         i->count++;
 }
 
-static void listed_locked(lk_zk_look *i, const lk_zk_reply *reply, const char *below) LK_REQUIRES(*i->z->net)
+static void listed_locked(lk_zk *z, lk_zk_look *i, const lk_zk_reply *reply, const char *below)
+    LK_REQUIRES(*z->net)
 {
     if (reply->rc != ZOK && reply->rc != ZNONODE)
         i->rc = reply->rc;
@@ -90,27 +91,25 @@ static void listed_locked(lk_zk_look *i, const lk_zk_reply *reply, const char *b
         i->no_memory = i->no_memory || entries == NULL;
         i->entries = entries != NULL ? entries : i->entries;
         for (int32_t n = 0; n < reply->names->count && entries != NULL && !i->no_memory; n++)
-            add_locked(i, reply->names->data[n], below);
+            add(i, reply->names->data[n], below);
     }
     lk_zk_call_answered_locked(&i->call);
+    (void)z;
 }
 
 static void key_listed_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
-    (void)z;
-    listed_locked(context, reply, NULL);
+    listed_locked(z, context, reply, NULL);
 }
 
 static void queue_listed_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
-    (void)z;
-    listed_locked(context, reply, LK_ZK_LOCKS);
+    listed_locked(z, context, reply, LK_ZK_LOCKS);
 }
 
 static void permits_listed_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
-    (void)z;
-    listed_locked(context, reply, LK_ZK_LEASES);
+    listed_locked(z, context, reply, LK_ZK_LEASES);
 }
 
 /* The connection was lost, as the library tells it of requests that are under way. */

@@ -12,7 +12,7 @@ void lk_zk_usage_begin(lk_zk_attempt *a)
     a->usage = (lk_zk_usage){.rc = ZOK};
 }
 
-static bool is_good_locked(lk_zk_attempt *a, const lk_zk_reply *reply) LK_REQUIRES(*a->z->net)
+static bool is_good(lk_zk_attempt *a, const lk_zk_reply *reply)
 {
     if (lk_zk_unknown(reply->rc))
         a->usage.unknown = true;
@@ -39,7 +39,7 @@ static void permits_listed_locked(lk_zk *z, void *context, const lk_zk_reply *re
     lk_zk_attempt *const a = context;
     uint8_t slots[LK_ZK_PERMITS_MAX / 8 + 1] = {0};
     (void)z;
-    if (is_good_locked(a, reply))
+    if (is_good(a, reply))
         for (int32_t i = 0; i < reply->names->count; i++)
             note_permit(a, reply->names->data[i], slots);
     while (a->usage.slot < a->claim->permits && (slots[a->usage.slot / 8] >> a->usage.slot % 8 & 1) != 0)
@@ -71,7 +71,7 @@ static void locks_listed_locked(lk_zk *z, void *context, const lk_zk_reply *repl
     lk_zk_attempt *const a = context;
     int32_t number;
     (void)z;
-    if (is_good_locked(a, reply))
+    if (is_good(a, reply))
         for (int32_t i = 0; i < reply->names->count; i++)
             if (lk_zk_contender(reply->names->data[i], &number) != LK_ZK_NO_CONTENDER)
                 note_first(&a->usage, a->key, reply->names->data[i], number);
@@ -87,7 +87,7 @@ static void queue_listed_locked(lk_zk *z, void *context, const lk_zk_reply *repl
     char queue[LK_ZK_PATH_MAX];
     int32_t number;
     (void)lk_zk_join(queue, a->key, LK_ZK_LOCKS);
-    if (is_good_locked(a, reply) && a->claim->permits > 0)
+    if (is_good(a, reply) && a->claim->permits > 0)
         lk_zk_queue_sweep_locked(z, a->parent, reply->names);
     for (int32_t i = 0; reply->rc == ZOK && i < reply->names->count; i++) {
         const char *const name = reply->names->data[i];
@@ -145,7 +145,7 @@ static void first_read_locked(lk_zk *z, void *context, const lk_zk_reply *reply)
 {
     lk_zk_attempt *const a = context;
     (void)z;
-    if (is_good_locked(a, reply))
+    if (is_good(a, reply))
         a->usage.first_czxid = reply->stat->czxid;
     lk_zk_call_answered_locked(&a->call);
 }

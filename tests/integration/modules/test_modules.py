@@ -134,7 +134,7 @@ class Found(Modules):
         listed = self.listed("shelf")
         self.assertEqual((listed["schemes"], listed["example"], listed["features"]), ("shelf", "shelf:", ""))
         self.assertEqual(listed["semantics"],
-                         {"scope": "host", "fairness": "global", "leases": False, "tokens_persist": True,
+                         {"scope": "host", "fairness": "global", "leases": False, "shared": "none", "permits_most": 0, "tokens_persist": True,
                           "survives_restart": False, "can_break": False, "quorum": False, "holder_dies": "Nothing.",
                           "holder_stalls": "Nothing.", "cut_off": "Nothing.", "service_restarts": "Nothing.",
                           "failover": "Nothing.", "token": "None.", "cost": "None."})
