@@ -59,7 +59,7 @@ static void crowd_body(lk_bench *b, int member, const void *arg)
 {
     const crowd *c = arg;
     const int each = c->readers / c->processes;
-    const size_t first = (size_t)(member * each);
+    const size_t first = (size_t)member * (size_t)each;
     if (!c->ours) {
         c->on->bare(b, c->on, each, first);
         return;

@@ -22,7 +22,7 @@ static locker_status describe_holders_locked(const locker_mock *m, const lk_mock
     LK_REQUIRES(m->mutex)
 {
     const lk_mock_grant *const first = lk_mock_first_grant_locked(m, entry);
-    size_t n = 0;
+    size_t n = 1; /* the first */
     info->token = entry->token;
     if (first == NULL)
         return LOCKER_OK;

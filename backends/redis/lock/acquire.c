@@ -247,8 +247,9 @@ static locker_status busy(struct attempt *a, const struct busy *b)
 /* The grant could not be numbered, and not because of a passing state of the server. */
 static bool is_no_counter(const redisReply *reply)
 {
-    return strstr(reply->str, "WRONGTYPE") != NULL || strstr(reply->str, "not an integer") != NULL ||
-           strstr(reply->str, "overflow") != NULL;
+    return reply != NULL &&
+           (strstr(reply->str, "WRONGTYPE") != NULL || strstr(reply->str, "not an integer") != NULL ||
+            strstr(reply->str, "overflow") != NULL);
 }
 
 /* Not all of those who wait come at once. */

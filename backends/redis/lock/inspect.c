@@ -141,8 +141,8 @@ static locker_status look(struct look *x, const redisReply *seen)
 
 static void clear(locker_info *info)
 {
-    free(info->holders);
-    free(info->queue); /* NOLINT(clang-analyzer-unix.Malloc): the line below is forgotten over a look */
+    free(info->holders); /* NOLINT(clang-analyzer-unix.Malloc): the last line is forgotten over a look */
+    free(info->queue);   /* NOLINT(clang-analyzer-unix.Malloc) */
     *info = (locker_info)LOCKER_INFO_INIT;
 }
 

@@ -67,7 +67,7 @@ static bool is_look(const redisReply *reply)
 {
     static const int kinds[] = {REDIS_REPLY_STRING, REDIS_REPLY_ARRAY, REDIS_REPLY_INTEGER,
                                 REDIS_REPLY_INTEGER, REDIS_REPLY_ARRAY};
-    bool is = reply->type == REDIS_REPLY_ARRAY &&
+    bool is = reply != NULL && reply->type == REDIS_REPLY_ARRAY &&
               (reply->elements == 1 || reply->elements == sizeof kinds / sizeof kinds[0]);
     for (size_t i = 0; is && i < reply->elements; i++)
         is = reply->element[i]->type == kinds[i];
@@ -163,7 +163,7 @@ static locker_status look(const lk_redis_inquiry *q, lk_redis_marker *marker, re
     *gone = false;
     if (status == LOCKER_OK && !is_look(*reply))
         status = refused(q, *reply);
-    if (status == LOCKER_OK)
+    if (status == LOCKER_OK && *reply != NULL)
         *gone = (*reply)->elements == 1 || !lk_redis_marker_read((*reply)->element[0]->str, marker);
     return status;
 }
@@ -191,7 +191,8 @@ static locker_status take_away(const lk_redis_inquiry *q, const char *marker, co
 {
     const locker_status status =
         ask(q, LK_REDIS_SCRIPT_SHARED_BREAK, (const char *const[]){marker, whom->values, NULL}, taken);
-    return status == LOCKER_OK && (*taken)->type != REDIS_REPLY_ARRAY ? refused(q, *taken) : status;
+    return status == LOCKER_OK && *taken != NULL && (*taken)->type != REDIS_REPLY_ARRAY ? refused(q, *taken)
+                                                                                        : status;
 }
 
 locker_status lk_redis_sharing_break(const lk_redis_inquiry *q, const locker_break_options *only,
@@ -209,7 +210,7 @@ locker_status lk_redis_sharing_break(const lk_redis_inquiry *q, const locker_bre
             status = locker_break_check(only, broken, q->err);
         if (status == LOCKER_OK && !*none) {
             status = take_away(q, reply->element[0]->str, &whom, &taken);
-            *gone = status == LOCKER_OK && taken->elements == 0;
+            *gone = status == LOCKER_OK && taken != NULL && taken->elements == 0;
         }
         if (status == LOCKER_OK && !*none && !*gone)
             status = read_holders(q, reply->element[1], &marker, only, taken, broken, &whom);

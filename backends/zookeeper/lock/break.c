@@ -61,11 +61,11 @@ static locker_status note(breaking *b, const lk_zk_entry *holder, locker_error *
                 b->newest = i->entries[n].czxid;
         return lk_zk_look_describe(i, &one, b->broken, err);
     }
-    locker_status status = lk_zk_look_describe(i, &one, &told, err);
-    locker_holder *const more =
-        status == LOCKER_OK ? realloc(b->broken->holders, (b->broken->holders_len + 1) * sizeof *more) : NULL;
-    if (more != NULL && told.holders_len > 0) {
+    const locker_status status = lk_zk_look_describe(i, &one, &told, err);
+    locker_holder *const more = realloc(b->broken->holders, (b->broken->holders_len + 1) * sizeof *more);
+    if (more != NULL)
         b->broken->holders = more;
+    if (more != NULL && status == LOCKER_OK && told.holders_len > 0) {
         more[b->broken->holders_len++] = told.holders[0];
         locker_info_settle(b->broken, told.mode, told.permits);
     }

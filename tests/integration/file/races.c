@@ -78,20 +78,20 @@ int __wrap_lk_file_whole_lock(int fd, short type)
 }
 
 /* Once, before a forced unlock puts its file in the place of the holder's, or says of one who shares it that it is broken. */
-static void (*before_rename)(void);
+static void (*_Atomic before_rename)(void);
 /* Once, before a ticket comes to its name. */
-static void (*before_entering)(void);
+static void (*_Atomic before_entering)(void);
 
 int __wrap_renameat(int from_dir, const char *from, int to_dir, const char *to)
 {
     const bool breaks =
         strncmp(from, LK_FILE_NEW_PREFIX, strlen(LK_FILE_NEW_PREFIX)) == 0 || from[0] == LK_FILE_RECORD_HELD;
     const bool enters = from[0] == '.' && strcmp(from + 1, to) == 0;
-    void (*once)(void) = breaks ? before_rename : enters ? before_entering : NULL;
+    void (*once)(void) = NULL;
     if (breaks)
-        before_rename = NULL;
-    if (enters)
-        before_entering = NULL;
+        once = atomic_exchange(&before_rename, NULL);
+    else if (enters)
+        once = atomic_exchange(&before_entering, NULL);
     if (once != NULL)
         once();
     return __real_renameat(from_dir, from, to_dir, to);
@@ -539,7 +539,7 @@ static void one_that_is_broken_on_its_way_in_does_not_hold(void **state)
     breaker = place->l;
     before_entering = break_the_newest;
     locker_handle *next = share(l);
-    assert_null(before_entering);
+    assert_null(atomic_load(&before_entering));
     assert_true(locker_handle_token(next) > ended);
     lk_give(next);
     lk_give(held);
