@@ -45,7 +45,8 @@ static void hold_locked(locker *l, lk_claim *claim, lk_claim *last) LK_REQUIRES(
     if (last != NULL && last->phase == LK_GRANTED)
         end_one_locked(l, last, claim);
     LK_EACH_SAFE(lk_claim, other, among, &key->sharers) {
-        if (other != claim && other->phase == LK_GRANTED && !lk_beside(other, claim))
+        if (other != claim && claim->phase == LK_GRANTED && other->phase == LK_GRANTED &&
+            !lk_beside(other, claim))
             end_one_locked(l, other, claim);
         if (claim->phase != LK_GRANTED)
             break;

@@ -80,26 +80,13 @@ static void put_slot(char *text, unsigned slot, unsigned master)
             put_node(text + at, "a-node-of-a-cluster-with-a-long-name.example.org", 7000 + 100 * i + master);
 }
 
-static long memory_peak(void)
-{
-    FILE *file = fopen("/proc/self/status", "re");
-    char line[256];
-    long kib = -1;
-    while (file != NULL && fgets(line, sizeof line, file) != NULL)
-        if (sscanf(line, "VmHWM: %ld", &kib) == 1)
-            break;
-    if (file != NULL)
-        fclose(file);
-    return kib;
-}
-
 /* Some 18 MB come. */
 static void each_slot_may_be_a_range_of_its_own(void **state)
 {
     char text[TEXT];
     int type;
     (void)state;
-    const long before = memory_peak();
+    const long before = lk_memory_peak_kib();
     struct stream s = begin();
     snprintf(text, sizeof text, "*%d\r\n", LK_REDIS_SLOTS);
     feed(&s, text);
@@ -108,7 +95,7 @@ static void each_slot_may_be_a_range_of_its_own(void **state)
         feed(&s, text);
     }
     lk_redis_map *map = end(&s, &type);
-    assert_true(memory_peak() - before < MEMORY_MAX_KIB);
+    assert_true(lk_memory_peak_kib() - before < MEMORY_MAX_KIB);
     assert_non_null(map);
     assert_int_equal(map->slots, LK_REDIS_SLOTS);
     assert_int_equal(map->masters, 3);

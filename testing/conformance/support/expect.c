@@ -162,3 +162,16 @@ void lk_remove_directory(const char *path)
     if (path[0] == '/' && getenv("LK_TEST_KEEP") == NULL)
         nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
+
+long lk_memory_peak_kib(void)
+{
+    FILE *file = fopen("/proc/self/status", "re");
+    char line[256];
+    long kib = -1;
+    while (file != NULL && fgets(line, sizeof line, file) != NULL)
+        if (sscanf(line, "VmHWM: %ld", &kib) == 1)
+            break;
+    if (file != NULL)
+        fclose(file);
+    return kib;
+}

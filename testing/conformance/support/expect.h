@@ -57,6 +57,9 @@ bool lk_readable(int fd, int64_t timeout_ms);
 /** Statistics of a locker, of which a test reads single members. */
 locker_statistics lk_stats(locker *l);
 
+/** The most memory that the process has had since the last reset (clear_refs), in KiB; -1 when the kernel does not tell. */
+long lk_memory_peak_kib(void);
+
 /** A directory of the test's own, below $TMPDIR or /tmp; `path` gets its name. Fails the test when it can't
  * be made. */
 void lk_private_directory(char path[64]);

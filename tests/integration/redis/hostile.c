@@ -31,20 +31,6 @@ static const struct flood {
     {"lines of another protocol", "HTTP/1.1 400 Bad Request\r\n", ""},
 };
 
-/* The most memory that the process has had since the last reset, in KiB; -1 when the kernel does not tell. */
-static long memory_peak(void)
-{
-    FILE *file = fopen("/proc/self/status", "re");
-    char line[256];
-    long kib = -1;
-    while (file != NULL && fgets(line, sizeof line, file) != NULL)
-        if (sscanf(line, "VmHWM: %ld", &kib) == 1)
-            break;
-    if (file != NULL)
-        fclose(file);
-    return kib;
-}
-
 static void reset_memory_peak(void)
 {
     int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
@@ -59,8 +45,8 @@ static void expect_bounded(const struct flood *flood, int64_t began)
     int64_t took = lk_test_now_ms() - began;
     if (took > TIMEOUT_MS + LK_TEST_SLACK_MS)
         test_fails("%s: it took %lld ms", flood->name, (long long)took);
-    if (memory_peak() > MEMORY_MAX_KIB)
-        test_fails("%s: it took %ld KiB", flood->name, memory_peak());
+    if (lk_memory_peak_kib() > MEMORY_MAX_KIB)
+        test_fails("%s: it took %ld KiB", flood->name, lk_memory_peak_kib());
 }
 
 /* What was harmed is over: the same locker works. */
