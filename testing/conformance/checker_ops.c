@@ -88,7 +88,7 @@ static void refresh(locker_claim *inner, const locker_claim *outer)
     inner->asked_at = outer->asked_at;
     inner->attempt_until = outer->attempt_until;
     inner->retry_at = outer->retry_at;
-    inner->alone = outer->alone;
+    inner->alone = false; /* the outer one may be told right now that it is awaited */
 }
 
 /* What the driver set in a claim that it granted. */

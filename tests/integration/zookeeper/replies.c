@@ -527,14 +527,14 @@ static void a_slow_leader_is_known_by_its_answers(void **state)
     locker_handle *held = lk_take(l, "slow");
     int64_t silent_since = 0;
     for (unsigned i = 1; i <= 2; i++) {
-        if (i == 2) {
-            lk_proxy_delay(env->proxy, 0, TTL / 8 * 3 / 4);
+        if (i == 2)
             lk_require_renewal(l);
-        }
         lk_proxy_harm(env->proxy, LK_PROXY_SWALLOW, LK_ZKP_MULTI, 1, 0);
         lk_proxy_await_harm(env->proxy, i);
         silent_since = lk_test_now_ms();
-        lk_proxy_await_passed(lk_proxy_passed(env->proxy, LK_ZKP_CONNECT), 1);
+        const lk_passed connects = lk_proxy_passed(env->proxy, LK_ZKP_CONNECT);
+        lk_proxy_delay(env->proxy, 0, TTL / 8 * 3 / 4); /* before the next connection's first answer */
+        lk_proxy_await_passed(connects, 1);
     }
     assert_true(lk_test_now_ms() - silent_since > TTL / 8 * 3 / 2 - TTL / 8 * 3 / 4);
     lk_proxy_delay(env->proxy, 0, 0);
