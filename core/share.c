@@ -8,8 +8,8 @@
 #include "share.h"
 #include "wake.h"
 
-/* Behind a grant so many may ride, for so long, while it isn't known whether somebody waits. */
-enum { RIDERS_AT_MOST = 64 };
+/* So long after a grant others ride on it while it isn't known whether somebody waits: so much later at most a writer is
+ * served than behind the readers that were there before it. However many come in that time doesn't matter to it. */
 static const int64_t riding_at_most = 50 * LK_MS;
 
 const lk_claim *lk_user_locked(const locker *l, const lk_key *key)
@@ -29,11 +29,10 @@ bool lk_rides_along(const lk_claim *grant, const lk_claim *claim)
            strcmp(grant->pub.owner, claim->pub.owner) == 0;
 }
 
-static bool has_room_locked(const locker *l, const lk_claim *grant, int64_t now) LK_REQUIRES(l->mutex)
+static bool is_open_locked(const locker *l, const lk_claim *grant, int64_t now) LK_REQUIRES(l->mutex)
 {
     (void)l;
-    return grant->pub.alone ||
-           (grant->riders < RIDERS_AT_MOST && now - grant->pub.granted_at < riding_at_most);
+    return grant->pub.alone || now - grant->pub.granted_at < riding_at_most;
 }
 
 /* Nobody is overtaken who waits here, either. */
@@ -43,10 +42,8 @@ lk_claim *lk_grant_to_ride_locked(locker *l, lk_key *key, const lk_claim *claim,
         return NULL;
     LK_EACH_SAFE(lk_claim, grant, among, &key->sharers)
         if (grant->phase == LK_GRANTED && !lk_lease_over_locked(l, grant, now) &&
-            lk_rides_along(grant, claim) && has_room_locked(l, grant, now)) {
-            grant->riders++;
+            lk_rides_along(grant, claim) && is_open_locked(l, grant, now))
             return grant;
-        }
     return NULL;
 }
 

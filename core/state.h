@@ -103,7 +103,6 @@ struct lk_claim {
     lk_list among LK_GUARDED;  /**< in key's sharers */
     locker_handle *ride
         LK_GUARDED;             /**< of one that stood in the FIFO: on another's grant, not yet its call's */
-    uint32_t riders LK_GUARDED; /**< of a shared grant: how many came after it */
     locker_handle first_handle; /**< the call's own; unused when it entered another claim again */
     locker_handle *handles LK_GUARDED; /**< handles that refer to it */
     lk_wait *wait LK_GUARDED;          /**< the call that waits for it; NULL once granted */
