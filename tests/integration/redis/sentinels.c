@@ -249,8 +249,18 @@ static lk_server *server_at(const lk_house *h, int port)
     return port == h->replica->port ? h->replica : h->second;
 }
 
-/* By SENTINEL FAILOVER the old master stays one until four of the Sentinels' periods have passed, and no connection is lost. No
- * replica of it is left, so a holder has others asked who the master is, and goes there with its lock. */
+/* By SENTINEL FAILOVER the old master stays one until four of the Sentinels' periods have passed, and no connection is lost. */
+static lk_server *fail_over_as_planned(lk_house *h)
+{
+    char text[64];
+    for (int i = 0; i < LK_SENTINELS; i++)
+        lk_test_need(&h->sentinel[i], lk_server_pace(&h->sentinel[i], 60000, 200));
+    snprintf(text, sizeof text, "SENTINEL FAILOVER %s", lk_master_name);
+    lk_require_answer(&h->sentinel[0], text);
+    return server_at(h, lk_house_require_other(h, h->master->port));
+}
+
+/* No replica of the old master is left, so a holder has others asked who the master is, and goes there with its lock. */
 static void a_planned_failover_loses_no_lease(void **state)
 {
     lk_house *h = *state;
@@ -260,11 +270,7 @@ static void a_planned_failover_loses_no_lease(void **state)
     locker *other = lk_house_open(h, "wait_replicas=1&wait_timeout=200ms"); /* renews nothing */
     lk_give(lk_take(other, "another", NULL));
     locker_handle *held = lk_take(l, "k", NULL);
-    for (int i = 0; i < LK_SENTINELS; i++)
-        lk_test_need(&h->sentinel[i], lk_server_pace(&h->sentinel[i], 60000, 200));
-    snprintf(text, sizeof text, "SENTINEL FAILOVER %s", lk_master_name);
-    lk_require_answer(&h->sentinel[0], text);
-    lk_server *const master = server_at(h, lk_house_require_other(h, h->master->port));
+    lk_server *const master = fail_over_as_planned(h);
     require_renewals(l, 2);
     lk_server_text(h->master, text, sizeof text, "INFO replication");
     assert_non_null(strstr(text, "role:master")); /* and none of its clients was told */
@@ -277,6 +283,39 @@ static void a_planned_failover_loses_no_lease(void **state)
     lk_give(held);
     assert_true(lk_server_ask(master, "EXISTS k", text, sizeof text));
     assert_string_equal(text, "0");
+    lk_close_locker(l);
+}
+
+/* Who shares a lock, and who has a permit, goes there with it, and keeps out there whom it kept out here. */
+static void a_planned_failover_loses_no_share(void **state)
+{
+    static const char query[] = "ttl=4s&wait_replicas=1&wait_timeout=200ms";
+    lk_house *h = *state;
+    have_two_replicas(h);
+    locker *l = lk_house_open(h, query), *b = lk_house_open(h, query);
+    locker_lock_options share = LOCKER_LOCK_OPTIONS_INIT, permit = LOCKER_LOCK_OPTIONS_INIT;
+    share.mode = LOCKER_SHARED;
+    permit.permits = 2;
+    locker_handle *readers[] = {lk_take(l, "k", &share), lk_take(b, "k", &share)};
+    locker_handle *first = lk_take(l, "permits", &permit), *second, *none = NULL;
+    locker_error err;
+    (void)fail_over_as_planned(h);
+    require_renewals(l, 4);
+    require_renewals(b, 2);
+    lk_expect_busy(b, "k");
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(locker_handle_state(readers[i]), LOCKER_STATE_HELD);
+    second = lk_take(b, "permits", &permit);
+    assert_int_equal(locker_handle_slot(second), 1 - locker_handle_slot(first));
+    assert_true(locker_handle_token(second) > locker_handle_token(first));
+    assert_status(LOCKER_BUSY, locker_try_lock(b, "permits", &permit, &none, &err), err);
+    lk_give(readers[0]);
+    lk_expect_busy(l, "k");
+    lk_give(readers[1]);
+    lk_give(lk_take(l, "k", NULL));
+    lk_give(first);
+    lk_give(second);
+    lk_close_locker(b);
     lk_close_locker(l);
 }
 
@@ -374,6 +413,7 @@ static const struct CMUnitTest tests[] = {
     house_test(a_failover_is_followed),
     house_test(an_old_master_that_comes_back_is_left),
     house_test(a_planned_failover_loses_no_lease),
+    house_test(a_planned_failover_loses_no_share),
     house_test(one_that_names_another_is_not_followed),
     house_test(without_them_the_same_master_is_gone_back_to),
     house_test(a_silent_master_holds_no_call_up),
