@@ -14,9 +14,9 @@ static void a_message_of_an_earlier_server_grants_nothing(void **state)
 {
     lk_env *env = *state;
     lk_asker asker;
+    lk_alone_begin(env->server->port, ""); /* first: messages of numbers from before a connection grant nothing */
     locker *rival = lk_open_at(env->server, "");
     locker_handle *held = lk_take(rival, "earlier", NULL);
-    lk_alone_begin(env->server->port, "");
     lk_asker_enrol(&asker, env->server, "earlier");
     lk_give(held);
     lk_require_told(&asker.wakes, "it should be handed the lock");
@@ -248,9 +248,9 @@ static void a_message_is_no_word_of_the_replicas(void **state)
 {
     lk_env *env = *state;
     lk_asker asker;
+    lk_alone_begin(env->server->port, "&wait_replicas=1&wait_timeout=50ms");
     locker *rival = lk_open_at(env->server, "");
     locker_handle *held = lk_take(rival, "replicas", NULL);
-    lk_alone_begin(env->server->port, "&wait_replicas=1&wait_timeout=50ms");
     lk_asker_enrol(&asker, env->server, "replicas");
     lk_give(held);
     lk_require_told(&asker.wakes, "it should be handed the lock");
