@@ -260,10 +260,16 @@ static void clean(const lk_file_tickets *t, int file)
     }
 }
 
+/* By the time of its arrival, which says nothing else: one in sixteen. */
+static bool is_chosen(const lk_file_claim *c)
+{
+    return c->ticket[LK_FILE_TICKET_TIME - 1] == '0';
+}
+
 /* What the dead left goes with the last who lives, and now and then with another. */
 static void clean_up_behind(const lk_file *self, const lk_file_claim *c, bool last)
 {
-    if (!last && c->ticket[LK_FILE_TICKET_TIME - 1] != '0')
+    if (!last && !is_chosen(c))
         return;
     lk_file_tickets t = lk_file_tickets_of(self, &c->id);
     clean(&t, c->fd);
@@ -290,7 +296,9 @@ int lk_file_let_go(lk_file *self, lk_file_claim *c, bool had)
         remove_ticket(self, c);
         if (beside && had)
             clean_up_behind(self, c, last);
-        remove_queue(self, &c->id);
+        /* Who holds beside others needs it each time, and making it anew takes longer than all the rest. */
+        if (!beside || is_chosen(c))
+            remove_queue(self, &c->id);
     }
     lk_file_close(self, c);
     return code;

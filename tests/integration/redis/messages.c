@@ -14,7 +14,8 @@ static void a_message_of_an_earlier_server_grants_nothing(void **state)
 {
     lk_env *env = *state;
     lk_asker asker;
-    lk_alone_begin(env->server->port, ""); /* first: messages of numbers from before a connection grant nothing */
+    lk_alone_begin(env->server->port,
+                   ""); /* first: messages of numbers from before a connection grant nothing */
     locker *rival = lk_open_at(env->server, "");
     locker_handle *held = lk_take(rival, "earlier", NULL);
     lk_asker_enrol(&asker, env->server, "earlier");
