@@ -52,14 +52,21 @@ static void refuse(locker *l, const locker_lock_options *options, locker_status 
     assert_status(wanted, locker_lock(l, key, options, &held, &err), err);
 }
 
-/* What is in the lock directory beside the lock file. */
+static bool is_another(DIR *d, const char *name)
+{
+    if (strcmp(name, file) == 0 || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+        return false;
+    return strncmp(name, ".queue-", strlen(".queue-")) != 0 || unlinkat(dirfd(d), name, AT_REMOVEDIR) != 0;
+}
+
+/* What is in the lock directory beside the lock file, and a queue in which there is nothing. */
 static int count_others(const lk_place *place)
 {
     DIR *d = opendir(place->locks);
     int count = 0;
     assert_non_null(d);
     for (const struct dirent *e; (e = readdir(d)) != NULL;)
-        count += strcmp(e->d_name, file) != 0 && strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
+        count += is_another(d, e->d_name);
     closedir(d);
     return count;
 }
