@@ -99,14 +99,16 @@ static void a_waiting_process_is_quiet(void **state)
 static void a_release_wakes_one(void **state)
 {
     lk_env *env = *state;
-    locker *holder = lk_open_at(env->zk, "/shop"), *l = lk_open_through(env, "/shop");
+    locker *holder = lk_open_at(env->zk, "/shop"), *l = lk_open_through(env, "/shop"),
+           *other =
+               lk_open_through(env, "/shop"); /* a second one of `l` would follow the first without a list */
     locker_handle *held = lk_take(holder, "wakes");
     lk_locking first, second;
     unsigned created, listed;
     uint64_t attempts;
     lk_locking_start(&first, l, "wakes", NULL);
     lk_zkc_require_count(env->client, "/shop/wakes", 2);
-    lk_locking_start(&second, l, "wakes", NULL);
+    lk_locking_start(&second, other, "wakes", NULL);
     lk_zkc_require_count(env->client, "/shop/wakes", 3);
     assert_false(lk_readable(locker_handle_fd(held), 500)); /* their watches are set */
     created = creates(env);
@@ -122,6 +124,7 @@ static void a_release_wakes_one(void **state)
     assert_int_equal(lists(env) - listed, 2);
     assert_int_equal(creates(env), created);
     lk_give(second.held);
+    lk_close_locker(other);
     lk_close_locker(l);
     lk_close_locker(holder);
 }
