@@ -28,6 +28,7 @@ static void a_lease_that_another_server_confirmed_is_not_passed_on(void **state)
     lk_asker first, second;
     lk_alone_begin(env->server->port, "");
     ask_for_passing();
+    use("elsewhere");
     assert_int_equal(lk_asker_come(&first, "elsewhere"), LOCKER_OK);
     lk_start_another(env->server, "elsewhere");
     lk_alone_ping();
