@@ -280,10 +280,11 @@ static lk_child *who_speaks(lk_child *const *children, int count)
     return NULL;
 }
 
-/* Who gets the lock by a look of its own tells who comes to stand among the first: three die then, the holder among them. */
+/* Who gets the lock by a look of its own tells who comes to stand among the first: three die then, the holder among them, and the
+ * last, who looks often, too. */
 static void who_moves_up_without_a_hand_over_is_told(void **state)
 {
-    enum { TTL = 2000, WAITERS = 6, DEAD = 3 };
+    enum { TTL = 2000, WAITERS = 10, DEAD = 3, LAST = WAITERS - 1 };
     lk_env *env = *state;
     char uri[128];
     lk_child *waiters[WAITERS];
@@ -301,10 +302,11 @@ static void who_moves_up_without_a_hand_over_is_told(void **state)
     usleep(1500000); /* they have looked */
     lk_server_do(env->server, "DEL moved");
     assert_int_equal(lk_puppet_granted(waiters[0], NULL), LOCKER_OK);
+    lk_child_signal(waiters[LAST], SIGKILL);
     for (int i = DEAD - 1; i >= 0; i--)
         lk_child_signal(waiters[i], SIGKILL);
     const int64_t killed = lk_test_now_ms();
-    assert_int_equal(lk_puppet_granted(who_speaks(&waiters[DEAD], WAITERS - DEAD), NULL), LOCKER_OK);
+    assert_int_equal(lk_puppet_granted(who_speaks(&waiters[DEAD], LAST - DEAD), NULL), LOCKER_OK);
     assert_true(lk_test_now_ms() - killed < TTL + 1000 + LK_TEST_SLACK_MS);
     for (int i = 0; i < WAITERS; i++)
         lk_child_kill(waiters[i]);
