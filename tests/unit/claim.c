@@ -471,6 +471,7 @@ static locker *renewing(probe *p, locker_handle **h)
 {
     locker *l;
     probe_init(p);
+    p->driver.dispatch = NULL; /* whose end would be told to who waits for the renewal's */
     p->renew = probe_stands;
     l = probe_open(p);
     assert_int_equal(lock(l, h), LOCKER_OK);

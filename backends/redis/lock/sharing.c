@@ -46,6 +46,6 @@ void lk_redis_sharing_watch(lk_redis *r, lk_redis_claim *data)
     lk_redis_lock(&r->shared);
     data->noted = true;
     lk_redis_claims_add_locked(&r->claims, data);
-    lk_redis_net_subscribe_locked(lk_redis_node_of(r, data->slot)->net, data->slot, false);
+    lk_redis_net_subscribe_locked(lk_redis_node_of(r, data->slot)->net, data->slot, true);
     lk_redis_unlock(&r->shared);
 }

@@ -80,7 +80,8 @@ void lk_redis_net_hurry_locked(lk_redis_net *net) LK_REDIS_LOCKED;
 /* It may not be the master any more: Sentinels are asked, soon and not too often, and another one is gone to. */
 void lk_redis_net_doubt_locked(lk_redis_net *net) LK_REDIS_LOCKED;
 void lk_redis_net_doubt(lk_redis_net *net);
-/* From the keeper's next turn on there is to be a subscription, in a cluster to the slot's channel; `now`: at once. */
+/* There is to be a subscription, in a cluster to the slot's channel: from the keeper's next turn on, which nothing need bring about,
+ * or `now`. */
 void lk_redis_net_subscribe_locked(lk_redis_net *net, uint16_t slot, bool now) LK_REDIS_LOCKED;
 /* Of a cluster: the slot's channel is another's. True: it was wanted. */
 bool lk_redis_net_forget_slot_locked(lk_redis_net *net, uint16_t slot) LK_REDIS_LOCKED;

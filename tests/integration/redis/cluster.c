@@ -230,6 +230,30 @@ static void a_map_in_pieces_is_read(void **state)
         lk_cluster_need(cluster, lk_cluster_scatter(cluster, share, 1, share));
 }
 
+static bool is_listened_to(void *cluster)
+{
+    return lk_node_number(cluster, 0, "EVAL \"return#redis.call('PUBSUB','SHARDCHANNELS')\" 0") > 0;
+}
+
+/* Though nothing that is due has its locker do anything meanwhile. */
+static void who_only_shares_hears_of_a_break(void **state)
+{
+    lk_cluster *cluster = *state;
+    const char *const key = name_in(lk_cluster_first(cluster, 0));
+    locker *l = lk_open_cluster(cluster, 0, "ttl=90s"), *other = lk_open_cluster(cluster, 1, "");
+    locker_lock_options once = LOCKER_LOCK_OPTIONS_INIT;
+    locker_error err;
+    once.mode = LOCKER_SHARED;
+    once.no_renew = true;
+    locker_handle *held = lk_take(l, key, &once);
+    lk_require(is_listened_to, cluster, "a holder should subscribe");
+    assert_ok(locker_break(other, key, NULL, NULL, &err), err);
+    lk_require_state(held, LOCKER_STATE_LOST);
+    lk_give_lost(held);
+    lk_close_locker(other);
+    lk_close_locker(l);
+}
+
 /* Of this process: "fd", "task". */
 static int count_of(const char *what)
 {
@@ -421,6 +445,7 @@ static const struct CMUnitTest tests[] = {
     cluster_test(ping_asks_it),
     cluster_test(close_gives_back_what_is_held),
     cluster_test(a_map_in_pieces_is_read),
+    cluster_test(who_only_shares_hears_of_a_break),
     cluster_test(nodes_may_change_their_addresses_for_ever),
     cluster_test(any_node_that_is_there_will_do),
     cluster_test(a_locker_outlives_the_node_that_it_was_told_of),
