@@ -582,6 +582,44 @@ static void an_extension_during_pass_counts(void **state)
     end(&p, l);
 }
 
+static void outlasts_the_lease(probe *p, pthread_mutex_t *mutex)
+{
+    (void)mutex;
+    if (atomic_exchange(&p->mode, 0) != 0)
+        probe_advance(p, PROBE_TTL_MS);
+}
+
+static locker_status is_asked_at_once(probe *p, locker_claim *claim, locker_status status)
+{
+    (void)p;
+    claim->retry_at = claim->asked_at;
+    return status;
+}
+
+/* It has the lock anew, and is not told of the one that ended. */
+static void what_was_handed_over_and_ended_meanwhile_is_asked_for_again(void **state)
+{
+    probe p;
+    lk_locking call;
+    locker_handle *h;
+    locker *l;
+    (void)state;
+    begin(&p);
+    p.waited = outlasts_the_lease;
+    p.acquire = is_asked_at_once; /* until the keeper has let go of the one that ended */
+    l = probe_open(&p);
+    h = lock(l, "k", NULL);
+    lk_locking_start(&call, l, "k", NULL);
+    lk_require_waiting(l, 1);
+    atomic_store(&p.mode, 1);
+    lk_give(h);
+    assert_status(LOCKER_OK, lk_locking_join(&call), call.err);
+    assert_int_equal(locker_handle_state(call.held), LOCKER_STATE_HELD);
+    assert_int_equal(atomic_load(&p.passes), 1);
+    lk_give(call.held);
+    end(&p, l);
+}
+
 /* Contenders of other processes get their turn after 64; what the service grants then may be handed over 64
  * times again. The clock stands. */
 static void handing_over_is_bounded_in_number(void **state)
@@ -969,6 +1007,7 @@ int main(void)
         cmocka_unit_test(a_cancel_during_pass_waits_for_its_end),
         cmocka_unit_test(a_cancel_during_a_refused_pass_ends_the_call),
         cmocka_unit_test(an_extension_during_pass_counts),
+        cmocka_unit_test(what_was_handed_over_and_ended_meanwhile_is_asked_for_again),
         cmocka_unit_test(handing_over_is_bounded_in_number),
         cmocka_unit_test(nobody_enters_a_lease_that_is_over),
         cmocka_unit_test(nobody_enters_what_is_being_released),
