@@ -254,6 +254,42 @@ static void who_only_shares_hears_of_a_break(void **state)
     lk_close_locker(l);
 }
 
+/* Which ran at a node, this one among them. */
+static long long count_scripts(lk_cluster *cluster, int node)
+{
+    return lk_node_number(cluster, node,
+                          "EVAL \"local s, n = redis.call('INFO','commandstats'), 1 "
+                          "for c in s:gmatch('cmdstat_eval%%a*:calls=(%%d+)') do n = n + c end return n\" 0");
+}
+
+static bool has_asked_twice(void *l)
+{
+    return lk_stats(l).attempts >= 2;
+}
+
+/* The slot may have moved since it was sent, and the lock have been broken elsewhere: so the server is asked. */
+static void a_message_alone_grants_nothing(void **state)
+{
+    lk_cluster *cluster = *state;
+    const char *const key = name_in(lk_cluster_first(cluster, 0));
+    locker *l =
+        lk_open_cluster(cluster, 0, "poll=60s"); /* first: the grant has a number that it can compare */
+    locker *other = lk_open_cluster(cluster, 0, "");
+    locker_handle *held = lk_take(other, key, NULL);
+    lk_locking waiter;
+    lk_locking_start(&waiter, l, key, NULL);
+    lk_require(has_asked_twice, l, "a waiter should ask once more when it has subscribed");
+    lk_require_waiting(l, 1);
+    const long long before = count_scripts(cluster, 0);
+    lk_give(held);
+    held = lk_locking_grant(&waiter);
+    assert_true(count_scripts(cluster, 0) - before >=
+                3); /* the release, the waiter's question, and this one */
+    lk_give(held);
+    lk_close_locker(other);
+    lk_close_locker(l);
+}
+
 /* Of this process: "fd", "task". */
 static int count_of(const char *what)
 {
@@ -446,6 +482,7 @@ static const struct CMUnitTest tests[] = {
     cluster_test(close_gives_back_what_is_held),
     cluster_test(a_map_in_pieces_is_read),
     cluster_test(who_only_shares_hears_of_a_break),
+    cluster_test(a_message_alone_grants_nothing),
     cluster_test(nodes_may_change_their_addresses_for_ever),
     cluster_test(any_node_that_is_there_will_do),
     cluster_test(a_locker_outlives_the_node_that_it_was_told_of),
