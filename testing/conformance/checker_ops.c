@@ -168,6 +168,23 @@ static void check_grant(lk_checked *w, const locker_claim *inner)
         lk_checker_token(w, inner->key, inner->token, token_before(inner));
 }
 
+/* Not all of the copy, of which another thread may be granting right now, nor of the outer one, which may be told that it is
+ * awaited. */
+static locker_claim what_is_cores(const locker_claim *inner, const locker_claim *outer)
+{
+    return (locker_claim){.key = inner->key,
+                          .key_len = outer->key_len,
+                          .owner = inner->owner,
+                          .data = inner->data,
+                          .ttl_ns = outer->ttl_ns,
+                          .will_wait = outer->will_wait,
+                          .mode = outer->mode,
+                          .permits = outer->permits,
+                          .renewed = outer->renewed,
+                          .asked_at = outer->asked_at,
+                          .attempt_until = outer->attempt_until};
+}
+
 static bool differs(const locker_claim *inner, const locker_claim *before)
 {
     return inner->key != before->key || inner->key_len != before->key_len || inner->owner != before->owner ||
@@ -184,10 +201,7 @@ static locker_status checked_acquire(void *self, locker_claim *outer, locker_err
     if (inner == NULL)
         return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory for copies of claims");
     refresh(inner, outer);
-    locker_claim before = *outer; /* not the copy, of which another thread may be granting right now */
-    before.key = inner->key;
-    before.data = inner->data;
-    before.owner = inner->owner;
+    const locker_claim before = what_is_cores(inner, outer);
     note(w, inner, true, LOCKER_OK);
     const locker_status status = lk_checker_tested->acquire(w->self, inner, err);
     lk_checker_deadline(w, "late", "acquire", before.attempt_until);
