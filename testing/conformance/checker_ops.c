@@ -99,7 +99,8 @@ static void answer(locker_claim *outer, const locker_claim *inner)
     outer->granted_at = inner->granted_at;
     outer->slot = inner->slot;
     lk_mutex_lock(&lk_checker_mutex);
-    outer->alone = inner->alone && !lk_checker_record_locked(inner)->awaited;
+    if (inner->alone && !lk_checker_record_locked(inner)->awaited)
+        outer->alone = true;
     lk_mutex_unlock(&lk_checker_mutex);
 }
 
