@@ -56,6 +56,22 @@ static void join_grant(lk_attempt *first, lk_attempt *second)
         first->open_to = second->open_to;
 }
 
+/* Whether it is of the first one's grant when those are counted in who came to that before, and whose own calls return later. */
+static bool is_one_grant_with_others(const lk_history_key *key, lk_attempt *first, size_t i)
+{
+    const lk_attempt *const second = key->grants[i];
+    const bool shared = first->kind == LK_KIND_SHARED && second->kind == LK_KIND_SHARED;
+    for (size_t j = i + 1; shared && j < key->grant_count && !is_one_grant(first, second); j++) {
+        lk_attempt *const other = key->grants[j];
+        if (other->again || other->process != first->process ||
+            other->answered->token != first->answered->token || !is_one_grant(first, other))
+            continue;
+        join_grant(first, other);
+        j = i; /* whom that one kept the grant for */
+    }
+    return is_one_grant(first, second);
+}
+
 /* A handle that got a token of a grant which its process has already has entered again. False: out of memory. */
 static bool find_again(const lk_history_key *key)
 {
@@ -69,7 +85,7 @@ static bool find_again(const lk_history_key *key)
             continue;
         size_t *first = lk_history_table_at(&grants, &name, &is_new);
         good = first != NULL;
-        if (good && !is_new && is_one_grant(key->grants[*first], a))
+        if (good && !is_new && is_one_grant_with_others(key, key->grants[*first], i))
             join_grant(key->grants[*first], a);
         else if (good)
             *first = i;

@@ -56,6 +56,12 @@ class Shared(Twins):
         alone = stay(1, 10, 20, token=5) + stay(1, 25, 30, come=20.5, handle=2, token=5)
         self.assertEqual(self.broken(alone), ["tokens"])
 
+    def test_a_ride_that_another_keeps_the_grant_for(self):
+        good = stay(1, 10, 20, SHARED, token=5) + stay(1, 30, 40, SHARED, come=28, handle=2, token=5) + \
+            stay(1, 35, 36, SHARED, come=15, handle=3, token=5) + stay(1, 34, 38, SHARED, come=32, handle=4, token=5)
+        self.assertEqual(self.judge(good)["checks"]["tokens"]["seen"], 1)
+        self.twins("tokens", good, 8, asked(27, 1, 3, **SHARED))
+
     def test_another_readers_name_says_nothing_against_one(self):
         good = stay(3, 1, 5, token=4) + stay(1, 10, 30, SHARED, token=5) + stay(2, 11, 40, SHARED, token=6) + \
             [says(25, True, token=6), says(50, False)]
