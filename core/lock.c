@@ -344,9 +344,11 @@ static bool enter_at_once_locked(request *r, lk_key *key, locker_status *status)
         *status = reenter_locked(r, own);
         return true;
     }
+    if (!lk_is_shared(r->claim) || r->l->closing)
+        return false;
     lk_claim *const grant =
         lk_grant_to_ride_locked(r->l, key, r->claim, r->start_is_past ? lk_now(r->l) : r->start);
-    locker_handle *const ride = grant != NULL && !r->l->closing ? lk_board_locked(r->l, grant) : NULL;
+    locker_handle *const ride = grant != NULL ? lk_board_locked(r->l, grant) : NULL;
     if (ride != NULL)
         ride_locked(r, ride);
     return ride != NULL;

@@ -38,7 +38,7 @@ static bool is_open_locked(const locker *l, const lk_claim *grant, int64_t now) 
 /* Nobody is overtaken who waits here, either. */
 lk_claim *lk_grant_to_ride_locked(locker *l, lk_key *key, const lk_claim *claim, int64_t now)
 {
-    if (!lk_is_shared(claim) || key->contender != NULL || key->writers > 0 || !lk_list_empty(&key->fifo))
+    if (key->contender != NULL || key->writers > 0 || !lk_list_empty(&key->fifo))
         return NULL;
     LK_EACH_SAFE(lk_claim, grant, among, &key->sharers)
         if (grant->phase == LK_GRANTED && !lk_lease_over_locked(l, grant, now) &&

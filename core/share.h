@@ -20,7 +20,7 @@ const lk_claim *lk_user_locked(const locker *l, const lk_key *key) LK_REQUIRES(l
 
 /** Whether one can take the other along: shared, for the same lease, and nobody's own. */
 bool lk_rides_along(const lk_claim *grant, const lk_claim *claim);
-/** A shared grant of the locker that the claim may ride on now, without asking the service; NULL: there is none. */
+/** A shared grant of the locker that the claim, a shared one, may ride on now, without asking the service; NULL: there is none. */
 lk_claim *lk_grant_to_ride_locked(locker *l, lk_key *key, const lk_claim *claim, int64_t now)
     LK_REQUIRES(l->mutex);
 /** A handle more of the grant, for its call to attach. NULL: no memory. */
