@@ -216,11 +216,13 @@ int lk_file_queue_hold(lk_file *self, lk_file_claim *c)
     const int code = queue < 0 ? errno : lk_file_holder_write(queue, c);
     if (queue >= 0)
         close(queue);
-    if (code != 0 || has_name(c->ticket_fd))
+    const bool removed = code == ENOENT;
+    if ((code != 0 && !removed) || (code == 0 && has_name(c->ticket_fd)))
         return code;
-    /* It was overtaken. Without a ticket nobody tells it that it was broken, and its record looks like one of the dead. */
+    /* It was overtaken, and the queue may have been removed since. Without a ticket nobody tells it that it was broken, and its
+     * record looks like one of the dead. */
     (void)close_ticket(self, c);
-    return enter(self, c, false);
+    return enter(self, c, removed);
 }
 
 void lk_file_queue_look_locked(lk_file *self, lk_file_claim *c)

@@ -68,12 +68,15 @@ int __wrap_lk_file_whole_lock(int fd, short type);
 
 /* Once, before a sweep locks the file that it has looked at. */
 static void (*_Atomic before_sweeping)(void);
+/* How often one who shared a file, or wanted to, has let go of it. */
+static _Atomic unsigned times_let_go;
 
 int __wrap_lk_file_whole_lock(int fd, short type)
 {
     void (*const once)(void) = atomic_exchange(&before_sweeping, NULL);
     if (once != NULL)
         once();
+    times_let_go += type == F_UNLCK;
     return __real_lk_file_whole_lock(fd, type);
 }
 
@@ -95,6 +98,20 @@ int __wrap_renameat(int from_dir, const char *from, int to_dir, const char *to)
     if (once != NULL)
         once();
     return __real_renameat(from_dir, from, to_dir, to);
+}
+
+int __real_symlinkat(const char *text, int dir, const char *name);
+int __wrap_symlinkat(const char *text, int dir, const char *name);
+
+/* Once, before it is written down who holds beside others. */
+static void (*_Atomic before_record)(void);
+
+int __wrap_symlinkat(const char *text, int dir, const char *name)
+{
+    void (*const once)(void) = atomic_exchange(&before_record, NULL);
+    if (once != NULL)
+        once();
+    return __real_symlinkat(text, dir, name);
 }
 
 /* Once, when a file that was made under another name has come to its own. */
@@ -168,6 +185,14 @@ static void break_it(void)
 {
     locker_error err;
     assert_ok(locker_break(here->l, "k", NULL, NULL, &err), err);
+}
+
+static void remove_queue(void)
+{
+    char command[200];
+    (void)snprintf(command, sizeof command, "rm -r %s/.queue-*", here->locks);
+    assert_int_equal(system(command), 0);
+    times_let_go = 0;
 }
 
 static void nobody_else_gets_it(lk_place *place)
@@ -531,6 +556,30 @@ static void break_the_newest(void)
 }
 
 /* It has said that it holds, and does not yet, so no word of the break can reach it: another may have its slot by now. */
+/* Others have gone past a reader in line, and the last of them took the empty queue away. */
+static void one_whose_queue_was_removed_comes_in(void **state)
+{
+    lk_place *place = here = *state;
+    locker_lock_options share = LOCKER_LOCK_OPTIONS_INIT;
+    locker *other = lk_place_open(place);
+    locker_handle *held;
+    lk_locking reader;
+    locker_error err;
+    share.mode = LOCKER_SHARED;
+    assert_ok(locker_lock(place->l, "k", NULL, &held, &err), err);
+    lk_locking_start(&reader, other, "k", &share);
+    lk_require_waiting(other, 1);
+    before_record = remove_queue;
+    lk_give(held);
+    held = lk_locking_grant(&reader);
+    assert_null(before_record);
+    assert_int_equal(times_let_go, 0);
+    assert_ok(locker_break(place->l, "k", NULL, NULL, &err),
+              err); /* who is told has its ticket and its record */
+    lk_give_lost(held);
+    lk_close_locker(other);
+}
+
 static void one_that_is_broken_on_its_way_in_does_not_hold(void **state)
 {
     lk_place *place = *state;
@@ -1192,6 +1241,7 @@ static const struct CMUnitTest tests[] = {
     place_test(an_unlock_hears_of_a_move),
     place_test(an_unlock_finds_that_its_part_was_broken),
     place_test(nobody_comes_in_while_those_who_share_it_are_broken),
+    place_test(one_whose_queue_was_removed_comes_in),
     place_test(one_that_is_broken_on_its_way_in_does_not_hold),
     place_test(a_break_of_one_that_lets_go_takes_nothing),
     place_test(nothing_is_handed_on_after_a_move),
