@@ -93,6 +93,43 @@ static void a_try_does_not_wait_behind_a_writer(void **state)
     probe_end(&p, l);
 }
 
+/* The first stands inside, and its lease is over when it comes out. */
+static locker_status comes_late_at_first(probe *p, locker_claim *claim, locker_status status)
+{
+    const bool is_first = atomic_load(&p->acquires) == 1;
+    (void)status;
+    atomic_store(&p->claim, claim);
+    if (is_first)
+        (void)probe_stands(p, claim, LOCKER_OK);
+    grant(p, claim);
+    if (is_first)
+        probe_advance(p, PROBE_TTL_MS);
+    return LOCKER_OK;
+}
+
+/* Before whom asks again there is as long a wait as its attempt took: a try isn't kept for that. */
+static void a_try_does_not_wait_behind_a_grant_that_came_too_late(void **state)
+{
+    probe p;
+    locker_semantics promises;
+    lk_locking reader, trial;
+    (void)state;
+    begin(&p, &promises);
+    p.acquire = comes_late_at_first;
+    locker *const l = probe_open(&p);
+    lk_locking_start(&reader, l, "k", &share);
+    lk_gate_await(&p.entered, 1, "a reader asks");
+    lk_locking_start(&trial, l, "k", &try_to_share);
+    lk_require_waiting(l, 1);
+    lk_gate_open(&p.leave, 1);
+    assert_status(LOCKER_BUSY, lk_locking_join(&trial), trial.err);
+    assert_int_equal(atomic_load(&p.acquires), 1);
+    probe_advance(&p, PROBE_TTL_MS);
+    p.svc->wake(p.svc, atomic_load(&p.claim));
+    lk_give(lk_locking_grant(&reader));
+    probe_end(&p, l);
+}
+
 /* ------------------------------------------------------------------ a grant of several handles ---- */
 
 static locker_status grants(probe *p, locker_claim *claim, locker_status status)
@@ -333,6 +370,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_try_does_not_wait_behind_a_writer),
+        cmocka_unit_test(a_try_does_not_wait_behind_a_grant_that_came_too_late),
         cmocka_unit_test(an_owner_is_known_while_the_writer_before_still_unlocks),
         cmocka_unit_test(what_was_unlocked_is_not_lost_with_the_rest),
         cmocka_unit_test(what_is_over_when_the_last_is_taken_is_taken_again),
