@@ -161,7 +161,8 @@ static void a_break_from_before_it_listened_is_heard_of_then(void **state)
     lk_server_do(env->server, "ACL SETUSER deaf &*");
     const locker_lock_options wait = {.size = sizeof wait, .wait_ms = 100};
     locker_handle *const others = lk_take(operator_, "deaf/others", NULL), *none;
-    assert_status(LOCKER_DENIED, locker_lock(l, "deaf/others", &wait, &none, &err), err); /* and it tries anew */
+    assert_status(LOCKER_DENIED, locker_lock(l, "deaf/others", &wait, &none, &err),
+                  err); /* and it tries anew */
     lk_require_state(held, LOCKER_STATE_LOST);
     lk_require_state(reads, LOCKER_STATE_LOST);
     lk_give(others);
