@@ -18,6 +18,7 @@ void lk_withdraw_unlocking(locker *l, lk_claim *claim)
     lk_busy_end_unlocking(l, claim);
     memset(claim->pub.data, 0, l->driver->claim_size);
     claim->pub.granted_at = 0;
+    claim->shut = false;
 }
 
 /* The service has granted the claim, and before another beside whom it can't hold the key: one of the two has ended there. */

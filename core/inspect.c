@@ -2,6 +2,7 @@
 #include "claim.h"
 #include "frame.h"
 #include "lk_sized.h"
+#include "share.h"
 
 void locker_info_clear(locker_info *info)
 {
@@ -43,6 +44,20 @@ static void tell_own_end(locker *l, const char *key, size_t length, locker_info 
     lk_mutex_unlock(&l->mutex);
 }
 
+/* Whoever comes to share the key after that asks the service, whether the word of it has come or not. */
+static locker_status break_it(locker *l, const char *key, size_t length, const locker_break_options *only,
+                              int64_t until, locker_info *broken, locker_error *err)
+{
+    const locker_claim spelled = {.key = key, .key_len = length, .key_hash = locker_key_hash(key, length)};
+    const locker_status status = l->driver->break_lock(l->self, key, length, only, until, broken, err);
+    lk_mutex_lock(&l->mutex);
+    const lk_key *const found = lk_key_find_locked(l, &spelled);
+    if (found != NULL)
+        lk_shut_locked(l, found);
+    lk_mutex_unlock(&l->mutex);
+    return status;
+}
+
 /* What show and break have in common: both look. `only` is for break. */
 static locker_status inspect(locker *l, const char *key, const locker_break_options *only, locker_info *info,
                              const char *what, locker_error *err)
@@ -62,7 +77,7 @@ static locker_status inspect(locker *l, const char *key, const locker_break_opti
     if (only != NULL && d->break_lock == NULL)
         status = lk_unsupported(err, "the %s driver can't do %s", d->name, what);
     else if (status == LOCKER_OK && only != NULL)
-        status = d->break_lock(l->self, key, length, only, until, &found, err);
+        status = break_it(l, key, length, only, until, &found, err);
     else if (status == LOCKER_OK)
         status = d->show(l->self, key, length, until, &found, err);
     if (status == LOCKER_OK && only == NULL)

@@ -243,6 +243,8 @@ static locker_status contend_unlocking(request *r) LK_REQUIRES(r->l->mutex)
                 status = why_stop_locked(r);
                 continue;
             }
+            if (!locker_claim_is_plain(&r->claim->pub))
+                answer_tries_locked(r);
         }
         status = judge_locked(r, status);
         if (status == LOCKER_OK)

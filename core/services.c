@@ -63,6 +63,7 @@ static void awaited(const locker_services *svc, locker_claim *grant)
     locker *l = lk_locker_of(svc);
     lk_mutex_lock(&l->mutex);
     grant->alone = false;
+    lk_claim_of(grant)->shut = true;
     lk_mutex_unlock(&l->mutex);
 }
 

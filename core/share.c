@@ -32,7 +32,7 @@ bool lk_rides_along(const lk_claim *grant, const lk_claim *claim)
 static bool is_open_locked(const locker *l, const lk_claim *grant, int64_t now) LK_REQUIRES(l->mutex)
 {
     (void)l;
-    return grant->pub.alone || now - grant->pub.granted_at < riding_at_most;
+    return !grant->shut && (grant->pub.alone || now - grant->pub.granted_at < riding_at_most);
 }
 
 /* Nobody is overtaken who waits here, either. */
@@ -45,6 +45,13 @@ lk_claim *lk_grant_to_ride_locked(locker *l, lk_key *key, const lk_claim *claim,
             lk_rides_along(grant, claim) && is_open_locked(l, grant, now))
             return grant;
     return NULL;
+}
+
+void lk_shut_locked(const locker *l, const lk_key *key)
+{
+    (void)l;
+    LK_EACH(lk_claim, grant, among, &key->sharers)
+        grant->shut = true;
 }
 
 locker_handle *lk_board_locked(const locker *l, lk_claim *grant)

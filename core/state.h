@@ -122,6 +122,7 @@ struct lk_claim {
     bool unconfirmed LK_GUARDED;  /**< a renewal was asked for and has not been answered */
     bool late LK_GUARDED;         /**< counted in renewals_late since the last confirmation */
     bool tried LK_GUARDED;        /**< not plain: an attempt came to nothing */
+    bool shut LK_GUARDED;         /**< a shared grant: nobody comes to ride on it any more */
     int64_t extended LK_GUARDED;  /**< an event: until when lease_extended said; 0: it didn't */
     locker_claim pub;
     _Alignas(16) char data[]; /**< the driver's */

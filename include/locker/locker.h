@@ -217,7 +217,8 @@ typedef struct locker_lock_options {
     /** LOCKER_SHARED: beside others that hold it shared. Who waits for the key exclusive is not overtaken by those who
      * come later where the driver serves in the order of arrival (locker_semantics.shared). One that comes while the
      * locker holds the key shared already, without a no_renew or owner of its own, may ride on that grant, with its token
-     * and lease: within 50 ms of it, or as long as nobody else waits. UNSUPPORTED where the driver has no shared locks. */
+     * and lease: within 50 ms of it, unless the driver knows that somebody waits, or as long as it knows that nobody does.
+     * UNSUPPORTED where the driver has no shared locks. */
     locker_mode mode;
 
     /** At most so many hold the key at once, each with a slot of its own, locker_handle_slot(): 1 to LOCKER_PERMITS_MAX; 0: it

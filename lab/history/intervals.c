@@ -47,10 +47,11 @@ static bool is_one_grant(const lk_attempt *first, const lk_attempt *second)
             first->open_to > second->asked->t);
 }
 
+/* One that was over when its call returned holds nothing, and so doesn't say that the grant was held until then. */
 static void join_grant(lk_attempt *first, lk_attempt *second)
 {
     second->again = true;
-    if (second->to > first->grant_to)
+    if (second->from < second->to && second->to > first->grant_to)
         first->grant_to = second->to;
     if (second->open_to > first->open_to)
         first->open_to = second->open_to;

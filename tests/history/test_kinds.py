@@ -62,6 +62,11 @@ class Shared(Twins):
         self.assertEqual(self.judge(good)["checks"]["tokens"]["seen"], 1)
         self.twins("tokens", good, 8, asked(27, 1, 3, **SHARED))
 
+    def test_a_ride_that_is_over_when_its_call_returns_keeps_nothing(self):
+        good = stay(1, 10, 20, SHARED, token=5) + [asked(15, 1, 2, **SHARED), got(60, 1, 2, token=5, until=50)] + \
+            stay(2, 55, 70, come=30, token=6) + [ends(80, 1), ends(80, 2)]
+        self.twins("overlap", good, 5, got(49, 1, 2, token=5, until=58))
+
     def test_another_readers_name_says_nothing_against_one(self):
         good = stay(3, 1, 5, token=4) + stay(1, 10, 30, SHARED, token=5) + stay(2, 11, 40, SHARED, token=6) + \
             [says(25, True, token=6), says(50, False)]

@@ -93,6 +93,43 @@ static void a_try_does_not_wait_behind_a_writer(void **state)
     probe_end(&p, l);
 }
 
+/* The first stands inside, and its lease is over when it comes out. */
+static locker_status comes_late_at_first(probe *p, locker_claim *claim, locker_status status)
+{
+    const bool is_first = atomic_load(&p->acquires) == 1;
+    (void)status;
+    atomic_store(&p->claim, claim);
+    if (is_first)
+        (void)probe_stands(p, claim, LOCKER_OK);
+    grant(p, claim);
+    if (is_first)
+        probe_advance(p, PROBE_TTL_MS);
+    return LOCKER_OK;
+}
+
+/* Before whom asks again there is as long a wait as its attempt took: a try isn't kept for that. */
+static void a_try_does_not_wait_behind_a_grant_that_came_too_late(void **state)
+{
+    probe p;
+    locker_semantics promises;
+    lk_locking reader, trial;
+    (void)state;
+    begin(&p, &promises);
+    p.acquire = comes_late_at_first;
+    locker *const l = probe_open(&p);
+    lk_locking_start(&reader, l, "k", &share);
+    lk_gate_await(&p.entered, 1, "a reader asks");
+    lk_locking_start(&trial, l, "k", &try_to_share);
+    lk_require_waiting(l, 1);
+    lk_gate_open(&p.leave, 1);
+    assert_status(LOCKER_BUSY, lk_locking_join(&trial), trial.err);
+    assert_int_equal(atomic_load(&p.acquires), 1);
+    probe_advance(&p, PROBE_TTL_MS);
+    p.svc->wake(p.svc, atomic_load(&p.claim));
+    lk_give(lk_locking_grant(&reader));
+    probe_end(&p, l);
+}
+
 /* ------------------------------------------------------------------ a grant of several handles ---- */
 
 static locker_status grants(probe *p, locker_claim *claim, locker_status status)
@@ -178,6 +215,62 @@ static void what_was_unlocked_is_not_lost_with_the_rest(void **state)
     locker_handle_free(unlocked);
     locker_handle_free(early);
     lk_give_lost(reads);
+    probe_end(&p, l);
+}
+
+static locker_status grants_it_alone(probe *p, locker_claim *claim, locker_status status)
+{
+    atomic_store(&p->claim, claim);
+    claim->alone = true;
+    return grants(p, claim, status);
+}
+
+/* Whether it was told soon after the grant or late. */
+static void nobody_rides_past_one_that_is_known_to_wait(void **state)
+{
+    probe p;
+    locker_semantics promises;
+    (void)state;
+    begin(&p, &promises);
+    p.acquire = grants_it_alone;
+    locker *const l = probe_open(&p);
+    locker_handle *const first = lock(l, "k", &share), *const rides = lock(l, "k", &share);
+    assert_int_equal(atomic_load(&p.acquires), 1);
+    p.svc->awaited(p.svc, atomic_load(&p.claim));
+    locker_handle *const asks = lock(l, "k", &share);
+    assert_int_equal(atomic_load(&p.acquires), 2);
+    lk_give(asks);
+    lk_give(rides);
+    lk_give(first);
+    probe_end(&p, l);
+}
+
+static locker_status breaks(void *self, const char *key, size_t key_len, const locker_break_options *only,
+                            int64_t until, locker_info *broken, locker_error *err)
+{
+    (void)self, (void)key, (void)key_len, (void)only, (void)until, (void)broken, (void)err;
+    return LOCKER_OK;
+}
+
+/* Though the word of it is still under way. */
+static void nobody_rides_on_what_the_locker_itself_has_broken(void **state)
+{
+    probe p;
+    locker_semantics promises;
+    locker_error err;
+    (void)state;
+    begin(&p, &promises);
+    p.acquire = grants;
+    p.driver.break_lock = breaks;
+    locker *const l = probe_open(&p);
+    locker_handle *const first = lock(l, "k", &share);
+    assert_ok(locker_break(l, "k", NULL, NULL, &err), err);
+    locker_handle *const asks = lock(l, "k", &share), *const rides = lock(l, "k", &share);
+    assert_int_equal(atomic_load(&p.acquires), 2);
+    assert_int_equal(lk_stats(l).rode, 1);
+    lk_give(rides);
+    lk_give(asks);
+    lk_give(first);
     probe_end(&p, l);
 }
 
@@ -333,8 +426,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_try_does_not_wait_behind_a_writer),
+        cmocka_unit_test(a_try_does_not_wait_behind_a_grant_that_came_too_late),
         cmocka_unit_test(an_owner_is_known_while_the_writer_before_still_unlocks),
         cmocka_unit_test(what_was_unlocked_is_not_lost_with_the_rest),
+        cmocka_unit_test(nobody_rides_past_one_that_is_known_to_wait),
+        cmocka_unit_test(nobody_rides_on_what_the_locker_itself_has_broken),
         cmocka_unit_test(what_is_over_when_the_last_is_taken_is_taken_again),
         cmocka_unit_test(all_parts_are_there_while_a_loss_is_told),
         cmocka_unit_test(closing_waits_for_a_call_that_is_between_two_keys),

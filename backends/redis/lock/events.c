@@ -60,6 +60,8 @@ void lk_redis_on_subscribed_locked(void *self, const uint32_t *slots)
     }
     if (moved)
         lk_redis_net_want_map_locked(node->net);
+    if (r->map == NULL && lk_redis_net_is_subscribed(node->net, 0)) /* likewise of all that came before it */
+        lk_redis_renew_noted_locked(node);
 }
 
 /* Whether the claim is of that lock. */

@@ -151,7 +151,9 @@ void lk_redis_withdraw(void *self, locker_claim *claim);
 locker_status lk_redis_release(void *self, locker_claim *grant, int64_t until, locker_error *err);
 locker_status lk_redis_pass(void *self, locker_claim *from, locker_claim *to);
 void lk_redis_renew(void *self, locker_claim *const *grants, size_t count);
-/* One lease, at once; the keeper pumps. */
+/* All leases of which others know whose they are, at once, of a server that has all keys; the keeper pumps. */
+void lk_redis_renew_noted_locked(lk_redis_node *node) LK_REDIS_LOCKED;
+/* One lease, likewise. */
 void lk_redis_renew_now_locked(lk_redis *r, locker_claim *grant) LK_REDIS_LOCKED;
 /* Submit what waits; answers when it wants to be called again. The caller pumps. */
 int64_t lk_redis_renewals_run_locked(lk_redis_node *node, int64_t now) LK_REDIS_LOCKED;

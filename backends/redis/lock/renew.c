@@ -440,6 +440,26 @@ void lk_redis_renew_now_locked(lk_redis *r, locker_claim *grant)
         send_locked(node, lk_redis_now(&r->shared));
 }
 
+void lk_redis_renew_noted_locked(lk_redis_node *node)
+{
+    lk_redis *const r = node->r;
+    locker_claim *batches[2][BATCH_MAX]; /* of those that several hold, and of the others */
+    size_t counts[2] = {0};
+    for (lk_redis_claim *data = NULL; (data = lk_redis_claims_after_locked(&r->claims, data)) != NULL;) {
+        if (!data->noted || data->silenced || !data->core->renewed || !LK_READ(data->held))
+            continue;
+        const int kind = locker_claim_is_plain(data->core);
+        batches[kind][counts[kind]++] = data->core;
+        if (counts[kind] == BATCH_MAX && !begin_locked(node, batches[kind], counts[kind]))
+            return;
+        counts[kind] %= BATCH_MAX;
+    }
+    for (int kind = 0; kind < 2; kind++)
+        if (counts[kind] > 0 && !begin_locked(node, batches[kind], counts[kind]))
+            return;
+    send_locked(node, lk_redis_now(&r->shared));
+}
+
 /* What goes in one command stands together. */
 static int by_command(const void *a, const void *b)
 {

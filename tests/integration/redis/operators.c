@@ -142,6 +142,36 @@ static void a_holder_that_may_not_subscribe_is_told_by_its_renewal(void **state)
     lk_close_locker(operator_);
 }
 
+/* One that could not listen, as it still connected, or its connection was lost, renews what it has when it can. */
+static void a_break_from_before_it_listened_is_heard_of_then(void **state)
+{
+    lk_env *env = *state;
+    const locker_lock_options share = {.size = sizeof share, .wait_ms = -1, .mode = LOCKER_SHARED};
+    locker *operator_ = lk_open_at(env->server, ""), *l;
+    locker_error err;
+    lk_server_do(env->server, "ACL SETUSER deaf on >pw ~* resetchannels +@all");
+    assert_ok(lk_try_uri(&l, &err, "redis://deaf:pw@127.0.0.1:%d?ttl=10m", env->server->port), err);
+    locker_handle *const held = lk_take(l, "deaf", NULL), *const reads = lk_take(l, "deaf/read", &share);
+    while (lk_server_integer(env->server, "EXISTS {deaf}:locker:info") == 0)
+        ;
+    break_it(operator_, "deaf", held);
+    assert_ok(locker_break(operator_, "deaf/read", NULL, NULL, &err), err);
+    assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
+    assert_int_equal(locker_handle_state(reads), LOCKER_STATE_HELD);
+    lk_server_do(env->server, "ACL SETUSER deaf &*");
+    const locker_lock_options wait = {.size = sizeof wait, .wait_ms = 100};
+    locker_handle *const others = lk_take(operator_, "deaf/others", NULL), *none;
+    assert_status(LOCKER_DENIED, locker_lock(l, "deaf/others", &wait, &none, &err),
+                  err); /* and it tries anew */
+    lk_require_state(held, LOCKER_STATE_LOST);
+    lk_require_state(reads, LOCKER_STATE_LOST);
+    lk_give(others);
+    lk_give_lost(held);
+    lk_give_lost(reads);
+    lk_close_locker(l);
+    lk_close_locker(operator_);
+}
+
 /* What is given back at once pays for none of this. */
 static void a_lock_given_back_at_once_asks_for_no_subscription(void **state)
 {
@@ -287,6 +317,7 @@ static const struct CMUnitTest tests[] = {
     proxied_test(a_break_that_comes_late_takes_nothing),
     server_test(without_the_right_to_its_mark_nothing_is_broken),
     server_test(a_holder_that_may_not_subscribe_is_told_by_its_renewal),
+    server_test(a_break_from_before_it_listened_is_heard_of_then),
     server_test(a_lock_given_back_at_once_asks_for_no_subscription),
     server_test(a_hostile_info_says_nothing),
     server_test(a_long_value_is_looked_at),
