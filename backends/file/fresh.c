@@ -107,6 +107,6 @@ locker_status lk_file_leave_broken(lk_file *self, const lk_file_name *name, cons
     const locker_status status = replace_broken(self, name, c, err);
     (void)lk_file_range_lock(c->fd, F_UNLCK, 2);
     if (status == LK_FILE_AGAIN)
-        lk_file_queue_poke(self, &c->id);
+        lk_file_queue_leave(self, &c->id);
     return status;
 }
