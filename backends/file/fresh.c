@@ -13,13 +13,14 @@
 #include "range.h"
 #include "tokens.h"
 
-/* A new file under a name that no key has, locked: nobody gets it before its record is written. */
+/* A new file under a name that no key has, locked: nobody gets it before its record is written. As a whole, as a sweep locks one
+ * that it removes: who comes meanwhile waits for the end of that, and isn't told that somebody has the lock for himself. */
 static int make_fresh(const lk_file *self, int parent, char temporary[LK_FILE_NEW_NAME])
 {
     const int fd = lk_file_make(self, parent, temporary);
     if (fd < 0)
         return -1;
-    const int code = lk_file_range_lock(fd, F_WRLCK, 0);
+    const int code = lk_file_whole_lock(fd, F_WRLCK);
     if (code == 0)
         return fd;
     unlinkat(parent, temporary, 0);
@@ -59,7 +60,7 @@ locker_status lk_file_replace(lk_file *self, const lk_file_name *name, int paren
         if (code != 0)
             status = lk_file_fail(self, "write", name, code, err);
     }
-    lk_file_range_lock(fresh, F_UNLCK, 0);
+    (void)lk_file_whole_lock(fresh, F_UNLCK);
     close(fresh);
     return status;
 }
@@ -106,6 +107,6 @@ locker_status lk_file_leave_broken(lk_file *self, const lk_file_name *name, cons
     const locker_status status = replace_broken(self, name, c, err);
     (void)lk_file_range_lock(c->fd, F_UNLCK, 2);
     if (status == LK_FILE_AGAIN)
-        lk_file_queue_poke(self, &c->id);
+        lk_file_queue_leave(self, &c->id);
     return status;
 }

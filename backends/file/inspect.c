@@ -233,7 +233,7 @@ static locker_status break_once(lk_file *self, const lk_file_name *name, int par
                      : break_alone(self, name, parent, held, &record, only, broken, err);
     if (status ==
         LOCKER_OK) /* those who wait, maybe for a file that is at no name any more, and those who were broken */
-        lk_file_queue_poke(self, &id);
+        lk_file_queue_leave(self, &id);
     lk_file_range_lock(held, F_UNLCK, 2); /* a child forked meanwhile may have a copy of the descriptor */
     close(held);
     return status;

@@ -42,11 +42,21 @@ static void poke_behind(const lk_file *self, const lk_file_claim *c)
     lk_file_tickets_close(&t);
 }
 
-void lk_file_queue_poke(const lk_file *self, const lk_file_id *id)
+/* Not while somebody has a ticket in it. */
+static void remove_queue(const lk_file *self, const lk_file_id *id)
+{
+    char name[LK_FILE_QUEUE_NAME];
+    lk_file_queue_name(name, id);
+    (void)unlinkat(self->dir_fd, name, AT_REMOVEDIR);
+}
+
+void lk_file_queue_leave(const lk_file *self, const lk_file_id *id)
 {
     lk_file_tickets t = lk_file_tickets_of(self, id);
     for (int i = 0; i < t.count; i++)
         (void)lk_file_tickets_poke(&t, i);
+    if (t.queue >= 0) /* else the last of them does it */
+        remove_queue(self, id);
     lk_file_tickets_close(&t);
 }
 
@@ -88,14 +98,6 @@ static lk_file_slot *enlist_locked(lk_file *self, lk_file_claim *c, int fd, uint
         slot = NULL;
     }
     return slot;
-}
-
-/* Not while somebody has a ticket in it. */
-static void remove_queue(const lk_file *self, const lk_file_id *id)
-{
-    char name[LK_FILE_QUEUE_NAME];
-    lk_file_queue_name(name, id);
-    (void)unlinkat(self->dir_fd, name, AT_REMOVEDIR);
 }
 
 /* A claim that moves on to another file keeps the time of its arrival. */
@@ -298,8 +300,9 @@ int lk_file_let_go(lk_file *self, lk_file_claim *c, bool had)
         remove_ticket(self, c);
         if (beside && had)
             clean_up_behind(self, c, last);
-        /* Who holds beside others needs it each time, and making it anew takes longer than all the rest. */
-        if (!beside || is_chosen(c))
+        /* Who holds beside others needs it each time, and making it anew takes longer than all the rest. Nobody comes to that of
+         * a file that was replaced or removed. */
+        if (!beside || is_chosen(c) || !has_name(c->fd))
             remove_queue(self, &c->id);
     }
     lk_file_close(self, c);

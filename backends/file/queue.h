@@ -18,8 +18,8 @@ void lk_file_queue_overtake(lk_file *self, const lk_file_claim *c);
 void lk_file_queue_granted(lk_file *self, lk_file_claim *c);
 /* The claim's end: drop the lock, if it `had` that, its ticket and its descriptor. What fcntl says of the lock. */
 int lk_file_let_go(lk_file *self, lk_file_claim *c, bool had);
-/* Have all that wait for this file look again. */
-void lk_file_queue_poke(const lk_file *self, const lk_file_id *id);
+/* Who held this file was broken, and there may be another: have all that wait for it look again; without any the queue goes. */
+void lk_file_queue_leave(const lk_file *self, const lk_file_id *id);
 /* The claim holds beside others: write that down, with a ticket if it has none. 0, or an errno. */
 int lk_file_queue_hold(lk_file *self, lk_file_claim *c);
 /* Tell it if it was broken. */

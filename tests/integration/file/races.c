@@ -82,13 +82,15 @@ int __wrap_lk_file_whole_lock(int fd, short type)
 
 /* Once, before a forced unlock puts its file in the place of the holder's, or says of one who shares it that it is broken. */
 static void (*_Atomic before_rename)(void);
+/* Once, when it has put it there. */
+static void (*_Atomic after_replacing)(void);
 /* Once, before a ticket comes to its name. */
 static void (*_Atomic before_entering)(void);
 
 int __wrap_renameat(int from_dir, const char *from, int to_dir, const char *to)
 {
-    const bool breaks =
-        strncmp(from, LK_FILE_NEW_PREFIX, strlen(LK_FILE_NEW_PREFIX)) == 0 || from[0] == LK_FILE_RECORD_HELD;
+    const bool replaces = strncmp(from, LK_FILE_NEW_PREFIX, strlen(LK_FILE_NEW_PREFIX)) == 0;
+    const bool breaks = replaces || from[0] == LK_FILE_RECORD_HELD;
     const bool enters = from[0] == '.' && strcmp(from + 1, to) == 0;
     void (*once)(void) = NULL;
     if (breaks)
@@ -97,7 +99,13 @@ int __wrap_renameat(int from_dir, const char *from, int to_dir, const char *to)
         once = atomic_exchange(&before_entering, NULL);
     if (once != NULL)
         once();
-    return __real_renameat(from_dir, from, to_dir, to);
+    const int rc = __real_renameat(from_dir, from, to_dir, to);
+    const int code = errno;
+    once = replaces ? atomic_exchange(&after_replacing, NULL) : NULL;
+    if (once != NULL)
+        once();
+    errno = code;
+    return rc;
 }
 
 int __real_symlinkat(const char *text, int dir, const char *name);
@@ -536,6 +544,40 @@ static void nobody_comes_in_while_those_who_share_it_are_broken(void **state)
     assert_ok(locker_break(newcomer, "k", NULL, NULL, &err), err);
     assert_null(before_rename);
     lk_give(share(newcomer));
+    lk_give_lost(held);
+    locker_close(newcomer);
+}
+
+static lk_locking permitted;
+
+static bool has_tried(void *l)
+{
+    const locker_statistics stats = lk_stats(l);
+    return stats.attempts >= 2 || stats.failed > 0;
+}
+
+static void want_a_permit(void)
+{
+    locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
+    options.permits = 2;
+    lk_locking_start(&permitted, newcomer, "k", &options);
+    assert_true(lk_until(has_tried, newcomer, LK_TEST_PATIENCE_MS));
+}
+
+/* Nobody has the fresh file for himself, though nobody gets it yet: who comes then isn't told that it is used otherwise. */
+static void who_wants_a_permit_while_one_is_broken_gets_it(void **state)
+{
+    lk_place *place = *state;
+    locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
+    locker_handle *held;
+    locker_error err;
+    options.permits = 2;
+    assert_ok(locker_lock(place->l, "k", &options, &held, &err), err);
+    newcomer = lk_place_open(place);
+    after_replacing = want_a_permit;
+    assert_ok(locker_break(newcomer, "k", NULL, NULL, &err), err);
+    assert_null(atomic_load(&after_replacing));
+    lk_give(lk_locking_grant(&permitted));
     lk_give_lost(held);
     locker_close(newcomer);
 }
@@ -1242,6 +1284,7 @@ static const struct CMUnitTest tests[] = {
     place_test(an_unlock_finds_that_its_part_was_broken),
     place_test(nobody_comes_in_while_those_who_share_it_are_broken),
     place_test(one_whose_queue_was_removed_comes_in),
+    place_test(who_wants_a_permit_while_one_is_broken_gets_it),
     place_test(one_that_is_broken_on_its_way_in_does_not_hold),
     place_test(a_break_of_one_that_lets_go_takes_nothing),
     place_test(nothing_is_handed_on_after_a_move),

@@ -194,6 +194,42 @@ static void a_stopped_permit_that_was_broken_fixes_no_number(void **state)
     lk_child_kill(stopped);
 }
 
+static int count_queues(const lk_place *place)
+{
+    DIR *d = opendir(place->locks);
+    int count = 0;
+    assert_non_null(d);
+    for (const struct dirent *e; (e = readdir(d)) != NULL;)
+        count += strncmp(e->d_name, ".queue-", strlen(".queue-")) == 0;
+    closedir(d);
+    return count;
+}
+
+static void break_it(const lk_place *place, locker *l, const locker_lock_options *options)
+{
+    locker_error err;
+    locker_handle *held = take(l, options);
+    assert_ok(locker_break(place->l, key, NULL, NULL, &err), err);
+    lk_give_lost(held);
+}
+
+/* Nobody comes to the file that was broken any more, and where no key is new there is no sweep. */
+static void the_queue_of_a_file_that_was_broken_goes(void **state)
+{
+    enum { BREAKS = 20 };
+    lk_place *place = *state;
+    const locker_lock_options share = sharing(0);
+    locker *l = lk_place_open(place);
+    for (int i = 0; i < BREAKS; i++)
+        break_it(place, l, &share);
+    for (int i = 0; i < BREAKS; i++) {
+        lk_give(take(l, &share));
+        break_it(place, l, NULL);
+    }
+    lk_close_locker(l);
+    assert_int_equal(count_queues(place), 0);
+}
+
 /* ------------------------------------------------------------------ others on the file ---- */
 
 /* It knows byte 0, the mark of who waits, and the record: of a fixed length, with the last token. */
@@ -477,6 +513,7 @@ static const struct CMUnitTest tests[] = {
     place_test(a_writer_that_waits_passes_a_stopped_reader),
     place_test(the_permit_of_one_that_was_broken_is_anothers_at_once),
     place_test(a_stopped_permit_that_was_broken_fixes_no_number),
+    place_test(the_queue_of_a_file_that_was_broken_goes),
     place_test(an_older_release_and_this_one_exclude_each_other),
     place_test(one_that_was_stopped_on_its_way_in_shuts_out_readers_alone),
     place_test(who_has_no_record_any_more_still_holds),
