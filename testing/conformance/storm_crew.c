@@ -57,16 +57,18 @@ static void rest_us(unsigned us)
 
 /* ------------------------------------------------------------------ a turn ---- */
 
+static bool is_seldom(struct hand *hand, lk_wish wish)
+{
+    return (wish == LK_WISH_LAPSE && lk_storm_random(&hand->row, LAPSES_ONE_IN) != 0) ||
+           (wish == LK_WISH_BREAK && lk_storm_random(&hand->row, BREAKS_ONE_IN) != 0);
+}
+
 static lk_wish choose(struct hand *hand)
 {
-    const unsigned wishes = hand->crew->plan.wishes;
     lk_wish wish;
-    do {
+    do
         wish = (lk_wish)(1U << lk_storm_random(&hand->row, WISHES));
-        if ((wish == LK_WISH_LAPSE && lk_storm_random(&hand->row, LAPSES_ONE_IN) != 0) ||
-            (wish == LK_WISH_BREAK && lk_storm_random(&hand->row, BREAKS_ONE_IN) != 0))
-            continue;
-    } while ((wishes & wish) == 0);
+    while ((hand->crew->plan.wishes & wish) == 0 || is_seldom(hand, wish));
     return wish;
 }
 
