@@ -360,14 +360,16 @@ static bool enter_at_once_locked(request *r, lk_key *key, locker_status *status)
 static locker_status line_up_unlocking(request *r, lk_key *key) LK_REQUIRES(r->l->mutex)
 {
     lk_claim *const claim = r->claim;
+    bool behind = key->contender != NULL;
     if ((r->l->driver->caps & LOCKER_CAP_QUEUE) != 0) {
-        if (!lk_is_shared(claim) || r->try || key->writers > 0)
+        if (!lk_is_shared(claim) || r->try || key->writers > 0 ||
+            (behind && !lk_rides_along(key->contender, claim)))
             return LOCKER_OK;
-        if (key->contender != NULL)
-            return lk_rides_along(key->contender, claim) ? fifo_wait_unlocking(r) : LOCKER_OK;
-    } else if (key->holder != NULL || key->contender != NULL || !lk_list_empty(&key->fifo)) {
-        return fifo_wait_unlocking(r);
+    } else {
+        behind = behind || key->holder != NULL || !lk_list_empty(&key->fifo);
     }
+    if (behind)
+        return fifo_wait_unlocking(r);
     key->contender = claim;
     return LOCKER_OK;
 }
