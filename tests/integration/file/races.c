@@ -597,7 +597,6 @@ static void break_the_newest(void)
     assert_ok(locker_break(breaker, "k", &only, NULL, &err), err);
 }
 
-/* It has said that it holds, and does not yet, so no word of the break can reach it: another may have its slot by now. */
 /* Others have gone past a reader in line, and the last of them took the empty queue away. */
 static void one_whose_queue_was_removed_comes_in(void **state)
 {
@@ -622,6 +621,7 @@ static void one_whose_queue_was_removed_comes_in(void **state)
     lk_close_locker(other);
 }
 
+/* It has said that it holds, and does not yet, so no word of the break can reach it: another may have its slot by now. */
 static void one_that_is_broken_on_its_way_in_does_not_hold(void **state)
 {
     lk_place *place = *state;
