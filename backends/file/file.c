@@ -1,5 +1,6 @@
 /* file.c: the file driver's table, and the life of an instance. See instance.h for the other parts. */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -52,7 +53,7 @@ LK_UNCHECKED static void file_close(void *self_)
     lk_file *self = self_;
     lk_table_destroy(&self->watches);
     lk_file_slots_destroy(&self->slots);
-    const int fds[] = {self->inotify_fd, self->epoll_fd, self->dir_fd};
+    const int fds[] = {self->watch_fd, self->epoll_fd, self->dir_fd};
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
         if (fds[i] >= 0)
             close(fds[i]);
@@ -82,7 +83,7 @@ LK_UNCHECKED static locker_status file_open(const locker_driver_config *config, 
     self->uid = geteuid();
     lk_file_touch_later_locked(self);
     self->look_at = LOCKER_NEVER;
-    self->dir_fd = self->epoll_fd = self->inotify_fd = self->dir_wd = self->above_wd = -1;
+    self->dir_fd = self->epoll_fd = self->watch_fd = self->inotify_fd = self->dir_wd = self->above_wd = -1;
     lk_list_init(&self->claims);
     self->shared = config->values[SHARED].number != 0;
     self->sync = config->values[SYNC].number != 0;
@@ -95,10 +96,12 @@ LK_UNCHECKED static locker_status file_open(const locker_driver_config *config, 
     status = self->path == NULL || self->prefix == NULL
                  ? lk_out_of_memory(err)
                  : lk_file_directory_open(self->path, self->shared, &self->dir_fd, err);
-    if (status == LOCKER_OK && (self->epoll_fd = epoll_create1(EPOLL_CLOEXEC)) < 0)
+    if (status == LOCKER_OK && ((self->epoll_fd = epoll_create1(EPOLL_CLOEXEC)) < 0 ||
+                                (self->watch_fd = fcntl(self->dir_fd, F_DUPFD_CLOEXEC, 0)) < 0))
         status = locker_error_set(
             err, LOCKER_UNAVAILABLE, errno,
-            "can't make an epoll descriptor: %s; raise the limit on open files (ulimit -n)", strerror(errno));
+            "can't make a descriptor for events: %s; raise the limit on open files (ulimit -n)",
+            strerror(errno));
     if (status == LOCKER_OK)
         *out = self;
     else
@@ -112,8 +115,7 @@ LK_UNCHECKED static void file_abandon(void *self_)
 {
     lk_file *self = self_;
     lk_file_slots_abandon(&self->slots);
-    if (self->inotify_fd >= 0)
-        close(self->inotify_fd);
+    close(self->watch_fd);
     close(self->epoll_fd);
     close(self->dir_fd);
 }

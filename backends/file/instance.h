@@ -34,6 +34,7 @@ typedef struct {
     int dir_fd;
     struct stat root; /* of the process at open: the path was walked from there */
     int epoll_fd;     /* what core polls; holds inotify_fd once there is one */
+    int watch_fd;     /* inotify's number, kept for it by a copy of dir_fd until it is made (watch.c) */
     uid_t uid;        /* ours */
     bool shared;      /* a group uses the directory */
     bool sync;        /* records are flushed to the disk */
@@ -49,7 +50,7 @@ typedef struct {
     lk_mutex mutex; /* taken before core's */
     lk_file_slots slots LK_GUARDED_BY(mutex);
     lk_list claims LK_GUARDED_BY(mutex);   /* those with a slot */
-    int inotify_fd LK_GUARDED_BY(mutex);   /* -1: not made yet, or not to be had */
+    int inotify_fd LK_GUARDED_BY(mutex);   /* watch_fd, or -1: not made yet, or not to be had */
     int dir_wd LK_GUARDED_BY(mutex);       /* the watch on the directory; -1: none */
     int above_wd LK_GUARDED_BY(mutex);     /* behind it, up to this one: directories above; as dir_wd: none */
     int removed_wd LK_GUARDED_BY(mutex);   /* the watch that was removed last */

@@ -5,10 +5,14 @@
  * looks for each second while there are grants.
  *
  * The inotify descriptor is made when first needed, because a user may have few of them (128 by default).
- * When it is not to be had, waiters poll (acquire.c) and dispatch looks after the grants every 50 ms.
+ * When it is not to be had, waiters poll (acquire.c) and dispatch looks after the grants every 50 ms. Its number
+ * is taken when the locker is opened, so that it is lower than those of the lock files: the kernel ends the
+ * descriptors of a process that dies from the highest down, ending inotify's waits for the marks of all processes
+ * (a quarter of a second on a busy host), and a lock is to be free before that.
  *
  * A watch without claims stays until its next event, usually our release: removing it makes one as well. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -49,14 +53,15 @@ static bool start_locked(lk_file *self) LK_REQUIRES(self->mutex)
 {
     if (self->inotify_fd >= 0)
         return true;
-    int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    const int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    if (fd < 0)
+        return false;
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
-    if (fd >= 0 && epoll_ctl(self->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
-        close(fd);
-        fd = -1;
-    }
-    self->inotify_fd = fd;
-    return fd >= 0;
+    if (dup3(fd, self->watch_fd, O_CLOEXEC) >= 0 &&
+        epoll_ctl(self->epoll_fd, EPOLL_CTL_ADD, self->watch_fd, &event) == 0)
+        self->inotify_fd = self->watch_fd;
+    close(fd);
+    return self->inotify_fd >= 0;
 }
 
 /* Through /proc it is the open file itself that is watched, whatever is at its name by then. -1: it can't be. */

@@ -1,4 +1,5 @@
 /* crash.c: several processes, killed holders, and forked children that keep copies of descriptors. */
+#include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,6 +56,33 @@ static void a_killed_holder_frees_at_once(void **state)
     }
     print_message("the slowest of 50 took %lld ms\n", (long long)worst);
     assert_true(worst < LK_TEST_SLACK_MS);
+}
+
+/* The number of the open file whose target says what it is, or -1. */
+static int descriptor_of(const char *what)
+{
+    int found = -1;
+    DIR *all = opendir("/proc/self/fd");
+    assert_non_null(all);
+    for (const struct dirent *entry; (entry = readdir(all)) != NULL;) {
+        char name[300], target[300] = "";
+        (void)snprintf(name, sizeof name, "/proc/self/fd/%s", entry->d_name);
+        if (readlink(name, target, sizeof target - 1) > 0 && strstr(target, what) != NULL)
+            found = atoi(entry->d_name);
+    }
+    (void)closedir(all);
+    return found;
+}
+
+/* The kernel ends a dead process's descriptors from the highest down, and waits for others in inotify's end. */
+static void a_dead_holders_lock_goes_before_its_inotify(void **state)
+{
+    lk_place *place = *state;
+    locker_handle *held;
+    locker_error err;
+    assert_ok(locker_lock(place->l, "k", NULL, &held, &err), err);
+    assert_in_range(descriptor_of("inotify"), 0, descriptor_of("/k.lock"));
+    lk_give(held);
 }
 
 /* Tries of others must not keep a waiter busy. */
@@ -153,8 +181,11 @@ static void a_child_that_closed_keeps_nothing(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    place_test(processes_count_together),          place_test(a_killed_holder_frees_at_once),
-    place_test(tries_do_not_wake_a_waiter),        place_test(unlock_works_beside_a_forked_child),
+    place_test(processes_count_together),
+    place_test(a_killed_holder_frees_at_once),
+    place_test(a_dead_holders_lock_goes_before_its_inotify),
+    place_test(tries_do_not_wake_a_waiter),
+    place_test(unlock_works_beside_a_forked_child),
     place_test(a_child_that_closed_keeps_nothing),
 };
 
