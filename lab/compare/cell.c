@@ -39,7 +39,7 @@ int64_t lk_free_ms(const lk_cell *cell, const lk_answer *grant)
 {
     const int64_t lease = lk_lease_ms(cell, grant),
                   slack = cell->backend->kind ? cell->backend->kind->slack_ms : 4000;
-    return (lease > 0 ? lease + slack : 0) + 500;
+    return cell->ending_ms + (lease > 0 ? lease + slack : 0) + 500;
 }
 
 void lk_fail(lk_cell *cell, const char *format, ...)

@@ -48,6 +48,7 @@ struct lk_cell {
     lk_history_writer *writer;
     lk_worker *crew[LK_CREW_MAX];
     size_t crew_len;
+    int64_t ending_ms;             /**< what the system took to end the one that was killed last */
     char failed[320];              /**< why it could not go on; empty: it goes on */
     const char *limits[LK_CHECKS]; /**< the documented limit of a breach; NULL: none; "": it is ignored */
     bool harmed;                   /**< the backend has to be healed */
@@ -92,7 +93,7 @@ lk_answer lk_await_news(lk_worker *holder, const lk_answer *grant, int64_t since
 /** A worker that notes every few ms what the service says about the key, until the cell ends. */
 lk_worker *lk_observe(lk_cell *cell, const char *uri, int netns);
 
-/** kill -9, with its line in the history. Answers the time just before. */
+/** kill -9, with its line in the history; the process is dead then. Answers the time just before. */
 int64_t lk_kill(lk_worker *worker);
 
 /** SIGSTOP, and wait until it has stopped; SIGCONT. */
@@ -141,7 +142,8 @@ void lk_rest(const lk_cell *cell, int64_t ms);
 /** How long the service keeps the lock of an answered grant for a holder that is gone, in ms; 0: no lease. */
 int64_t lk_lease_ms(const lk_cell *cell, const lk_answer *grant);
 
-/** How long after its holder's death at most a lock is free: its lease, and what a server's tick and a busy machine add. */
+/** How long after its holder's kill at most a lock is free: what the system took to end the holder, its lease, and
+ * what a server's tick and a busy machine add. */
 int64_t lk_free_ms(const lk_cell *cell, const lk_answer *grant);
 
 /** The cell can't go on, and this is why. */

@@ -170,6 +170,7 @@ int64_t lk_kill(lk_worker *worker)
     if (lk_failed(worker->cell) || worker->pid == 0)
         return before;
     lk_process_kill(worker->pid);
+    worker->cell->ending_ms = (lk_now_ns() - before) / 1000000;
     note_end(worker, before);
     worker->pid = 0;
     close(worker->fd);
