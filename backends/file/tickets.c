@@ -128,13 +128,16 @@ static bool clean_up(int queue, const char *name)
     return true;
 }
 
-/* Records go to the array's end, in their order. */
-static void divide(lk_file_tickets *t, int listed)
+/* Records, which only who shares has, get an array of their own, in their order. false: out of memory. */
+static bool divide(lk_file_tickets *t, int listed)
 {
-    t->record = calloc((size_t)listed + 1, sizeof(struct dirent *));
+    bool enough = true;
     for (int i = 0; i < listed; i++) {
         struct dirent *const entry = t->all[i];
-        if (is_record(entry->d_name) && t->record != NULL) {
+        const bool record = is_record(entry->d_name);
+        if (record && t->record == NULL)
+            enough = (t->record = calloc((size_t)(listed - i), sizeof(struct dirent *))) != NULL && enough;
+        if (record && t->record != NULL) {
             t->record[t->record_count++] = entry;
         } else if (is_ticket(entry->d_name)) {
             t->all[t->count++] = entry;
@@ -143,6 +146,7 @@ static void divide(lk_file_tickets *t, int listed)
             free(entry);
         }
     }
+    return enough;
 }
 
 static void free_all(lk_file_tickets *t)
@@ -165,8 +169,7 @@ lk_file_tickets lk_file_tickets_list(int queue)
     }
     if (listed <= 0)
         return t;
-    divide(&t, listed);
-    if (t.record == NULL) {
+    if (!divide(&t, listed)) {
         free_all(&t);
         t = (lk_file_tickets){.queue = -1, .code = ENOMEM};
         close(queue);
