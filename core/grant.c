@@ -79,7 +79,9 @@ bool lk_grant_unlocking(locker *l, lk_claim *claim, int64_t now)
     if ((claim->events & LK_LOST_IT) != 0)
         lk_lose_locked(l, claim); /* the call has its handle before anybody else gets the mutex */
     if (!locker_claim_is_plain(&claim->pub)) {
-        if (claim->phase == LK_GRANTED)
+        if ((claim->events & LK_BROKEN) != 0)
+            claim->shut = true;
+        else if (claim->phase == LK_GRANTED)
             lk_take_along_locked(l, claim);
         lk_promote_locked(l, key);
     }

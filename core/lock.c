@@ -34,13 +34,24 @@ typedef struct {
 
 static const int64_t retry_after_outage = LK_S;
 
-/* The answer, unless nobody knows who holds the lock: by what the driver answered last, whoever asked, or says all
+/* Whether what is held here leaves no room for the claim. Beside a reader, or a permit, there may be room for another. */
+static bool is_full_locked(const request *r) LK_REQUIRES(r->l->mutex)
+{
+    const lk_key *const key = r->claim->key;
+    int32_t room = r->claim->pub.permits > 0 ? r->claim->pub.permits : 1;
+    if (key->holder != NULL || lk_is_shared(r->claim))
+        return key->holder != NULL;
+    for (const lk_list *at = key->sharers.next; at != &key->sharers && room > 0; at = at->next)
+        room--;
+    return room == 0;
+}
+
+/* The answer, unless nobody knows whether there is room: by what the driver answered last, whoever asked, or says all
  * along. Silence for less than command_timeout tells nothing. */
 static locker_status unless_unknown_locked(const request *r, locker_status status) LK_REQUIRES(r->l->mutex)
 {
-    const lk_key *key = r->claim->key;
-    const bool held = key->holder != NULL || !lk_list_empty(&key->sharers);
-    const bool unknown = !held && (key->away || LK_READ(r->l->out_of_reach));
+    const lk_key *const key = r->claim->key;
+    const bool unknown = (key->away || LK_READ(r->l->out_of_reach)) && !is_full_locked(r);
     return unknown ? LOCKER_UNAVAILABLE : status;
 }
 
@@ -86,7 +97,7 @@ static bool try_may_stand_locked(const request *r) LK_REQUIRES(r->l->mutex)
            (lk_list_empty(fifo) || !LK_CONTAINER(fifo->prev, lk_claim, link)->pub.will_wait);
 }
 
-/* The attempt for the contender came to nothing. */
+/* The attempt for the contender came to nothing, and its answer does for the tries behind it. */
 static void answer_tries_locked(const request *r) LK_REQUIRES(r->l->mutex)
 {
     r->claim->tried = true;
@@ -146,7 +157,9 @@ static locker_status attempt_unlocking(request *r) LK_REQUIRES(r->l->mutex)
     lk_busy_end_unlocking(r->l, claim);
     if (status == LOCKER_OK || status == LOCKER_BUSY || status == LOCKER_UNAVAILABLE)
         claim->key->away = status == LOCKER_UNAVAILABLE;
-    if (status != LOCKER_OK && !locker_claim_is_plain(&claim->pub))
+    /* what else there is ends this call, and tells the others nothing: the next one asks */
+    if ((status == LOCKER_BUSY || status == LOCKER_UNAVAILABLE || (status == LOCKER_TIMEOUT && !cut_short)) &&
+        !locker_claim_is_plain(&claim->pub))
         answer_tries_locked(r);
     return status;
 }

@@ -49,9 +49,11 @@ lk_claim *lk_grant_to_ride_locked(locker *l, lk_key *key, const lk_claim *claim,
 
 void lk_shut_locked(const locker *l, const lk_key *key)
 {
-    (void)l;
     LK_EACH(lk_claim, grant, among, &key->sharers)
         grant->shut = true;
+    LK_EACH(lk_wait, wait, link, &l->waits)
+        if (wait->claim->key == key && wait->claim->busy_with == LK_IN_ACQUIRE)
+            wait->claim->events |= LK_BROKEN;
 }
 
 locker_handle *lk_board_locked(const locker *l, lk_claim *grant)

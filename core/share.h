@@ -23,7 +23,8 @@ bool lk_rides_along(const lk_claim *grant, const lk_claim *claim);
 /** A shared grant of the locker that the claim, a shared one, may ride on now, without asking the service; NULL: there is none. */
 lk_claim *lk_grant_to_ride_locked(locker *l, lk_key *key, const lk_claim *claim, int64_t now)
     LK_REQUIRES(l->mutex);
-/** Nobody comes to ride any more on what is held of the key: the service may have taken it away, and word of that be under way. */
+/** Nobody comes to ride any more on what is held of the key, or granted just now: the service may have taken it away, and word of
+ * that be under way. */
 void lk_shut_locked(const locker *l, const lk_key *key) LK_REQUIRES(l->mutex);
 /** A handle more of the grant, for its call to attach. NULL: no memory. */
 locker_handle *lk_board_locked(const locker *l, lk_claim *grant) LK_REQUIRES(l->mutex);

@@ -45,7 +45,8 @@ enum {
     LK_WOKEN = 1u << 0,    /**< another attempt may succeed */
     LK_CANCELED = 1u << 1, /**< the call that waits for it has to end */
     LK_LOST_IT = 1u << 2,  /**< the driver said that this grant is lost */
-    LK_LOST_ALL = 1u << 3  /**< the driver said that all are: whether this one is among them is not known */
+    LK_LOST_ALL = 1u << 3, /**< the driver said that all are: whether this one is among them is not known */
+    LK_BROKEN = 1u << 4    /**< the locker broke what the key was held by: perhaps this one */
 };
 
 #define LK_GUARDED LK_GUARDED_BY(locker.mutex)

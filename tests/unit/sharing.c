@@ -130,6 +130,100 @@ static void a_try_does_not_wait_behind_a_grant_that_came_too_late(void **state)
     probe_end(&p, l);
 }
 
+/* The first stands inside, and is refused. */
+static locker_status is_refused_at_first(probe *p, locker_claim *claim, locker_status status)
+{
+    (void)status;
+    if (atomic_load(&p->acquires) == 1)
+        return probe_stands(p, claim, LOCKER_DENIED);
+    grant(p, claim);
+    return LOCKER_OK;
+}
+
+/* As long as a try behind it takes to be answered wrongly. */
+static locker_status takes_a_moment(probe *p, locker_claim *claim, locker_status status)
+{
+    (void)p, (void)claim;
+    (void)poll(NULL, 0, A_MOMENT_MS);
+    return status;
+}
+
+/* What ended that one's call doesn't say that there is no room. */
+static void a_try_asks_when_the_one_before_it_was_refused(void **state)
+{
+    probe p;
+    locker_semantics promises;
+    lk_locking reader, trial;
+    (void)state;
+    begin(&p, &promises);
+    p.acquire = is_refused_at_first;
+    p.withdraw = takes_a_moment;
+    locker *const l = probe_open(&p);
+    lk_locking_start(&reader, l, "k", &share);
+    lk_gate_await(&p.entered, 1, "a reader asks");
+    lk_locking_start(&trial, l, "k", &try_to_share);
+    lk_require_waiting(l, 1);
+    lk_gate_open(&p.leave, 1);
+    assert_status(LOCKER_DENIED, lk_locking_join(&reader), reader.err);
+    lk_give(lk_locking_grant(&trial));
+    assert_int_equal(atomic_load(&p.acquires), 2);
+    probe_end(&p, l);
+}
+
+/* The first is granted; then nobody answers. */
+static locker_status is_away_later(probe *p, locker_claim *claim, locker_status status)
+{
+    (void)status;
+    if (atomic_load(&p->acquires) > 1) {
+        claim->retry_at = LOCKER_NEVER - 1;
+        atomic_store(&p->claim, claim);
+        return probe_stands(p, claim, LOCKER_UNAVAILABLE);
+    }
+    claim->slot = 0;
+    grant(p, claim);
+    return LOCKER_OK;
+}
+
+/* One that waits, and a try behind it. */
+static void is_told_that_nobody_answers(const locker_lock_options *options, bool known)
+{
+    probe p;
+    locker_semantics promises;
+    lk_locking waits, trial;
+    locker_lock_options bounded = *options, at_once = *options;
+    begin(&p, &promises);
+    promises.permits_most = LOCKER_PERMITS_MAX;
+    p.acquire = is_away_later;
+    bounded.wait_ms = 1000;
+    at_once.wait_ms = 0;
+    locker *const l = probe_open(&p);
+    locker_handle *const first = lock(l, "k", options);
+    probe_advance(&p, 100);
+    lk_locking_start(&waits, l, "k", &bounded);
+    lk_gate_await(&p.entered, 1, "one asks");
+    lk_locking_start(&trial, l, "k", &at_once);
+    lk_require_waiting(l, 1);
+    lk_gate_open(&p.leave, 1);
+    assert_status(known ? LOCKER_BUSY : LOCKER_UNAVAILABLE, lk_locking_join(&trial), trial.err);
+    probe_advance(&p, 1000);
+    p.svc->wake(p.svc, atomic_load(&p.claim));
+    assert_status(known ? LOCKER_TIMEOUT : LOCKER_UNAVAILABLE, lk_locking_join(&waits), waits.err);
+    lk_give(first);
+    probe_end(&p, l);
+}
+
+/* What is held here tells that there is no room only where it fills the key. */
+static void who_holds_one_of_several_does_not_know_of_room(void **state)
+{
+    locker_lock_options one_of = LOCKER_LOCK_OPTIONS_INIT;
+    (void)state;
+    is_told_that_nobody_answers(&share, false);
+    one_of.permits = 2;
+    is_told_that_nobody_answers(&one_of, false);
+    one_of.permits = 1;
+    is_told_that_nobody_answers(&one_of, true);
+}
+
 /* ------------------------------------------------------------------ a grant of several handles ---- */
 
 static locker_status grants(probe *p, locker_claim *claim, locker_status status)
@@ -271,6 +365,35 @@ static void nobody_rides_on_what_the_locker_itself_has_broken(void **state)
     lk_give(rides);
     lk_give(asks);
     lk_give(first);
+    probe_end(&p, l);
+}
+
+/* Nor those who came behind it after that, while its caller was being told of the grant. */
+static void nobody_is_taken_along_on_what_was_broken_meanwhile(void **state)
+{
+    probe p;
+    locker_semantics promises;
+    locker_error err;
+    lk_locking first, second;
+    (void)state;
+    begin(&p, &promises);
+    p.acquire = readers_before_a_writer;
+    p.driver.break_lock = breaks;
+    locker *const l = probe_open(&p);
+    lk_locking_start(&first, l, "k", &share);
+    lk_gate_await(&p.entered, 1, "a reader asks");
+    assert_ok(locker_break(l, "k", NULL, NULL, &err), err);
+    lk_locking_start(&second, l, "k", &share);
+    lk_require_waiting(l, 1);
+    lk_gate_open(&p.leave, 1);
+    locker_handle *const broken = lk_locking_grant(&first), *const asks = lk_locking_grant(&second),
+                         *const rides = lock(l, "k", &share);
+    assert_int_equal(atomic_load(&p.acquires), 2);
+    assert_int_equal(lk_stats(l).rode, 1);
+    assert_int_equal(locker_handle_token(rides), locker_handle_token(asks));
+    lk_give(rides);
+    lk_give(asks);
+    lk_give(broken);
     probe_end(&p, l);
 }
 
@@ -427,10 +550,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_try_does_not_wait_behind_a_writer),
         cmocka_unit_test(a_try_does_not_wait_behind_a_grant_that_came_too_late),
+        cmocka_unit_test(a_try_asks_when_the_one_before_it_was_refused),
+        cmocka_unit_test(who_holds_one_of_several_does_not_know_of_room),
         cmocka_unit_test(an_owner_is_known_while_the_writer_before_still_unlocks),
         cmocka_unit_test(what_was_unlocked_is_not_lost_with_the_rest),
         cmocka_unit_test(nobody_rides_past_one_that_is_known_to_wait),
         cmocka_unit_test(nobody_rides_on_what_the_locker_itself_has_broken),
+        cmocka_unit_test(nobody_is_taken_along_on_what_was_broken_meanwhile),
         cmocka_unit_test(what_is_over_when_the_last_is_taken_is_taken_again),
         cmocka_unit_test(all_parts_are_there_while_a_loss_is_told),
         cmocka_unit_test(closing_waits_for_a_call_that_is_between_two_keys),
