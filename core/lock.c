@@ -22,6 +22,7 @@ typedef struct {
     const char *key;
     size_t key_len;
     int64_t start;      /* when it came */
+    int64_t asked;      /* when the driver was asked last; of a try, first; 0: not yet */
     int64_t deadline;   /* when it gives up; LOCKER_NEVER, also of a try */
     bool try;           /* it doesn't wait for another holder */
     bool start_is_past; /* the call has waited or attempted since `start` */
@@ -143,8 +144,11 @@ static locker_status attempt_unlocking(request *r) LK_REQUIRES(r->l->mutex)
     claim->pub.retry_at = LOCKER_NEVER;
     claim->pub.alone = false;
     claim->pub.asked_at = sent;
+    /* what a try stood behind was answered, each in time, and takes none of its own */
+    if (!r->try || r->asked == 0)
+        r->asked = sent;
     claim->pub.attempt_until =
-        lk_time_earlier(lk_time_after(r->try ? r->start : sent, r->l->command_timeout_ns), r->deadline);
+        lk_time_earlier(lk_time_after(r->asked, r->l->command_timeout_ns), r->deadline);
     r->l->stats.attempts++;
     lk_mutex_unlock(&r->l->mutex);
     locker_error why;
@@ -192,7 +196,7 @@ static locker_status accept_unlocking(request *r) LK_REQUIRES(r->l->mutex)
 static bool ask_again_locked(const request *r) LK_REQUIRES(r->l->mutex)
 {
     return (r->claim->events & LK_LOST_ALL) != 0 &&
-           (!r->try || lk_now(r->l) < lk_time_after(r->start, r->l->command_timeout_ns));
+           (!r->try || lk_now(r->l) < lk_time_after(r->asked, r->l->command_timeout_ns));
 }
 
 /* Sleep until another attempt may succeed. OK: try again. */
@@ -638,6 +642,7 @@ static locker_status lock_checked(locker *l, const char *key, const locker_lock_
     r.last.os_error = 0;
     r.last.text[0] = '\0'; /* the rest of a request is set as it goes: it is more than half a kilobyte */
     r.wait.sleeps = false;
+    r.asked = 0;
     r.start_is_past = false;
     r.lost_early = false;
     r.deadline = deadline;
