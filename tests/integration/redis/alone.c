@@ -12,7 +12,6 @@ lk_alone_locker lk_alone;
 
 locker_claim *lk_asker_claim(lk_asker *asker)
 {
-    asker->claim.data = asker->data;
     return &asker->claim;
 }
 
@@ -153,7 +152,8 @@ locker_status lk_asker_ask(lk_asker *asker)
 void lk_asker_make(lk_asker *asker, const char *key)
 {
     memset(asker, 0, sizeof *asker);
-    *lk_asker_claim(asker) = (locker_claim){.key = key,
+    *lk_asker_claim(asker) = (locker_claim){.data = asker->data,
+                                            .key = key,
                                             .key_len = strlen(key),
                                             .key_hash = locker_key_hash(key, strlen(key)),
                                             .owner = "alone",
