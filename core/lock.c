@@ -22,7 +22,6 @@ typedef struct {
     const char *key;
     size_t key_len;
     int64_t start;      /* when it came */
-    int64_t asked;      /* when the driver was asked last; of a try, first; 0: not yet */
     int64_t deadline;   /* when it gives up; LOCKER_NEVER, also of a try */
     bool try;           /* it doesn't wait for another holder */
     bool start_is_past; /* the call has waited or attempted since `start` */
@@ -138,17 +137,16 @@ static locker_status attempt_unlocking(request *r) LK_REQUIRES(r->l->mutex)
     lk_claim *claim = r->claim;
     /* `start` is earlier, which is safe, and spares reading the clock */
     const int64_t sent = r->start_is_past ? lk_now(r->l) : r->start;
+    const int64_t until =
+        lk_time_earlier(lk_time_after(r->try ? r->start : sent, r->l->command_timeout_ns), r->deadline);
+    const bool rest = r->try && r->start_is_past; /* of a try's time, in which silence tells nothing */
     claim->pub.has_waited = r->start_is_past;
     r->start_is_past = true;
     lk_busy_begin_unlocking(r->l, claim, LK_IN_ACQUIRE);
     claim->pub.retry_at = LOCKER_NEVER;
     claim->pub.alone = false;
     claim->pub.asked_at = sent;
-    /* what a try stood behind was answered, each in time, and takes none of its own */
-    if (!r->try || r->asked == 0)
-        r->asked = sent;
-    claim->pub.attempt_until =
-        lk_time_earlier(lk_time_after(r->asked, r->l->command_timeout_ns), r->deadline);
+    claim->pub.attempt_until = until;
     r->l->stats.attempts++;
     lk_mutex_unlock(&r->l->mutex);
     locker_error why;
@@ -159,11 +157,11 @@ static locker_status attempt_unlocking(request *r) LK_REQUIRES(r->l->mutex)
         r->last = why;
     lk_mutex_lock(&r->l->mutex);
     lk_busy_end_unlocking(r->l, claim);
-    if (status == LOCKER_OK || status == LOCKER_BUSY || status == LOCKER_UNAVAILABLE)
+    const bool silent = !rest && (status == LOCKER_UNAVAILABLE || (status == LOCKER_TIMEOUT && !cut_short));
+    if (status == LOCKER_OK || status == LOCKER_BUSY || (silent && status == LOCKER_UNAVAILABLE))
         claim->key->away = status == LOCKER_UNAVAILABLE;
     /* what else there is ends this call, and tells the others nothing: the next one asks */
-    if ((status == LOCKER_BUSY || status == LOCKER_UNAVAILABLE || (status == LOCKER_TIMEOUT && !cut_short)) &&
-        !locker_claim_is_plain(&claim->pub))
+    if ((status == LOCKER_BUSY || silent) && !locker_claim_is_plain(&claim->pub))
         answer_tries_locked(r);
     return status;
 }
@@ -192,11 +190,16 @@ static locker_status accept_unlocking(request *r) LK_REQUIRES(r->l->mutex)
         (long long)(claim->pub.ttl_ns / LK_MS));
 }
 
+/* Whether a try has time left to ask in. */
+static bool has_time_locked(const request *r) LK_REQUIRES(r->l->mutex)
+{
+    return lk_now(r->l) < lk_time_after(r->start, r->l->command_timeout_ns);
+}
+
 /* A session ended while the driver was asked, and the grant may have been its: who holds it isn't known. */
 static bool ask_again_locked(const request *r) LK_REQUIRES(r->l->mutex)
 {
-    return (r->claim->events & LK_LOST_ALL) != 0 &&
-           (!r->try || lk_now(r->l) < lk_time_after(r->asked, r->l->command_timeout_ns));
+    return (r->claim->events & LK_LOST_ALL) != 0 && (!r->try || has_time_locked(r));
 }
 
 /* Sleep until another attempt may succeed. OK: try again. */
@@ -248,6 +251,9 @@ static locker_status contend_unlocking(request *r) LK_REQUIRES(r->l->mutex)
 {
     bool seen = false;
     locker_status status = why_stop_locked(r);
+    if (status == LOCKER_OK && r->try && r->start_is_past && !has_time_locked(r))
+        status = lk_unavailable(&r->last, "the tries before it took all of command_timeout (%lld ms)",
+                                (long long)(r->l->command_timeout_ns / LK_MS));
     while (status == LOCKER_OK) {
         seen = true;
         status = attempt_unlocking(r);
@@ -642,7 +648,6 @@ static locker_status lock_checked(locker *l, const char *key, const locker_lock_
     r.last.os_error = 0;
     r.last.text[0] = '\0'; /* the rest of a request is set as it goes: it is more than half a kilobyte */
     r.wait.sleeps = false;
-    r.asked = 0;
     r.start_is_past = false;
     r.lost_early = false;
     r.deadline = deadline;

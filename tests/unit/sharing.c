@@ -3,6 +3,7 @@
  * gates: see races.c.
  */
 #include <poll.h>
+#include <string.h>
 
 #include "holding.h"
 #include "locking.h"
@@ -170,44 +171,43 @@ static void a_try_asks_when_the_one_before_it_was_refused(void **state)
     probe_end(&p, l);
 }
 
-/* When the latest was asked, and until when. */
-static _Atomic int64_t asked_at, asked_until;
-
 /* The first stands inside, and is granted. */
 static locker_status is_slow_at_first(probe *p, locker_claim *claim, locker_status status)
 {
     (void)status;
     claim->slot = (int32_t)atomic_load(&p->acquires) - 1;
-    atomic_store(&asked_at, claim->asked_at);
-    atomic_store(&asked_until, claim->attempt_until);
     grant(p, claim);
     return atomic_load(&p->acquires) == 1 ? probe_stands(p, claim, LOCKER_OK) : LOCKER_OK;
 }
 
-/* Each of a long line of tries has the whole of command_timeout to ask in. */
-static void a_try_has_its_time_when_those_before_it_took_long(void **state)
+/* It was not asked whether there is room, and those behind it, who have time, are not told that there is none. */
+static void a_try_whose_time_went_by_in_line_tells_nothing(void **state)
 {
     probe p;
     locker_semantics promises;
-    lk_locking first, second;
+    lk_locking first, second, third;
     locker_lock_options one_of = LOCKER_LOCK_OPTIONS_INIT;
     (void)state;
     begin(&p, &promises);
     promises.permits_most = LOCKER_PERMITS_MAX;
     p.acquire = is_slow_at_first;
-    one_of.permits = 2;
+    one_of.permits = 3;
     one_of.wait_ms = 0;
     locker *const l = probe_open(&p);
     lk_locking_start(&first, l, "k", &one_of);
     lk_gate_await(&p.entered, 1, "a try asks");
-    const int64_t whole = atomic_load(&asked_until) - atomic_load(&asked_at);
     lk_locking_start(&second, l, "k", &one_of);
     lk_require_waiting(l, 1);
-    probe_advance(&p, 100);
+    probe_advance(&p, 3000);
+    lk_locking_start(&third, l, "k", &one_of);
+    lk_require_waiting(l, 2);
+    probe_advance(&p, 3000);
     lk_gate_open(&p.leave, 1);
     lk_give(lk_locking_grant(&first));
-    lk_give(lk_locking_grant(&second));
-    assert_int_equal(atomic_load(&asked_until) - atomic_load(&asked_at), whole);
+    assert_status(LOCKER_UNAVAILABLE, lk_locking_join(&second), second.err);
+    assert_non_null(strstr(second.err.text, "the tries before it"));
+    lk_give(lk_locking_grant(&third));
+    assert_int_equal(atomic_load(&p.acquires), 2);
     probe_end(&p, l);
 }
 
@@ -592,7 +592,7 @@ int main(void)
         cmocka_unit_test(a_try_does_not_wait_behind_a_writer),
         cmocka_unit_test(a_try_does_not_wait_behind_a_grant_that_came_too_late),
         cmocka_unit_test(a_try_asks_when_the_one_before_it_was_refused),
-        cmocka_unit_test(a_try_has_its_time_when_those_before_it_took_long),
+        cmocka_unit_test(a_try_whose_time_went_by_in_line_tells_nothing),
         cmocka_unit_test(who_holds_one_of_several_does_not_know_of_room),
         cmocka_unit_test(an_owner_is_known_while_the_writer_before_still_unlocks),
         cmocka_unit_test(what_was_unlocked_is_not_lost_with_the_rest),
