@@ -285,13 +285,12 @@ static void a_counter_ahead_of_the_time_is_not_hurried(void **state)
     lk_close_locker(l);
 }
 
-/* Handed over and broken again while the waiter's own attempt has no answer: it was never granted. */
-static void a_grant_that_was_broken_before_it_was_seen_is_none(void **state)
+/* Handed over and broken again while the waiter's own attempt has no answer. */
+static locker_status handed_over_and_broken_unseen(lk_env *env)
 {
     static const char both[] = "local channel = 'locker:wake:' .. KEYS[1]\n"
                                "redis.call('PUBLISH', channel, KEYS[2] .. ' 9000000000000000/1 0 unseen')\n"
                                "return redis.call('PUBLISH', channel, KEYS[2] .. ' broken unseen')";
-    lk_env *env = *state;
     locker *l = lk_open_through(env, "ttl=30s&poll=100ms&command_timeout=20s");
     locker *rival = lk_open_at(env->server, "ttl=30s");
     locker_handle *held = lk_take(rival, "unseen", NULL);
@@ -306,13 +305,25 @@ static void a_grant_that_was_broken_before_it_was_seen_is_none(void **state)
     lk_proxy_harm(env->proxy, LK_PROXY_SWALLOW, "unseen", 1, 0);
     lk_proxy_await_harm(env->proxy, 1); /* its poll, which has no answer from here on */
     assert_int_equal(lk_server_integer(env->server, "EVAL %s 2 %s %s", both, instance, value), 1);
-    usleep(100000); /* both are read meanwhile; were they not, nothing would be shown */
+    usleep(100000); /* both are read meanwhile, if there is a processor */
     lk_proxy_cut_all(env->proxy);
-    assert_status(LOCKER_TIMEOUT, lk_locking_join(&waiter), waiter.err);
+    const locker_status status = lk_locking_join(&waiter);
+    if (status == LOCKER_OK)
+        locker_handle_free(waiter.held);
     assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
     lk_give(held);
     lk_close_locker(rival);
     lk_close_locker(l);
+    return status;
+}
+
+/* Then it was never granted. Where the connection was cut between the two, that is not shown: once more. */
+static void a_grant_that_was_broken_before_it_was_seen_is_none(void **state)
+{
+    locker_status status = LOCKER_OK;
+    for (int i = 0; i < 5 && status == LOCKER_OK; i++)
+        status = handed_over_and_broken_unseen(*state);
+    assert_int_equal(status, LOCKER_TIMEOUT);
 }
 
 /* ------------------------------------------------------------------ handed on inside the process ---- */
