@@ -380,6 +380,41 @@ static void nobody_rides_past_one_that_is_known_to_wait(void **state)
     probe_end(&p, l);
 }
 
+/* A writer is let in when `mode` says so. */
+static locker_status keeps_a_writer_out(probe *p, locker_claim *claim, locker_status status)
+{
+    if (claim->mode != LOCKER_EXCLUSIVE)
+        return grants_it_alone(p, claim, status);
+    atomic_store(&p->claim, claim);
+    return atomic_load(&p->mode) == 0 ? LOCKER_BUSY : grants(p, claim, status);
+}
+
+/* One who stands in the service's queue. */
+static void nobody_rides_past_a_writer_of_the_locker(void **state)
+{
+    probe p;
+    locker_semantics promises;
+    lk_locking writer;
+    (void)state;
+    begin(&p, &promises);
+    p.driver.caps |= LOCKER_CAP_QUEUE;
+    p.acquire = keeps_a_writer_out;
+    locker *const l = probe_open(&p);
+    locker_handle *const first = lock(l, "k", &share);
+    lk_locking_start(&writer, l, "k", NULL);
+    lk_require_waiting(l, 1);
+    locker_claim *const waits = atomic_load(&p.claim);
+    locker_handle *const asks = lock(l, "k", &share);
+    assert_int_equal(atomic_load(&p.acquires), 3);
+    assert_int_equal(lk_stats(l).rode, 0);
+    lk_give(asks);
+    lk_give(first);
+    atomic_store(&p.mode, 1);
+    p.svc->wake(p.svc, waits);
+    lk_give(lk_locking_grant(&writer));
+    probe_end(&p, l);
+}
+
 static locker_status breaks(void *self, const char *key, size_t key_len, const locker_break_options *only,
                             int64_t until, locker_info *broken, locker_error *err)
 {
@@ -597,6 +632,7 @@ int main(void)
         cmocka_unit_test(an_owner_is_known_while_the_writer_before_still_unlocks),
         cmocka_unit_test(what_was_unlocked_is_not_lost_with_the_rest),
         cmocka_unit_test(nobody_rides_past_one_that_is_known_to_wait),
+        cmocka_unit_test(nobody_rides_past_a_writer_of_the_locker),
         cmocka_unit_test(nobody_rides_on_what_the_locker_itself_has_broken),
         cmocka_unit_test(nobody_is_taken_along_on_what_was_broken_meanwhile),
         cmocka_unit_test(what_is_over_when_the_last_is_taken_is_taken_again),
