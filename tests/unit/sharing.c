@@ -108,6 +108,18 @@ static locker_status comes_late_at_first(probe *p, locker_claim *claim, locker_s
     return LOCKER_OK;
 }
 
+/* A try that stands behind a reader which is asking, until now. */
+static locker *try_behind_a_reader(probe *p, lk_locking *reader, lk_locking *trial)
+{
+    locker *const l = probe_open(p);
+    lk_locking_start(reader, l, "k", &share);
+    lk_gate_await(&p->entered, 1, "a reader asks");
+    lk_locking_start(trial, l, "k", &try_to_share);
+    lk_require_waiting(l, 1);
+    lk_gate_open(&p->leave, 1);
+    return l;
+}
+
 /* Before whom asks again there is as long a wait as its attempt took: a try isn't kept for that. */
 static void a_try_does_not_wait_behind_a_grant_that_came_too_late(void **state)
 {
@@ -117,12 +129,7 @@ static void a_try_does_not_wait_behind_a_grant_that_came_too_late(void **state)
     (void)state;
     begin(&p, &promises);
     p.acquire = comes_late_at_first;
-    locker *const l = probe_open(&p);
-    lk_locking_start(&reader, l, "k", &share);
-    lk_gate_await(&p.entered, 1, "a reader asks");
-    lk_locking_start(&trial, l, "k", &try_to_share);
-    lk_require_waiting(l, 1);
-    lk_gate_open(&p.leave, 1);
+    locker *const l = try_behind_a_reader(&p, &reader, &trial);
     assert_status(LOCKER_BUSY, lk_locking_join(&trial), trial.err);
     assert_int_equal(atomic_load(&p.acquires), 1);
     probe_advance(&p, PROBE_TTL_MS);
@@ -159,38 +166,37 @@ static void a_try_asks_when_the_one_before_it_was_refused(void **state)
     begin(&p, &promises);
     p.acquire = is_refused_at_first;
     p.withdraw = takes_a_moment;
-    locker *const l = probe_open(&p);
-    lk_locking_start(&reader, l, "k", &share);
-    lk_gate_await(&p.entered, 1, "a reader asks");
-    lk_locking_start(&trial, l, "k", &try_to_share);
-    lk_require_waiting(l, 1);
-    lk_gate_open(&p.leave, 1);
+    locker *const l = try_behind_a_reader(&p, &reader, &trial);
     assert_status(LOCKER_DENIED, lk_locking_join(&reader), reader.err);
     lk_give(lk_locking_grant(&trial));
     assert_int_equal(atomic_load(&p.acquires), 2);
     probe_end(&p, l);
 }
 
-/* The first stands inside, and is granted. */
+/* The first stands inside, and is granted; the next one hears nothing when `mode` says so. */
 static locker_status is_slow_at_first(probe *p, locker_claim *claim, locker_status status)
 {
+    const int asked = (int)atomic_load(&p->acquires);
     (void)status;
-    claim->slot = (int32_t)atomic_load(&p->acquires) - 1;
+    if (asked == 2 && atomic_load(&p->mode) != 0)
+        return LOCKER_UNAVAILABLE;
+    claim->slot = asked - 1;
     grant(p, claim);
-    return atomic_load(&p->acquires) == 1 ? probe_stands(p, claim, LOCKER_OK) : LOCKER_OK;
+    return asked == 1 ? probe_stands(p, claim, LOCKER_OK) : LOCKER_OK;
 }
 
-/* It was not asked whether there is room, and those behind it, who have time, are not told that there is none. */
-static void a_try_whose_time_went_by_in_line_tells_nothing(void **state)
+/* Three tries for three permits: the second stands behind the first for twice so long, the third, which came later, for so long. */
+static void three_try(int64_t each_ms, const char *why, int asked)
 {
     probe p;
     locker_semantics promises;
     lk_locking first, second, third;
     locker_lock_options one_of = LOCKER_LOCK_OPTIONS_INIT;
-    (void)state;
     begin(&p, &promises);
     promises.permits_most = LOCKER_PERMITS_MAX;
     p.acquire = is_slow_at_first;
+    p.withdraw = takes_a_moment;
+    atomic_store(&p.mode, asked == 3);
     one_of.permits = 3;
     one_of.wait_ms = 0;
     locker *const l = probe_open(&p);
@@ -198,17 +204,31 @@ static void a_try_whose_time_went_by_in_line_tells_nothing(void **state)
     lk_gate_await(&p.entered, 1, "a try asks");
     lk_locking_start(&second, l, "k", &one_of);
     lk_require_waiting(l, 1);
-    probe_advance(&p, 3000);
+    probe_advance(&p, each_ms);
     lk_locking_start(&third, l, "k", &one_of);
     lk_require_waiting(l, 2);
-    probe_advance(&p, 3000);
+    probe_advance(&p, each_ms);
     lk_gate_open(&p.leave, 1);
     lk_give(lk_locking_grant(&first));
     assert_status(LOCKER_UNAVAILABLE, lk_locking_join(&second), second.err);
-    assert_non_null(strstr(second.err.text, "the tries before it"));
+    assert_true(why == NULL || strstr(second.err.text, why) != NULL);
     lk_give(lk_locking_grant(&third));
-    assert_int_equal(atomic_load(&p.acquires), 2);
+    assert_int_equal(atomic_load(&p.acquires), asked);
     probe_end(&p, l);
+}
+
+/* It was not asked whether there is room, and those behind it, who have time, are not told that there is none. */
+static void a_try_whose_time_went_by_in_line_tells_nothing(void **state)
+{
+    (void)state;
+    three_try(3000, "the tries before it", 2);
+}
+
+/* Nor that nobody answers, where that was but a rest of its time. */
+static void the_rest_of_a_trys_time_tells_nothing(void **state)
+{
+    (void)state;
+    three_try(2000, NULL, 3);
 }
 
 /* The first is granted; then nobody answers. */
@@ -628,6 +648,7 @@ int main(void)
         cmocka_unit_test(a_try_does_not_wait_behind_a_grant_that_came_too_late),
         cmocka_unit_test(a_try_asks_when_the_one_before_it_was_refused),
         cmocka_unit_test(a_try_whose_time_went_by_in_line_tells_nothing),
+        cmocka_unit_test(the_rest_of_a_trys_time_tells_nothing),
         cmocka_unit_test(who_holds_one_of_several_does_not_know_of_room),
         cmocka_unit_test(an_owner_is_known_while_the_writer_before_still_unlocks),
         cmocka_unit_test(what_was_unlocked_is_not_lost_with_the_rest),
