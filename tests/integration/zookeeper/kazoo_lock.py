@@ -29,10 +29,20 @@ class Subclass(kazoo.recipe.lock.Lock):
     _EXCLUDE_NAMES = ["-lock-"]
 
 
+def acquired(make, client, path):
+    """The server deletes an empty container once a minute: between kazoo's look at the path and its create, too."""
+    while True:
+        lock = make(client, path, "kazoo")
+        try:
+            lock.acquire()
+            return lock
+        except kazoo.exceptions.NoNodeError:
+            continue
+
+
 def grants(make, client, path, name, times):
     for _ in range(times):
-        lock = make(client, path, "kazoo")
-        lock.acquire()
+        lock = acquired(make, client, path)
         stat = client.exists(path + "/" + lock.node)
         with open(name, "a", encoding="ascii") as log:
             log.write("%d kazoo\n" % stat.czxid)
@@ -56,8 +66,7 @@ def main():
             except kazoo.exceptions.LockTimeout:
                 answer = "busy"
         elif words[0] == "wait":
-            lock = make(client, words[1], "kazoo")
-            lock.acquire()
+            lock = acquired(make, client, words[1])
         elif words[0] == "release":
             lock.release()
         elif words[0] == "grants":
