@@ -89,10 +89,10 @@ void lk_etcd_slot_key(const char *base, int32_t permits, int32_t slot, lk_etcd_k
 lk_etcd_told lk_etcd_key_told(const ProtobufCBinaryData *key, size_t base_len)
 {
     lk_etcd_told told = {.mode = LOCKER_EXCLUSIVE, .permits = 0, .slot = -1};
-    char name[NAME_MAX_LEN] = "", *at;
-    const size_t len = key->len > base_len ? key->len - base_len : 0;
-    if (len < sizeof name)
-        memcpy(name, key->data + base_len, len);
+    char name[NAME_MAX_LEN], *at;
+    const size_t len = key->len > base_len && key->len - base_len < sizeof name ? key->len - base_len : 0;
+    memcpy(name, key->data + base_len, len);
+    name[len] = '\0';
     if (strncmp(name, "/s-", 3) == 0)
         told.mode = LOCKER_SHARED;
     if (name[0] != '%')

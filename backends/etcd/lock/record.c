@@ -34,5 +34,5 @@ void lk_etcd_record_read(const ProtobufCBinaryData *value, lk_etcd_record *recor
         record->unix_ms = strtoll(text + LK_ETCD_ID_LEN + 1, &end, 10);
         owner = *end == ' ' ? end + 1 : end;
     }
-    (void)strncpy(record->owner, owner, LOCKER_OWNER_MAX);
+    (void)snprintf(record->owner, sizeof record->owner, "%.*s", LOCKER_OWNER_MAX, owner);
 }
