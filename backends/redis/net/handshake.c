@@ -30,7 +30,7 @@ enum step {
 
 /* The commands of one flight, and what each is for. */
 struct flight {
-    lk_redis_buffer bytes;
+    lk_buffer bytes;
     enum step step[STEP_MAX];
     redisReply *reply[STEP_MAX];
     size_t count;
@@ -39,7 +39,7 @@ struct flight {
 
 static void add(struct flight *f, enum step step, const lk_redis_command a)
 {
-    char *room = lk_redis_buffer_room(&f->bytes, lk_redis_command_room(&a));
+    char *room = lk_buffer_room(&f->bytes, lk_redis_command_room(&a));
     if (room == NULL) {
         f->failed = true;
         return;
@@ -331,7 +331,7 @@ bool lk_redis_handshake(const lk_redis_target *t, lk_redis_socket *socket, const
     bool served = false;
     master[0] = '\0';
     why->permanent = why->transient = false;
-    (void)lk_redis_buffer_room(&f.bytes, FLIGHT_ROOM);
+    (void)lk_buffer_room(&f.bytes, FLIGHT_ROOM);
     fill(&f, t, scripts);
     const int failure = f.failed ? ENOMEM : exchange(&f, socket, until);
     hide(f.reply[0], t->password);

@@ -30,16 +30,16 @@ struct lk_redis_tls {
     BIO_METHOD *method;
     char name[NAME_MAX_LEN + 1]; /* the server's, as it is checked */
     SSL *ssl LK_GUARDED_BY(mutex);
-    lk_redis_buffer out LK_GUARDED_BY(mutex); /* records that found no room ... */
-    size_t gone LK_GUARDED_BY(mutex);         /* ... of which so much has been sent */
-    bool heard LK_GUARDED_BY(mutex);          /* something has come ... */
-    char first LK_GUARDED_BY(mutex);          /* ... which began with this */
-    bool ended LK_GUARDED_BY(mutex);          /* the other end has closed the connection */
-    bool broken LK_GUARDED_BY(mutex);         /* nothing more can be said on it */
-    bool is_up LK_GUARDED_BY(mutex);          /* the handshake is done */
-    bool asked LK_GUARDED_BY(mutex);          /* the server has asked for a certificate */
-    int failure LK_GUARDED_BY(mutex);         /* the errno of what the system refused last; 0: nothing */
-    int reason LK_GUARDED_BY(mutex);          /* of OpenSSL, why it is broken; 0: none */
+    lk_buffer out LK_GUARDED_BY(mutex); /* records that found no room ... */
+    size_t gone LK_GUARDED_BY(mutex);   /* ... of which so much has been sent */
+    bool heard LK_GUARDED_BY(mutex);    /* something has come ... */
+    char first LK_GUARDED_BY(mutex);    /* ... which began with this */
+    bool ended LK_GUARDED_BY(mutex);    /* the other end has closed the connection */
+    bool broken LK_GUARDED_BY(mutex);   /* nothing more can be said on it */
+    bool is_up LK_GUARDED_BY(mutex);    /* the handshake is done */
+    bool asked LK_GUARDED_BY(mutex);    /* the server has asked for a certificate */
+    int failure LK_GUARDED_BY(mutex);   /* the errno of what the system refused last; 0: nothing */
+    int reason LK_GUARDED_BY(mutex);    /* of OpenSSL, why it is broken; 0: none */
     char wrong[LK_REDIS_TLS_WORDS] LK_GUARDED_BY(
         mutex); /* what is wrong with the server's certificate; "": nothing */
 };
@@ -75,7 +75,7 @@ LK_UNCHECKED static bool send_kept(lk_redis_tls *tls)
     }
     if (tls->gone < tls->out.len)
         return n == 0;
-    lk_redis_buffer_empty(&tls->out);
+    lk_buffer_empty(&tls->out);
     tls->gone = 0;
     return true;
 }
@@ -88,7 +88,7 @@ LK_UNCHECKED static int write_bytes(BIO *bio, const char *data, int len)
     BIO_clear_retry_flags(bio);
     const ssize_t n = tls->out.len == 0 ? send_bytes(tls, data, (size_t)len) : 0;
     const size_t rest = n < 0 ? 0 : (size_t)len - (size_t)n;
-    char *const room = rest > 0 ? lk_redis_buffer_room(&tls->out, rest) : NULL;
+    char *const room = rest > 0 ? lk_buffer_room(&tls->out, rest) : NULL;
     if (n < 0)
         return -1;
     if (rest > 0 && room == NULL) {
