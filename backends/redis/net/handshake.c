@@ -337,7 +337,7 @@ bool lk_redis_handshake(const lk_redis_target *t, lk_redis_socket *socket, const
     hide(f.reply[0], t->password);
     if (failure == 0) {
         served = read_answers(t, &f, socket, scripts, master, why);
-    } else if (socket->tls != NULL && lk_redis_tls_told(socket->tls, t->service, socket->peer, why)) {
+    } else if (socket->tls != NULL && lk_tls_told(socket->tls, socket->peer, &why->error, &why->permanent)) {
         /* by TLS 1.3 a server says what it thinks of a client's certificate only now */
     } else if (socket->tls == NULL && socket->guard.head[0] == TLS_ALERT) {
         why->permanent = true;
