@@ -17,6 +17,7 @@
 
 enum {
     NAME_MAX_LEN = 255,
+    PROTOCOL_MAX_LEN = 255,
     ALERTS_BEGIN = SSL_AD_REASON_OFFSET, /* an alert that has come is an error of this number and its own */
     ALERTS_END = ALERTS_BEGIN + 256,
     ALERT_RECORD = 21, /* what a server that speaks TLS begins with: one of these (RFC 8446, 5.1) */
@@ -38,6 +39,7 @@ struct lk_tls {
     bool broken LK_GUARDED_BY(mutex);   /* nothing more can be said on it */
     bool is_up LK_GUARDED_BY(mutex);    /* the handshake is done */
     bool asked LK_GUARDED_BY(mutex);    /* the server has asked for a certificate */
+    bool is_other LK_GUARDED_BY(mutex); /* the handshake has ended without settings->alpn */
     int failure LK_GUARDED_BY(mutex);   /* the errno of what the system refused last; 0: nothing */
     int reason LK_GUARDED_BY(mutex);    /* of OpenSSL, why it is broken; 0: none */
     char wrong[LK_TLS_WORDS] LK_GUARDED_BY(
@@ -185,6 +187,20 @@ static bool ask_for_name(const lk_tls *tls, SSL *ssl)
                       : SSL_set1_host(ssl, tls->name) == 1;
 }
 
+/* It alone is spoken by this TLS. NULL is allowed. */
+static bool offer_protocol(const char *name, SSL *ssl)
+{
+    unsigned char list[1 + PROTOCOL_MAX_LEN];
+    if (name == NULL)
+        return true;
+    const size_t len = strlen(name);
+    if (len == 0 || len > PROTOCOL_MAX_LEN)
+        return false;
+    list[0] = (unsigned char)len;
+    memcpy(list + 1, name, len);
+    return SSL_set_alpn_protos(ssl, list, (unsigned)len + 1) == 0; /* 0 is good */
+}
+
 static bool make_bio(lk_tls *tls, SSL *ssl)
 {
     tls->method = BIO_meth_new(BIO_TYPE_SOURCE_SINK, "locker");
@@ -221,7 +237,7 @@ LK_UNCHECKED lk_tls *lk_tls_new(const lk_tls_settings *settings, int fd, const c
     tls->settings = settings;
     tls->ssl = make_ssl(settings);
     if (tls->ssl == NULL || !take_name(tls, host) || !ask_for_name(tls, tls->ssl) ||
-        !make_bio(tls, tls->ssl)) {
+        !offer_protocol(settings->alpn, tls->ssl) || !make_bio(tls, tls->ssl)) {
         lk_tls_free(tls, false);
         return NULL;
     }
@@ -324,6 +340,18 @@ static int flush_locked(lk_tls *tls) LK_REQUIRES(tls->mutex)
     return tls->failure;
 }
 
+/* The handshake is done. A server that knows no ALPN has gone on as if nothing had been asked. 0, or an errno. */
+static int agree_locked(lk_tls *tls) LK_REQUIRES(tls->mutex)
+{
+    const char *const wanted = tls->settings->alpn;
+    const unsigned char *got;
+    unsigned len;
+    SSL_get0_alpn_selected(tls->ssl, &got, &len);
+    tls->is_other = wanted != NULL && (len != strlen(wanted) || memcmp(got, wanted, len) != 0);
+    tls->broken = tls->is_other;
+    return tls->is_other ? EPROTO : 0;
+}
+
 int lk_tls_handshake(lk_tls *tls, short *waits)
 {
     lk_mutex_lock(&tls->mutex);
@@ -331,7 +359,7 @@ int lk_tls_handshake(lk_tls *tls, short *waits)
     int failure = flush_locked(tls);
     if (failure == 0) {
         tls->is_up = SSL_do_handshake(tls->ssl) == 1;
-        failure = tls->is_up ? 0 : end_locked(tls);
+        failure = tls->is_up ? agree_locked(tls) : end_locked(tls);
     }
     *waits = (short)(tls->out.len > 0 ? POLLIN | POLLOUT : POLLIN);
     lk_mutex_unlock(&tls->mutex);
@@ -395,6 +423,8 @@ LK_UNCHECKED bool lk_tls_told(const lk_tls *tls, const char *peer, locker_error 
             err, LOCKER_PROTOCOL, 0,
             "what listens at %s speaks no TLS; name its port for TLS, or %s on a network that you trust",
             peer, tls->settings->without_tls);
+    } else if (tls->is_other) {
+        lk_tls_say_other_protocol(tls->settings, peer, err);
     } else if (reason > ALERTS_BEGIN && reason < ALERTS_END) {
         *permanent = lk_tls_say_alert(reason - ALERTS_BEGIN, tls->asked, tls->settings, peer, err);
     } else if (reason != 0 && !tls->is_up) {

@@ -23,7 +23,8 @@ lk_tls *lk_tls_new(const lk_tls_settings *settings, int fd, const char *host);
 /* NULL is allowed. `farewell`: tell the server that nothing more will come. */
 void lk_tls_free(lk_tls *tls, bool farewell);
 
-/* A step of the handshake. 0: it is done; EAGAIN: *waits is what poll has to tell before the next; else an errno. */
+/* A step of the handshake. 0: it is done, and settings->alpn agreed on, where there is one; EAGAIN: *waits is what poll has to
+ * tell before the next; else an errno. */
 int lk_tls_handshake(lk_tls *tls, short *waits);
 
 /* Whether anything at all has come. */

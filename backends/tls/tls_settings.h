@@ -27,7 +27,7 @@ enum { LK_TLS_PARAMETERS = 5 };
  * anything, which protects from nobody who can redirect the connection. */
 typedef enum { LK_TLS_NAME, LK_TLS_CA, LK_TLS_NONE } lk_tls_verify;
 
-/* Constant from open to close. The driver sets what its texts call things. */
+/* Constant from open to close. The driver sets `alpn`, and what its texts call things. */
 typedef struct {
     bool on;
     lk_tls_verify verify;
@@ -35,6 +35,7 @@ typedef struct {
     char *cert, *key;         /* the client's, both or none: NULL */
     char *name;               /* the server's; NULL: the host by which it is reached */
     struct ssl_ctx_st *files; /* what the files said when the locker was opened; NULL without TLS */
+    const char *alpn;         /* what has to be agreed on (ALPN, RFC 7301), as "h2"; NULL: nothing */
     const char *service;      /* what texts call the server, as "Redis" */
     const char *without_tls;  /* what has no TLS spoken, as "write redis://" */
     const char *needing;      /* what a build without it can't do: a text that goes on with "OpenSSL" */

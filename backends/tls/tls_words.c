@@ -152,10 +152,22 @@ void lk_tls_say_wrong(X509_STORE_CTX *found, const lk_tls_settings *s, const cha
     }
 }
 
+void lk_tls_say_other_protocol(const lk_tls_settings *s, const char *peer, locker_error *err)
+{
+    locker_error_set(
+        err, LOCKER_PROTOCOL, 0,
+        "what listens at %s speaks TLS, but not %s by it (ALPN), as %s does; check host and port", peer,
+        s->alpn, s->service);
+}
+
 bool lk_tls_say_alert(int alert, bool asked, const lk_tls_settings *s, const char *peer, locker_error *err)
 {
     const char *const server = s->service;
     const char *const what = SSL_alert_desc_string_long(alert);
+    if (alert == SSL_AD_NO_APPLICATION_PROTOCOL && s->alpn != NULL) {
+        lk_tls_say_other_protocol(s, peer, err);
+        return true;
+    }
     switch (alert) {
     case SSL_AD_CERTIFICATE_REQUIRED:
     case SSL_AD_HANDSHAKE_FAILURE:
