@@ -33,7 +33,7 @@ const lk_kind lk_kind_zookeeper = {
 static lk_server *start(const lk_server_setup *setup, const lk_place *places)
 {
     lk_server *members = lk_spawn_room(LK_ENSEMBLE);
-    if (!lk_ensemble_start(members, setup, places))
+    if (!lk_ensemble_start(members, &lk_server_zookeeper, setup, places))
         for (int i = 0; i < LK_ENSEMBLE; i++)
             lk_spawn_need(&members[i], members[i].error[0] == '\0');
     return members;
