@@ -76,7 +76,6 @@ static void command(const lk_server *server, lk_command *line)
     lk_command_print(line, "%d", tick_ms);
     lk_command_add(line, "--election-timeout");
     lk_command_print(line, "%d", TICKS * tick_ms);
-    lk_command_add(line, "--unsafe-no-fsync");
     add(line, "--logger", "zap");
     add(line, "--log-level", "warn");
     lk_command_add_all(line, server->setup.options);

@@ -1,8 +1,7 @@
 /* etcd.h: etcd servers, alone or as an ensemble of three (ensemble.h). Each is asked by HTTP: "/version" gets that, and
  * "/v3/kv/range {"key":"YQ=="}" posts what is behind the space to the gateway, which has keys and values in base64.
  *
- * What is written lasts through kill -9, but isn't waited for until it is on a disk. A member of an ensemble starts again with
- * its data only: the others know it. */
+ * A member of an ensemble starts again with its data only: the others know it. */
 #pragma once
 
 #include "servers/ensemble.h"

@@ -41,8 +41,7 @@ lk_server *lk_test_zookeeper(lk_server_login login)
     return server;
 }
 
-/* A password is compared as fast as can be. */
-static const char *const fast[] = {"--bcrypt-cost=4", NULL};
+static const char *const fast[] = {LK_TEST_ETCD_FAST, NULL};
 
 lk_server *lk_test_etcd(const char *const *options)
 {

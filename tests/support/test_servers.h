@@ -15,7 +15,10 @@ void lk_test_need(lk_server *server, bool good);
 /** Starts a ZooKeeper server and waits until it serves. */
 lk_server *lk_test_zookeeper(lk_server_login login);
 
-/** Starts an etcd server with further options (static text, ended by NULL; NULL: none), and waits until it serves. */
+/** Options with which an etcd server waits for no disk (what is written lasts through kill -9), nor long for a password's hash. */
+#define LK_TEST_ETCD_FAST "--unsafe-no-fsync", "--bcrypt-cost=4"
+
+/** Starts an etcd server with these options (static text, ended by NULL; NULL: LK_TEST_ETCD_FAST), and waits until it serves. */
 lk_server *lk_test_etcd(const char *const *options);
 
 /** Starts it again after lk_server_kill(), and waits until it serves. keep_data false: with an empty
