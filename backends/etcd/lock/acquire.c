@@ -147,6 +147,7 @@ static bool step_unlocking(attempt *a) LK_REQUIRES(*a->e->net)
         return ask_unlocking(a);
     case LK_ETCD_BEHIND:
         p->enrolled = true;
+        lk_etcd_lease_used_locked(a->e, p->lease);
         return end(a, LOCKER_BUSY);
     case LK_ETCD_FIRST:
         return first_unlocking(a, p);

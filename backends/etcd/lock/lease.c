@@ -5,7 +5,7 @@
 #include "lease.h"
 #include "lk_error.h"
 
-static const int64_t again_ns = 100 * LK_MS;
+static const int64_t again_ns = 100 * LK_MS, refused_ns = LK_S;
 
 enum { RENEW_PART = 3, NEW_PART = 2, PATIENCE_PART = 6 };
 
@@ -51,6 +51,16 @@ void lk_etcd_lease_taint_locked(lk_etcd *e, lk_etcd_lease *l)
     lk_etcd_keeper_by_locked(e->net, 0);
 }
 
+static int64_t next_of(const lk_etcd_lease *l)
+{
+    return l->sent + l->ttl_ns / RENEW_PART;
+}
+
+void lk_etcd_lease_used_locked(lk_etcd *e, const lk_etcd_lease *l)
+{
+    lk_etcd_keeper_by_locked(e->net, next_of(l));
+}
+
 /* ---------------------------------------------------------------- a new one ---- */
 
 static void granted_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply) LK_REQUIRES(*e->net)
@@ -64,6 +74,7 @@ static void granted_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply
         e->retry_at = lk_time_earlier(e->retry_at, lk_etcd_now_of(e) + again_ns);
     } else if (reply->status != LK_ETCD_OK || granted->id == 0) {
         l->dead = true;
+        e->grant_at = lk_etcd_now_of(e) + refused_ns;
         LK_EACH(lk_etcd_place, p, link, &l->places) {
             p->step = LK_ETCD_FAILED;
             (void)lk_etcd_error(reply, "being granted a lease", p->base, &p->error);
@@ -351,7 +362,7 @@ static bool end_locked(lk_etcd *e, lk_etcd_lease *l, bool newest, int64_t now) L
 /* When it is to be followed by another: LOCKER_NEVER if that is there. */
 static int64_t follow_locked(lk_etcd *e, lk_etcd_lease *l, int64_t now) LK_REQUIRES(*e->net)
 {
-    const int64_t at = l->tainted || l->dead ? now : l->sent + l->ttl_ns / RENEW_PART;
+    const int64_t at = lk_time_later(l->tainted || l->dead ? now : next_of(l), e->grant_at);
     if (l->id == 0 && !l->dead) {
         ask_locked(e, l);
         return LOCKER_NEVER; /* its answer is */
@@ -367,6 +378,8 @@ int64_t lk_etcd_leases_look_after_locked(lk_etcd *e, int64_t now)
     int64_t next = LOCKER_NEVER;
     if (!lk_etcd_is_up_locked(e->net))
         return next;
+    const bool remake = e->remake;
+    e->remake = false;
     LK_EACH_SAFE(lk_etcd_lease, l, link, &e->leases) {
         const bool wanted = is_wanted_locked(e, l);
         lk_etcd_lease *const to = newest_locked(e, l->ttl_ns);
@@ -374,11 +387,10 @@ int64_t lk_etcd_leases_look_after_locked(lk_etcd *e, int64_t now)
             continue;
         if (wanted && (l == to || to == NULL))
             next = lk_time_earlier(next, follow_locked(e, l, now));
-        if (wanted && to != NULL && to->id != 0 && (l != to || e->retell))
+        if (wanted && to != NULL && to->id != 0 && (l != to || remake))
             move_all_locked(e, l, to);
         if (!wanted)
             next = lk_time_earlier(next, l->sent + 2 * l->ttl_ns);
     }
-    e->retell = false;
     return next;
 }

@@ -24,6 +24,8 @@ struct lk_etcd_lease {
 lk_etcd_lease *lk_etcd_lease_for_locked(lk_etcd *e, int64_t ttl_ns) LK_REQUIRES(*e->net);
 /* Until when a claim has what is on it. */
 int64_t lk_etcd_lease_until(const lk_etcd_lease *lease);
+/* What is on it goes on to another in time. */
+void lk_etcd_lease_used_locked(lk_etcd *e, const lk_etcd_lease *lease) LK_REQUIRES(*e->net);
 /* Something that had no answer may come to be on it. */
 void lk_etcd_lease_taint_locked(lk_etcd *e, lk_etcd_lease *lease) LK_REQUIRES(*e->net);
 /* The servers don't know it. */
