@@ -80,6 +80,7 @@ static locker_conformance_subject subject = {.size = sizeof subject,
                                              .freeze = freeze,
                                              .thaw = thaw,
                                              .restart = restart,
+                                             .kept_ttl_ms = 2000,
                                              .freed_ttl_ms = 1500}; /* whole seconds, looked at twice a second */
 #endif
 

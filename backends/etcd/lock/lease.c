@@ -5,7 +5,8 @@
 #include "lease.h"
 #include "lk_error.h"
 
-static const int64_t again_ns = 100 * LK_MS, refused_ns = LK_S;
+static const int64_t again_ns = 100 * LK_MS, refused_ns = LK_S,
+                     patience_least_ns = 250 * LK_MS; /* a member that is busy may take so long */
 
 enum { RENEW_PART = 3, NEW_PART = 2, PATIENCE_PART = 6 };
 
@@ -106,7 +107,7 @@ static lk_etcd_lease *lease_new_locked(lk_etcd *e, int64_t ttl_ns) LK_REQUIRES(*
     l->ttl_ns = ttl_ns;
     lk_list_init(&l->places);
     lk_list_prepend(&e->leases, &l->link);
-    lk_etcd_patience_locked(e->net, l->ttl_ns / PATIENCE_PART);
+    lk_etcd_patience_locked(e->net, lk_time_later(l->ttl_ns / PATIENCE_PART, patience_least_ns));
     ask_locked(e, l);
     return l;
 }
