@@ -203,10 +203,8 @@ static void end_locked(lk_etcd_net *net) LK_REQUIRES(*net)
 locker_status lk_etcd_away_locked(const lk_etcd_net *net, locker_error *err)
 {
     const locker_error *const trouble = &net->trouble;
-    if (lk_etcd_serves_locked(net))
+    if (lk_etcd_serves_locked(net) || trouble->status == LOCKER_OK)
         return lk_unavailable(err, "etcd at %s does not answer", net->names);
-    if (trouble->status == LOCKER_OK)
-        return lk_unavailable(err, "there is no connection to etcd at %s yet", net->names);
     if (net->endpoint_count == 1)
         return locker_error_set(err, trouble->status, trouble->os_error, "%s", trouble->text);
     return locker_error_set(err, trouble->status, trouble->os_error,
