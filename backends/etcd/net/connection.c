@@ -107,6 +107,7 @@ static void cant_reach_locked(lk_etcd_net *net, int failure) LK_REQUIRES(*net)
 static void attempt_locked(lk_etcd_net *net, int64_t now) LK_REQUIRES(*net)
 {
     net->stage = LK_ETCD_CONNECTING;
+    net->pong_at = LOCKER_NEVER;
     net->denied = false;
     net->attempt_until = lk_time_after(now, net->attempt_ns);
     free(net->token);
@@ -203,10 +204,8 @@ static void end_locked(lk_etcd_net *net) LK_REQUIRES(*net)
 locker_status lk_etcd_away_locked(const lk_etcd_net *net, locker_error *err)
 {
     const locker_error *const trouble = &net->trouble;
-    if (lk_etcd_serves_locked(net))
+    if (lk_etcd_serves_locked(net) || trouble->status == LOCKER_OK)
         return lk_unavailable(err, "etcd at %s does not answer", net->names);
-    if (trouble->status == LOCKER_OK)
-        return lk_unavailable(err, "there is no connection to etcd at %s yet", net->names);
     if (net->endpoint_count == 1)
         return locker_error_set(err, trouble->status, trouble->os_error, "%s", trouble->text);
     return locker_error_set(err, trouble->status, trouble->os_error,
@@ -228,12 +227,15 @@ int64_t lk_etcd_due_locked(const lk_etcd_net *net)
         return 0;
     if (net->stage == LK_ETCD_AWAY)
         return net->retry_at;
-    return net->stage == LK_ETCD_UP ? silent_at_locked(net) : net->attempt_until;
+    return lk_time_earlier(net->pong_at,
+                           net->stage == LK_ETCD_UP ? silent_at_locked(net) : net->attempt_until);
 }
 
 void lk_etcd_tend_locked(lk_etcd_net *net, int64_t now)
 {
     lk_etcd_settle_locked(net);
+    if (net->session != NULL)
+        lk_etcd_pong_locked(net, now);
     if (net->stage != LK_ETCD_AWAY && now >= lk_etcd_due_locked(net))
         lk_etcd_break_locked(net, LOCKER_UNAVAILABLE, 0, "etcd at %s does not answer",
                              lk_etcd_here_locked(net));

@@ -20,6 +20,8 @@ enum {
     READS_MOST = 16                      /* in one turn */
 };
 
+static const int64_t pong_ns = LK_S;
+
 static bool make_room(lk_etcd_bytes *bytes, size_t more)
 {
     size_t cap = bytes->cap > 0 ? bytes->cap : 512;
@@ -189,6 +191,24 @@ LK_UNCHECKED static int on_close(nghttp2_session *session, int32_t id, uint32_t 
     return 0;
 }
 
+/* Go's servers ping with each request that comes, to measure the line, unless they still wait for the last answer. Each would
+ * cost a turn, so they wait. */
+static void pinged_locked(lk_etcd_net *net, const nghttp2_ping *ping) LK_REQUIRES(*net)
+{
+    if (net->pong_at != LOCKER_NEVER)
+        (void)nghttp2_submit_ping(net->session, NGHTTP2_FLAG_ACK, net->pong);
+    memcpy(net->pong, ping->opaque_data, sizeof net->pong);
+    net->pong_at = lk_etcd_now(net) + pong_ns;
+}
+
+void lk_etcd_pong_locked(lk_etcd_net *net, int64_t now)
+{
+    if (now < net->pong_at)
+        return;
+    net->pong_at = LOCKER_NEVER;
+    (void)nghttp2_submit_ping(net->session, NGHTTP2_FLAG_ACK, net->pong);
+}
+
 LK_UNCHECKED static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *context)
 {
     lk_etcd_net *const net = context;
@@ -197,6 +217,8 @@ LK_UNCHECKED static int on_frame(nghttp2_session *session, const nghttp2_frame *
         net->greeted = true;
     else if (frame->hd.type == NGHTTP2_GOAWAY)
         net->going = true;
+    else if (frame->hd.type == NGHTTP2_PING && (frame->hd.flags & NGHTTP2_FLAG_ACK) == 0)
+        pinged_locked(net, &frame->ping);
     return 0;
 }
 
@@ -228,19 +250,22 @@ bool lk_etcd_http2_begin_locked(lk_etcd_net *net)
         {NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
         {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, STREAM_WINDOW},
     };
-    nghttp2_session_callbacks *callbacks;
+    nghttp2_session_callbacks *callbacks = NULL;
+    nghttp2_option *options = NULL;
     net->heard = net->greeted = net->going = false;
-    if (nghttp2_session_callbacks_new(&callbacks) != 0)
-        return false;
-    nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
-    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
-    nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_close);
-    nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
-    const int failure = nghttp2_session_client_new(&net->session, callbacks, net);
+    net->pong_at = LOCKER_NEVER;
+    if (nghttp2_session_callbacks_new(&callbacks) == 0 && nghttp2_option_new(&options) == 0) {
+        nghttp2_option_set_no_auto_ping_ack(options, 1);
+        nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
+        nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
+        nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_close);
+        nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
+        if (nghttp2_session_client_new2(&net->session, callbacks, net, options) != 0)
+            net->session = NULL;
+    }
     nghttp2_session_callbacks_del(callbacks);
-    if (failure != 0)
-        net->session = NULL;
-    return failure == 0 &&
+    nghttp2_option_del(options);
+    return net->session != NULL &&
            nghttp2_submit_settings(net->session, NGHTTP2_FLAG_NONE, settings,
                                    sizeof settings / sizeof *settings) == 0 &&
            nghttp2_session_set_local_window_size(net->session, NGHTTP2_FLAG_NONE, 0, CONNECTION_WINDOW) == 0;

@@ -91,6 +91,8 @@ struct LK_CHECKED(capability("mutex")) lk_etcd_net {
     unsigned failures LK_ETCD_GUARDED;     /* in a row, without an answer between */
     int64_t patience LK_ETCD_GUARDED;      /* at most patience_ns */
     bool broken LK_ETCD_GUARDED;           /* it is to be ended: trouble says why */
+    int64_t pong_at LK_ETCD_GUARDED;       /* a ping is answered then; never: there is none */
+    uint8_t pong[8] LK_ETCD_GUARDED;       /* ... so */
     bool going LK_ETCD_GUARDED;            /* it takes no requests any more, and ends with the last answer */
     bool heard LK_ETCD_GUARDED;            /* the other end has said something */
     bool greeted LK_ETCD_GUARDED;          /* ... in HTTP/2 */
@@ -168,6 +170,8 @@ bool lk_etcd_http2_begin_locked(lk_etcd_net *net) LK_REQUIRES(*net);
 void lk_etcd_http2_end_locked(lk_etcd_net *net) LK_REQUIRES(*net);
 /* Hand the socket what there is to be sent. */
 void lk_etcd_flush_locked(lk_etcd_net *net) LK_REQUIRES(*net);
+/* Answer a ping that has waited long enough. */
+void lk_etcd_pong_locked(lk_etcd_net *net, int64_t now) LK_REQUIRES(*net);
 /* Read what has come, and tell whom it is for. */
 void lk_etcd_receive_locked(lk_etcd_net *net) LK_REQUIRES(*net);
 /* Add a message to what the stream sends. False: no memory. */
