@@ -12,7 +12,7 @@ static const int64_t pause_ns = 50 * LK_MS;
 
 typedef struct {
     lk_etcd_key key;
-    int64_t created;
+    locker_holder told;
     bool broken;
 } held;
 
@@ -23,8 +23,8 @@ typedef struct {
     lk_etcd_call call;
     lk_etcd_key base;
     locker_info *info;
-    size_t room; /* of info->holders and ->queue, and of: */
-    held *held;  /* the holders' keys */
+    size_t room; /* of info->queue, and of: */
+    held *held;  /* who holds it */
     size_t held_len;
     const held *breaking; /* one of them */
     bool no_memory, unknown, succeeded, shared;
@@ -99,30 +99,26 @@ static bool add_room(look *k, size_t more)
 {
     locker_info *const info = k->info;
     const size_t room = k->room + more + 1;
-    locker_holder *const holders = realloc(info->holders, room * sizeof *holders);
-    info->holders = holders != NULL ? holders : info->holders;
     locker_waiter *const queue = realloc(info->queue, room * sizeof *queue);
     info->queue = queue != NULL ? queue : info->queue;
-    held *const keys = realloc(k->held, room * sizeof *keys);
-    k->held = keys != NULL ? keys : k->held;
+    held *const holders = realloc(k->held, room * sizeof *holders);
+    k->held = holders != NULL ? holders : k->held;
     k->room = room;
-    return holders != NULL && queue != NULL && keys != NULL;
+    return queue != NULL && holders != NULL;
 }
 
 static void add_holder(look *k, const LkEtcdPb__KeyValue *kv)
 {
     lk_etcd_record record;
-    lk_etcd_record_read(&kv->value, &record);
     held *const h = &k->held[k->held_len++];
-    *h = (held){.created = kv->create_revision, .key.len = kv->key.len};
-    if (kv->key.len < sizeof h->key.text)
-        memcpy(h->key.text, kv->key.data, kv->key.len);
-    else
-        h->key.len = 0; /* nobody makes such a key; it can't be broken */
-    locker_holder *const told = &k->info->holders[k->info->holders_len++];
-    *told = (locker_holder){.token = (uint64_t)kv->create_revision, .since_unix_ms = record.unix_ms, .remaining_ms = -1};
-    memcpy(told->owner, record.owner, sizeof record.owner);
-    told->slot = lk_etcd_key_told(&kv->key, k->base.len).slot;
+    lk_etcd_record_read(&kv->value, &record);
+    h->broken = false;
+    h->key.len = kv->key.len < sizeof h->key.text ? kv->key.len : 0; /* nobody makes a longer one; it can't be broken */
+    memcpy(h->key.text, kv->key.data, h->key.len);
+    h->told = (locker_holder){
+        .token = (uint64_t)kv->create_revision, .since_unix_ms = record.unix_ms, .remaining_ms = -1};
+    memcpy(h->told.owner, record.owner, sizeof record.owner);
+    h->told.slot = lk_etcd_key_told(&kv->key, k->base.len).slot;
 }
 
 static void add_waiter(look *k, const LkEtcdPb__KeyValue *kv)
@@ -155,6 +151,22 @@ static void add(look *k, lk_etcd_range_of what, const LkEtcdPb__KeyValue *kv)
     }
 }
 
+/* Who holds it, or of those whom a break has ended. False: no memory. */
+static bool describe(look *k, bool broken)
+{
+    locker_info *const info = k->info;
+    free(info->holders);
+    info->holders_len = 0;
+    info->holders = calloc(k->held_len + 1, sizeof *info->holders);
+    for (size_t n = 0; info->holders != NULL && n < k->held_len; n++)
+        if (!broken || k->held[n].broken)
+            info->holders[info->holders_len++] = k->held[n].told;
+    if (info->holders == NULL)
+        return false;
+    locker_info_settle(info, k->shared ? LOCKER_SHARED : LOCKER_EXCLUSIVE, k->permits);
+    return true;
+}
+
 static void shown_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply) LK_REQUIRES(*e->net)
 {
     (void)e;
@@ -163,8 +175,7 @@ static void shown_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply) 
     locker_info *const info = k->info;
     if (!is_answer_locked(k, reply, "looking at a lock"))
         return;
-    info->holders_len = info->queue_len = k->held_len = k->room = 0;
-    info->holder_stride = sizeof *info->holders;
+    info->queue_len = k->held_len = k->room = 0;
     info->queue_stride = sizeof *info->queue;
     info->waiters = 0;
     k->shared = false;
@@ -177,8 +188,7 @@ static void shown_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply) 
         if (!k->no_memory && of->count > (int64_t)of->n_kvs)
             info->waiters += of->count - (int64_t)of->n_kvs;
     }
-    if (!k->no_memory)
-        locker_info_settle(info, k->shared ? LOCKER_SHARED : LOCKER_EXCLUSIVE, k->permits);
+    k->no_memory = k->no_memory || !describe(k, false);
 }
 
 static lk_etcd_request *send_show(look *k) LK_REQUIRES(*k->e->net)
@@ -219,17 +229,9 @@ static lk_etcd_request *send_break(look *k) LK_REQUIRES(*k->e->net)
 {
     lk_etcd_txn_of t;
     lk_etcd_txn_begin(&t);
-    lk_etcd_if(&t, &k->breaking->key, k->breaking->created);
+    lk_etcd_if(&t, &k->breaking->key, (int64_t)k->breaking->told.token);
     lk_etcd_delete_op(&t.then, &k->breaking->key);
     return lk_etcd_txn_send_locked(k->e, &t, broken_locked, k);
-}
-
-static const locker_holder *holder_of(const locker_info *info, int64_t created)
-{
-    for (size_t i = 0; i < info->holders_len; i++)
-        if (info->holders[i].token == (uint64_t)created)
-            return &info->holders[i];
-    return NULL;
 }
 
 /* Those who are named, of those whom the look has shown. *count: so many were broken. */
@@ -238,8 +240,7 @@ static locker_status break_named_unlocking(look *k, const locker_break_options *
 {
     for (size_t n = 0; n < k->held_len; n++) {
         held *const h = &k->held[n];
-        const locker_holder *const told = holder_of(k->info, h->created);
-        if (told == NULL || h->key.len == 0 || !locker_break_names(only, told->owner, told->token))
+        if (h->key.len == 0 || !locker_break_names(only, h->told.owner, h->told.token))
             continue;
         k->breaking = h;
         k->succeeded = false;
@@ -250,21 +251,6 @@ static locker_status break_named_unlocking(look *k, const locker_break_options *
         *count += k->succeeded;
     }
     return LOCKER_OK;
-}
-
-/* Whom it has broken is what is told. */
-static void keep_broken(look *k)
-{
-    size_t kept = 0;
-    locker_info *const info = k->info;
-    for (size_t i = 0; i < info->holders_len; i++)
-        for (size_t n = 0; n < k->held_len; n++)
-            if (k->held[n].broken && (uint64_t)k->held[n].created == info->holders[i].token) {
-                info->holders[kept++] = info->holders[i];
-                break;
-            }
-    info->holders_len = kept;
-    locker_info_settle(info, k->shared ? LOCKER_SHARED : LOCKER_EXCLUSIVE, k->permits);
 }
 
 static locker_status look_and_break_unlocking(look *k, const locker_break_options *only, const char *key,
@@ -285,8 +271,7 @@ static locker_status look_and_break_unlocking(look *k, const locker_break_option
     if (count == 0)
         return locker_error_set(err, LOCKER_BUSY, 0,
                                 "'%s' changed hands each time it was to be broken; look again", key);
-    keep_broken(k);
-    return LOCKER_OK;
+    return describe(k, true) ? LOCKER_OK : lk_out_of_memory(err);
 }
 
 locker_status lk_etcd_break(void *self, const char *key, size_t key_len, const locker_break_options *only,
