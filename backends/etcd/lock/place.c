@@ -30,8 +30,7 @@ lk_etcd_place *lk_etcd_place_new_locked(lk_etcd *e, locker_claim *claim, const l
     p->tries = !claim->will_wait;
     p->ahead.place = p->own.place = p;
     p->cap = LOCKER_NEVER;
-    /* who waits does not have it since it asked for it: that is written later */
-    lk_etcd_record_write(p->id, p->tries ? unix_ms_of(e, claim->asked_at) : -1, claim->owner, p->record);
+    lk_etcd_record_write(p->id, unix_ms_of(e, claim->asked_at), claim->owner, p->record);
     lk_etcd_place_key(p->base, p->mode, p->permits, p->id, &p->key);
     p->lease = lease;
     lk_list_append(&lease->places, &p->link);
@@ -74,8 +73,7 @@ void lk_etcd_place_on_lease_locked(lk_etcd *e, lk_etcd_place *p, lk_etcd_lease *
     p->lease = lease;
     lk_list_append(&lease->places, &p->link);
     if (p->granted_at != 0)
-        e->svc->lease_extended(e->svc, p->claim,
-                               lk_time_earlier(lk_etcd_lease_until(lease, p->claim->ttl_ns), p->cap));
+        e->svc->lease_extended(e->svc, p->claim, lk_time_earlier(lk_etcd_lease_until(lease), p->cap));
 }
 
 /* Somebody reliable has shown the key as it is. */
@@ -267,6 +265,7 @@ static void behind_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__KeyValue
     }
     if (lk_etcd_watch_locked(e->net, &p->ahead.watcher, lk_etcd_bytes(&begin), lk_etcd_bytes(&end), revision + 1))
         p->step = LK_ETCD_BEHIND;
+    p->waited = true;
 }
 
 /* It is there. Is somebody ahead? The answers begin with the n-th. */
@@ -431,7 +430,7 @@ void lk_etcd_place_granted_locked(lk_etcd *e, lk_etcd_place *p)
 {
     p->granted_at = lk_etcd_now_of(e);
     p->enrolled = false;
-    p->told = p->tries;
+    p->told = !p->waited; /* else it does not have it since it asked for it: that is written later */
     lk_list_prepend(&e->granted, &p->more);
     const int64_t at = p->granted_at + watch_after_ns;
     if (at < e->watch_at) {
