@@ -202,8 +202,8 @@ locker_status lk_etcd_acquire(void *self, locker_claim *claim, locker_error *err
             break;
     }
     const locker_status status = judge_locked(&a);
-    if (status == LOCKER_UNAVAILABLE)
-        claim->retry_at = lk_etcd_now_of(a.e); /* it may be up again before core has heard of it */
+    if (status == LOCKER_UNAVAILABLE) /* it may be up again before core has heard of it; or refuses, which passes, too */
+        claim->retry_at = lk_etcd_now_of(a.e) + (a.over ? pause_ns : 0);
     a.data->call = NULL;
     lk_etcd_call_end_locked(a.e->net, &a.call);
     lk_etcd_leave(a.e->net);
