@@ -12,7 +12,7 @@
 #include "lk_mutex.h"
 #include "lk_table.h"
 
-typedef struct lk_etcd lk_etcd;         /* the owner */
+typedef struct lk_etcd lk_etcd; /* the owner */
 typedef struct LK_CHECKED(capability("mutex")) lk_etcd_net lk_etcd_net;
 typedef struct lk_etcd_request lk_etcd_request;
 
@@ -21,20 +21,26 @@ typedef struct lk_etcd_request lk_etcd_request;
 enum {
     LK_ETCD_LOST = -1, /* no answer comes: the connection has ended, or the stream; done or not */
     LK_ETCD_OK = 0,
+    LK_ETCD_CANCELLED = 1,
+    LK_ETCD_UNKNOWN = 2,
     LK_ETCD_INVALID_ARGUMENT = 3,
+    LK_ETCD_DEADLINE_EXCEEDED = 4,
     LK_ETCD_NOT_FOUND = 5,
     LK_ETCD_PERMISSION_DENIED = 7,
-    LK_ETCD_RESOURCE_EXHAUSTED = 8,
+    LK_ETCD_RESOURCE_EXHAUSTED = 8, /* but for "too many requests", which is told as UNAVAILABLE */
     LK_ETCD_FAILED_PRECONDITION = 9,
+    LK_ETCD_ABORTED = 10,
     LK_ETCD_OUT_OF_RANGE = 11,
     LK_ETCD_UNIMPLEMENTED = 12,
+    LK_ETCD_INTERNAL = 13,
+    LK_ETCD_UNAVAILABLE = 14,
     LK_ETCD_UNAUTHENTICATED = 16
 };
 
 typedef struct {
-    int status;       /* gRPC's, or LK_ETCD_LOST */
-    const char *text; /* what the server says about it, for people; "" where it says nothing */
-    int64_t sent;     /* when the request was about to be sent */
+    int status;                      /* gRPC's, or LK_ETCD_LOST */
+    const char *text;                /* what the server says about it, for people; "" where it says nothing */
+    int64_t sent;                    /* when the request was about to be sent */
     const ProtobufCMessage *message; /* with LK_ETCD_OK: of the method's type; valid during the call only */
 } lk_etcd_reply;
 
@@ -44,13 +50,15 @@ typedef void (*lk_etcd_done_fn)(lk_etcd *e, void *context, const lk_etcd_reply *
 /* Whether what was asked may or may not have been done, or may be later: ask again. Else it was not. */
 bool lk_etcd_unknown(int status);
 /* What a definite refusal means; `doing` completes "while ...". Returns the status that is in `err`. */
-locker_status lk_etcd_error(const lk_etcd_reply *reply, const char *doing, const char *key, locker_error *err);
+locker_status lk_etcd_error(const lk_etcd_reply *reply, const char *doing, const char *key,
+                            locker_error *err);
 
 /* ---------------------------------------------------------------- what its owner is told, with the mutex ---- */
 typedef struct lk_etcd_watcher lk_etcd_watcher;
 typedef struct {
-    void (*on_up)(lk_etcd *e);   /* a connection is there, logged in */
-    void (*on_down)(lk_etcd *e); /* it has ended: all requests have had their LOST, and watchers their on_gone */
+    void (*on_up)(lk_etcd *e); /* a connection is there, logged in */
+    void (*on_down)(
+        lk_etcd *e); /* it has ended: all requests have had their LOST, and watchers their on_gone */
     /* The watched key was deleted, or may have been, as its watch is no more; the watcher is in none now. `revision`: of the deletion; 0: it isn't known. */
     void (*on_gone)(lk_etcd *e, lk_etcd_watcher *watcher, int64_t revision);
 } lk_etcd_owner;
@@ -98,8 +106,8 @@ typedef struct {
     const char *path; /* as in "/etcdserverpb.KV/Txn" */
     const ProtobufCMessageDescriptor *answer;
 } lk_etcd_method;
-extern const lk_etcd_method lk_etcd_range, lk_etcd_put, lk_etcd_txn, lk_etcd_lease_grant, lk_etcd_lease_revoke,
-    lk_etcd_lease_ask, lk_etcd_login, lk_etcd_status;
+extern const lk_etcd_method lk_etcd_range, lk_etcd_put, lk_etcd_txn, lk_etcd_lease_grant,
+    lk_etcd_lease_revoke, lk_etcd_lease_ask, lk_etcd_login, lk_etcd_status;
 
 /* `message` is packed before it returns. NULL: not sent (no connection, no memory), no `done`. */
 lk_etcd_request *lk_etcd_send_locked(lk_etcd_net *net, const lk_etcd_method *method,
@@ -113,11 +121,13 @@ void lk_etcd_forget_locked(lk_etcd_request *request);
 typedef struct {
     lk_list link; /* in lk_etcd_net.calls */
     pthread_cond_t cond;
-    bool done;      /* what it waits for has happened: set it by lk_etcd_call_done_locked() */
-    bool asleep;    /* in cond, not driving */
+    bool done;   /* what it waits for has happened: set it by lk_etcd_call_done_locked() */
+    bool asleep; /* in cond, not driving */
     bool interrupted;
-    bool wants_up; /* what it waits for is a connection */
-    bool deserted; /* ... and every endpoint has refused one, or failed, since it began */
+    bool wants_up;     /* what it waits for is a connection */
+    bool prompt;       /* ... or that none of the endpoints gives one */
+    unsigned failures; /* attempts to connect that have failed meanwhile */
+    bool deserted;     /* ... and every endpoint has refused one, or failed, since it began */
 } lk_etcd_call;
 typedef enum { LK_ETCD_CALL_DONE, LK_ETCD_CALL_LATE, LK_ETCD_CALL_INTERRUPTED } lk_etcd_outcome;
 
@@ -127,7 +137,8 @@ void lk_etcd_call_end_locked(lk_etcd_net *net, lk_etcd_call *call) LK_REQUIRES(*
 void lk_etcd_call_done_locked(lk_etcd_net *net, lk_etcd_call *call) LK_REQUIRES(*net);
 void lk_etcd_interrupt_locked(lk_etcd_net *net, lk_etcd_call *call) LK_REQUIRES(*net);
 /* Drive the connection, or sleep while another does, until call->done. Releases the mutex meanwhile. An interrupted call that is done is DONE. */
-lk_etcd_outcome lk_etcd_await_unlocking(lk_etcd_net *net, lk_etcd_call *call, int64_t until) LK_REQUIRES(*net);
+lk_etcd_outcome lk_etcd_await_unlocking(lk_etcd_net *net, lk_etcd_call *call, int64_t until)
+    LK_REQUIRES(*net);
 /* The same for a connection. LATE also when every endpoint has refused since it began, with `prompt`. */
 lk_etcd_outcome lk_etcd_await_up_unlocking(lk_etcd_net *net, lk_etcd_call *call, bool prompt, int64_t until)
     LK_REQUIRES(*net);
@@ -137,8 +148,9 @@ struct lk_etcd_watcher {
     lk_table_link by_id; /* in lk_etcd_net.watchers */
     int64_t id;          /* 0: it watches nothing */
 };
-/* Have the key's deletion told, from `revision` on. False: no connection, no memory. */
-bool lk_etcd_watch_locked(lk_etcd_net *net, lk_etcd_watcher *watcher, const char *key, int64_t revision)
-    LK_REQUIRES(*net);
+/* Have the deletion of the key told, or the first of those from it up to `end` (empty: it alone), from `revision` on. False: no
+ * connection, no memory. */
+bool lk_etcd_watch_locked(lk_etcd_net *net, lk_etcd_watcher *watcher, ProtobufCBinaryData key,
+                          ProtobufCBinaryData end, int64_t revision) LK_REQUIRES(*net);
 /* Nothing is told of it any more. One that watches nothing is allowed. */
 void lk_etcd_unwatch_locked(lk_etcd_net *net, lk_etcd_watcher *watcher) LK_REQUIRES(*net);
