@@ -2,9 +2,9 @@
  * etcd.pml: a lock in etcd is the oldest of the keys below its name, each on a lease. Until when may its holder believe
  * that the key is there?
  *
- * No lease is ever kept alive: now and then a new one is granted, all keys are put again with it, and the old one is
- * revoked (rotation). D is the lease's that the key is proven to be on: TTL from before that was asked for. One locker
- * with some claims on one key, whose requests are carried out late, more than once, or never, and whose answers are late or
+ * No lease is ever kept alive: now and then a new one is granted, all keys are put again with it, and the old one
+ * ends, or is revoked (rotation). D is the lease's that the key is proven to be on: TTL from before that was asked for. One
+ * locker with some claims on one key, whose requests are carried out late, more than once, or never, and whose answers are late or
  * lost; it does nothing for any time. Others come and go, and have the lock whenever their key is the oldest. The leader ends what
  * has expired by its clock; one who has been deposed goes on, and ends by the new one what had expired by its own.
  *
@@ -19,8 +19,9 @@
  * fault BACKWARDS: a key is put again guarded by its create revision alone: late, this takes it back to an older lease
  * fault FROM_ANSWER: D counts from when the answer came that there is a lease
  * fault FROM_PUT: D counts from when the key was put
+ * fault REVOKE_BETWEEN: a lease is revoked that no key is known to be on, though a put to it had no answer
+ * fault DOOMED: a place is found on a lease whose end has been asked for, and is granted before it is on another
  * fault EARLY_REVOKE: the old lease is revoked before all keys are on the new one
- * fault REVOKE_UNANSWERED: the old lease is revoked while a create that names it has no answer
  * fault REVOKE_RELEASING: the old lease is revoked while a release has no answer
  * fault RESURRECTS: a key is put again whether it is there or not
  * fault NAMED: a place that was found on an older lease has the D of the one that was named last
@@ -89,9 +90,10 @@ byte newest;            /* the lease that is named in requests */
 bool granting;          /* the next one has been asked for */
 bool granted;           /* and is there, or has been */
 byte age[GENS + 1];     /* since it was asked for, at most TTL */
-byte revoking;          /* leases whose end has been asked for */
+byte revoking;          /* leases whose end has been asked for, and has not come */
+byte doomed;            /* ... or has */
 mtype step[CLAIMS] = NOTHING;
-byte mine[CLAIMS];      /* the lease that its place is proven to be on; ASKED: the first that was named */
+byte mine[CLAIMS];      /* the lease that its place is proven to be on; ASKED: the last that was named */
 byte token[CLAIMS];     /* its create revision */
 byte valid[CLAIMS];     /* time until D: above 0, the claim is certain to hold the lock */
 
@@ -199,6 +201,12 @@ inline count(c) {
     check(c)
 }
 
+#ifdef DOOMED
+#define may_count(G) true
+#else
+#define may_count(G) !(doomed & BIT(G))
+#endif
+
 proctype contender(byte me)
 {
     byte i, j, last;
@@ -208,7 +216,7 @@ end:
     :: d_step { step[me] == NOTHING && newest != 0 ->
         step[me] = ASKED; mine[me] = newest; creating[me] = BIT(newest) }
     :: d_step { step[me] == ASKED && !(creating[me] & BIT(newest)) && (leases & BIT(newest)) -> /* again */
-        creating[me] = creating[me] | BIT(newest) }
+        creating[me] = creating[me] | BIT(newest); mine[me] = newest }
     :: d_step { reply[me] != 0 && (step[me] == ASKED || (step[me] == BEHIND && reply_rev[me] == token[me])) ->
         if
         :: step[me] == ASKED -> token[me] = reply_rev[me]; mine[me] = reply[me] & 7;
@@ -216,7 +224,7 @@ end:
         :: else
         fi;
         if
-        :: reply[me] & FIRST ->
+        :: (reply[me] & FIRST) && may_count(mine[me]) ->
 #ifdef WAITED
             assert(step[me] != BEHIND || mine[me] == 1);
 #endif
@@ -349,16 +357,18 @@ end:
 #endif
         }
 #ifndef WAY_A
-    /* The old ones go when nothing can be on them that somebody counts on: neither a place, nor one whose create, nor one
-     * whose release has no answer. */
+    /* An old one is revoked when no place that somebody counts on can be on it: none is on it or on an older one, from which a
+     * put without an answer may have taken it there; nor is one being created or released. A place that is being created with a
+     * newer one may be found on it by then: it is put to another before it is granted. */
+#define counts(c) (step[c] == BEHIND || step[c] == HELD || step[c] == ASKED || step[c] == RELEASING)
 #ifdef EARLY_REVOKE
-#define needs(c, g) (step[c] == ASKED && mine[c] <= g)
-#elif defined(REVOKE_UNANSWERED)
-#define needs(c, g) ((step[c] == BEHIND || step[c] == HELD || step[c] == RELEASING) && mine[c] <= g)
+#define needs(c, g) (step[c] == ASKED && mine[c] == g)
+#elif defined(REVOKE_BETWEEN)
+#define needs(c, g) (counts(c) && mine[c] == g)
 #elif defined(REVOKE_RELEASING)
-#define needs(c, g) ((step[c] == BEHIND || step[c] == HELD || step[c] == ASKED) && mine[c] <= g)
+#define needs(c, g) (counts(c) && step[c] != RELEASING && mine[c] <= g)
 #else
-#define needs(c, g) ((step[c] == BEHIND || step[c] == HELD || step[c] == ASKED || step[c] == RELEASING) && mine[c] <= g)
+#define needs(c, g) (counts(c) && mine[c] <= g)
 #endif
 #if CLAIMS > 1
 #define needed(g) (needs(0, g) || needs(1, g))
@@ -366,7 +376,8 @@ end:
 #define needed(g) needs(0, g)
 #endif
 #define REVOKE(G) \
-    :: d_step { busy && newest > G && !needed(G) && !(revoking & BIT(G)) && (leases & BIT(G)) -> revoking = revoking | BIT(G) } \
+    :: d_step { busy && newest > G && !needed(G) && !(revoking & BIT(G)) && (leases & BIT(G)) -> \
+        revoking = revoking | BIT(G); doomed = doomed | BIT(G) } \
     :: d_step { revoking & BIT(G) -> revoking = revoking & ~BIT(G); if :: leases & BIT(G) -> end_lease(G) :: else fi }
 #if GENS > 1
     REVOKE(1)

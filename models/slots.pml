@@ -1,69 +1,56 @@
 /*
- * slots.pml: permits in etcd. A place in the lock's queue wants one of N permits; one of the first N, with no other kind of
- * place ahead, takes a slot, which is a key outside of the queue. Are there ever more than N, or two with one slot, or a
- * slot that is nobody's; and does a foreign mutex, which knows the queue alone, exclude them all?
+ * slots.pml: permits in etcd. Who waits has a place in a queue of its own, and the first there takes one of N slots, for which its
+ * place goes; who only tries takes one if nobody waits. Are there ever more than N, or two with one slot, or a slot that is
+ * nobody's and stays; is anybody passed; and is the key ever used with two numbers, or as a lock, at once?
  *
- * A slot is taken by one transaction that also writes it into the place's record. Requests for one are carried out late; the
- * first claim's more than once, and their answers are lost. Its place and slot are put on a newer lease together, and the old
- * one is revoked. A lease that ends takes both, after its claim has ceased to count on it (etcd.pml).
+ * Requests for a slot are carried out late; the first claim's more than once, and their answers are lost, which taints the lease
+ * that they name: it is revoked when nothing that counts is on it (etcd.pml).
  *
  * models/README.md tells which code this stands for, and what it leaves out.
  *
- * run quick: -DSLOTS=2
- * run full: -DSLOTS=1
+ * run quick: -DN=2
+ * run full: -DN=1
  * fault BLIND: a slot is taken without a look whether it is taken
- * fault PLACELESS: a slot is taken though the place has gone
- * fault SECOND: a slot is taken though the place has another: a late request leaves one that is nobody's
- * fault SLOT_BEHIND: a slot is taken with an older lease than its place has by now
- * fault MOVES_ALONE: a place is put on a new lease without a look whether its record names a slot, which stays on the old one
- * fault ANOTHER: a request without an answer is not repeated; another slot is asked for, without a look whether one was had
- * fault FORGETS: who gives up, or releases, deletes the slot that it knows of, and not the one that its place's record names
- * fault PLACE_FIRST: a release deletes the place, and then the slot
- * fault SLOT_ALONE: who has a slot leaves the queue
- * fault FOREIGN_COUNTS: a foreign place ahead is counted as one permit
- * fault HEEDLESS: a slot that is seen to be free is taken without a look at who is ahead
+ * fault PLACELESS: a slot is taken for a place that has gone
+ * fault PASSES: a try takes a slot that was free, without a look whether somebody waits by now
+ * fault LOCK_UNSEEN: a try takes a slot without a look whether the key is locked by now
+ * fault OTHER_NUMBER: two that try with two numbers, each having seen no slot, take one each
+ * fault UNTAINTED: what had no answer is forgotten, and its lease lives on
  * witness FULL: all slots are held
- * witness MUTEX: the foreign mutex is held while permits wait, and after some were held
- * witness LATE: a request for a slot is carried out when its claim has gone
- * witness UNTOLD: a claim finds a slot that it was not told of
+ * witness LEFT: a slot is taken late, for a claim that has gone
+ * witness UNTOLD: a claim has a slot by a request that had no answer
+ * witness BESIDE: a foreign mutex is held beside permits, as it knows nothing of them
  */
-#ifndef SLOTS
-#define SLOTS 2
+#ifndef N
+#define N 2
 #endif
 #define CLAIMS 3
-#define FOREIGN CLAIMS  /* the mutex, as a place */
-#define BIT(N) (1 << (N))
-#define REQUEST(K, L) BIT(2 * (K) + (L) - 1)
+#define SLOTS 3         /* the last is the only one of those who want one of 1, where others want one of N */
+#define BIT(K) (1 << (K))
 
-mtype = { NOTHING, WAITING, TAKING, HELD, RELEASING, DONE };
+mtype = { NOTHING, WAITING, TAKING, HELD, DONE };
 
-/* what the majority has agreed on; each claim has a locker of its own, with a lease 1; the first's has a lease 2 as well */
-byte pos[CLAIMS + 1];   /* the place, the oldest at 1; 0: it isn't there */
-byte on[CLAIMS];        /* the place's lease */
-byte record[CLAIMS];    /* the slot that the place's record names, and 1; 0: none */
-byte slot[2];           /* whose, and 1; 0: it isn't there */
-byte slot_on[2];        /* the slot's lease */
-bool revoked[CLAIMS];   /* lease 1 is no more */
+/* what the majority has agreed on */
+byte pos[CLAIMS];       /* the place among those that wait, the oldest at 1; 0: it isn't there */
+byte slot[SLOTS];       /* whose, and 1; 0: it isn't there */
+bool locked;            /* somebody of ours has the key as a lock */
+bool foreign;           /* a foreign mutex has it */
 
 /* the claims */
 mtype step[CLAIMS] = NOTHING;
+bool tries[CLAIMS];     /* it has no place */
+bool odd[CLAIMS];       /* it wants one of 1 */
 byte want[CLAIMS];      /* the slot that is asked for, or held */
-byte mine[CLAIMS];      /* the lease that the place is known to be on */
 byte taking[CLAIMS];    /* requests under way, a bit each */
-#ifdef MUTEX
-bool were_some;
-#endif
+bool tainted[CLAIMS];
 
-#define ahead_of(M, C) (pos[M] != 0 && pos[M] < pos[C])
-#define permits_ahead(C) (ahead_of(0, C) + ahead_of(1, C) + ahead_of(2, C))
-#define in_turn(C) (permits_ahead(C) < SLOTS && !ahead_of(FOREIGN, C))
-#ifdef FOREIGN_COUNTS
-#define may_take(C) (permits_ahead(C) + ahead_of(FOREIGN, C) < SLOTS)
-#elif defined(HEEDLESS)
-#define may_take(C) (!ahead_of(FOREIGN, C))
-#else
-#define may_take(C) in_turn(C)
-#endif
+#define waits(C) (pos[C] != 0)
+#define nobody_waits() (!waits(0) && !waits(1) && !waits(2))
+#define is_locked() (locked || foreign)
+#define is_of(K, C) ((K == 2) == odd[C])
+#define other_number(C) (odd[C] -> slot[0] != 0 || slot[1] != 0 : slot[2] != 0)
+#define permits_there() (!nobody_waits() || slot[0] != 0 || slot[1] != 0 || slot[2] != 0)
+
 #ifdef BLIND
 #define is_free(K) true
 #else
@@ -74,188 +61,151 @@ bool were_some;
 #else
 #define has_place(C) (pos[C] != 0)
 #endif
-#ifdef SECOND
-#define has_none(C) true
+#ifdef PASSES
+#define none_before() true
 #else
-#define has_none(C) (record[C] == 0)
+#define none_before() nobody_waits()
 #endif
-#ifdef SLOT_BEHIND
-#define has_lease(C, L) (L == 2 || !revoked[C])
-#elif defined(PLACELESS)
-#define has_lease(C, L) (on[C] == L || pos[C] == 0)
+#ifdef LOCK_UNSEEN
+#define is_unlocked() true
 #else
-#define has_lease(C, L) (on[C] == L)
+#define is_unlocked() (!is_locked())
 #endif
-#ifdef MOVES_ALONE
-#define moves(C) true
+#ifdef OTHER_NUMBER
+#define is_of_number(C) true
 #else
-#define moves(C) (record[C] == 0)
+#define is_of_number(C) (!other_number(C))
 #endif
-#ifdef ANOTHER
-#define unseen(C) true
+#ifdef UNTAINTED
+#define taint() skip
 #else
-#define unseen(C) (record[C] == 0)
+#define taint() tainted[me] = 1
 #endif
 
 #define owned(C) (step[C] != HELD || slot[want[C]] == (C) + 1)
-#define foreign_alone() (pos[FOREIGN] != 1 || (step[0] != HELD && step[1] != HELD && step[2] != HELD))
-#ifdef SLOT_ALONE
-#define orphan(K) false
-#else
-#define orphan(K) (slot[K] != 0 && pos[slot[K] - 1] == 0)
-#endif
+#define is_somebodys(K) (slot[K] == 0 || tainted[slot[K] - 1] || \
+    ((step[slot[K] - 1] == HELD || step[slot[K] - 1] == TAKING) && want[slot[K] - 1] == K))
+#define held(K) (slot[K] != 0 && step[slot[K] - 1] == HELD && want[slot[K] - 1] == K)
 inline check() {
     assert(owned(0) && owned(1) && owned(2)); /* so no two have one slot, and at most N hold */
-    assert(foreign_alone());
-    assert(!orphan(0) && !orphan(1));
-#if SLOTS > 1
-    assert(slot[0] == 0 || slot[0] != slot[1])
-#endif
+    assert(is_somebodys(0) && is_somebodys(1) && is_somebodys(2));
+    assert(!held(2) || (!held(0) && !held(1)));
+    assert(!locked || (!held(0) && !held(1) && !held(2)));
 #ifdef FULL
-    ; assert((step[0] == HELD) + (step[1] == HELD) + (step[2] == HELD) < SLOTS)
+    assert(!held(0) || !held(N - 1));
+#endif
+#ifdef BESIDE
+    assert(!foreign || !held(0))
 #endif
 }
 
-inline enqueue(n) {
+inline enqueue() {
     i = 0;
     do
-    :: i <= CLAIMS -> if :: pos[i] > last -> last = pos[i] :: else fi; i++
+    :: i < CLAIMS -> if :: pos[i] > last -> last = pos[i] :: else fi; i++
     :: else -> break
     od;
-    pos[n] = last + 1; i = 0; last = 0
+    pos[me] = last + 1; i = 0; last = 0
 }
-inline dequeue(n) {
+inline dequeue() {
     i = 0;
     do
-    :: i <= CLAIMS -> if :: pos[n] != 0 && pos[i] > pos[n] -> pos[i]-- :: else fi; i++
+    :: i < CLAIMS -> if :: pos[me] != 0 && pos[i] > pos[me] -> pos[i]-- :: else fi; i++
     :: else -> break
     od;
-    pos[n] = 0; i = 0
+    pos[me] = 0; i = 0
 }
 inline free_slot(k) {
-    if :: slot[k] == me + 1 -> slot[k] = 0; slot_on[k] = 0 :: else fi
+    if :: slot[k] == me + 1 -> slot[k] = 0 :: else fi
 }
-inline over() {
-    record[me] = 0; on[me] = 0; step[me] = DONE; want[me] = 0; mine[me] = 0; revoked[me] = 0
-}
-/* Deleted with the place: the slot that its record names. It is compared with what is known, or read first. */
-inline free_its_slot() {
-#ifdef FORGETS
-    if :: step[me] == RELEASING -> free_slot(want[me]) :: else fi
-#else
-    if :: record[me] != 0 -> free_slot(record[me] - 1) :: else fi
-#endif
-}
-
-#ifdef SLOT_ALONE
-#define leave_queue() dequeue(me)
-#else
-#define leave_queue() skip
-#endif
-#ifdef MUTEX
-#define held_one() were_some = 1
-#else
-#define held_one() skip
-#endif
-#ifdef LATE
-#define was_late() assert(step[me] != DONE)
-#else
-#define was_late() skip
-#endif
-#ifdef UNTOLD
-#define found_one() assert(false)
-#else
-#define found_one() skip
-#endif
 
 proctype contender(byte me)
 {
     byte i, last;
 end:
     do
-    :: d_step { step[me] == NOTHING -> enqueue(me); step[me] = WAITING; on[me] = 1; mine[me] = 1; check() }
-    /* one transaction has shown the places and the slots; some time goes by until what it leads to is carried out */
+    /* The place is made if the key isn't locked. Who only tries makes none. */
+    :: d_step { step[me] == NOTHING && !is_locked() -> enqueue(); step[me] = WAITING }
+    :: d_step { step[me] == NOTHING -> tries[me] = 1; step[me] = WAITING }
+    :: d_step { step[me] == NOTHING && me == 2 -> odd[me] = 1; tries[me] = 1; step[me] = WAITING }
+    :: d_step { step[me] == NOTHING && me == 2 && !is_locked() -> odd[me] = 1; enqueue(); step[me] = WAITING }
+    /* one transaction has shown who is ahead, and the slots; some time goes by until what it leads to is carried out */
 #define ASK(K) \
-    :: d_step { step[me] == WAITING && unseen(me) && may_take(me) && is_free(K) -> \
-        step[me] = TAKING; want[me] = K; taking[me] = taking[me] | REQUEST(K, mine[me]) }
+    :: d_step { step[me] == WAITING && is_of(K, me) && slot[K] == 0 && !other_number(me) && \
+        (tries[me] -> nobody_waits() && !is_locked() : pos[me] == 1) -> \
+        step[me] = TAKING; want[me] = K; taking[me] = taking[me] | BIT(K) }
     ASK(0)
-#if SLOTS > 1
+#if N > 1
     ASK(1)
 #endif
-#if !defined(HEEDLESS) && !defined(FOREIGN_COUNTS)
-    /* whose turn it is finds one */
-    :: d_step { step[me] == WAITING && unseen(me) && in_turn(me) && !is_free(0) && (SLOTS == 1 || !is_free(1)) ->
-        assert(false) }
-#endif
-#ifdef ANOTHER
-    :: d_step { step[me] == TAKING -> step[me] = WAITING; want[me] = 0 }
-#else
-    /* it has one already, by a request whose answer was lost */
-    :: d_step { step[me] == WAITING && record[me] != 0 ->
-        found_one(); step[me] = HELD; want[me] = record[me] - 1; check() }
-#endif
+    ASK(2)
     /* again, as no answer has come */
-    :: d_step { step[me] == TAKING && !(taking[me] & REQUEST(want[me], mine[me])) ->
-        taking[me] = taking[me] | REQUEST(want[me], mine[me]) }
+    :: d_step { me == 0 && step[me] == TAKING -> taint(); taking[me] = taking[me] | BIT(want[me]) }
     /* carried out; the answer comes, or is lost; it was asked again, and a copy is still under way */
-#define TAKE(K, L, ANSWERED, COPIED) \
-    :: d_step { (me == 0 || (ANSWERED && !COPIED)) && (taking[me] & REQUEST(K, L)) && (!ANSWERED || (step[me] == TAKING && want[me] == K)) -> \
-        was_late(); \
-        if :: !COPIED -> taking[me] = taking[me] & ~REQUEST(K, L) :: else fi; \
+#define TAKE(K, ANSWERED, COPIED) \
+    :: d_step { (me == 0 || (ANSWERED && !COPIED)) && (taking[me] & BIT(K)) && \
+            (!ANSWERED || (step[me] == TAKING && want[me] == K)) -> \
+        if :: !COPIED -> taking[me] = taking[me] & ~BIT(K) :: else -> taint() fi; \
+        if :: !ANSWERED -> taint() :: else fi; \
         if \
-        :: is_free(K) && has_place(me) && has_none(me) && has_lease(me, L) -> \
-            assert(pos[me] == 0 || in_turn(me)); \
-            slot[K] = me + 1; slot_on[K] = L; record[me] = K + 1 \
-        :: else \
+        :: is_free(K) && !tries[me] && has_place(me) -> \
+            assert(pos[me] == 1); was_left(); dequeue(); slot[K] = me + 1 \
+        :: is_free(K) && tries[me] && none_before() && is_unlocked() && is_of_number(me) -> \
+            assert(nobody_waits()); was_left(); slot[K] = me + 1 \
+        :: else -> was_told(K) \
         fi; \
         if \
-        :: ANSWERED && slot[K] == me + 1 -> step[me] = HELD; held_one(); leave_queue() \
-        :: ANSWERED && slot[K] != me + 1 -> step[me] = WAITING; want[me] = 0 \
+        :: ANSWERED && slot[K] == me + 1 -> step[me] = HELD \
+        :: ANSWERED && slot[K] != me + 1 -> \
+            want[me] = 0; step[me] = WAITING; \
+            if :: !tries[me] && pos[me] == 0 -> step[me] = DONE :: else fi \
         :: else \
         fi; \
         check() }
-#define TAKES(K) \
-    TAKE(K, 1, false, false) TAKE(K, 1, true, false) TAKE(K, 1, true, true) \
-    TAKE(K, 2, false, false) TAKE(K, 2, true, false) TAKE(K, 2, true, true)
-    TAKES(0)
-#if SLOTS > 1
-    TAKES(1)
+#ifdef LEFT
+#define was_left() assert(step[me] != DONE)
+#else
+#define was_left() skip
 #endif
-    /* On a newer lease, with the slot that it is known to have; that is compared with the place's record. */
-    :: d_step { me == 0 && mine[me] == 1 && (step[me] == WAITING || step[me] == TAKING) && moves(me) ->
-        on[me] = 2; mine[me] = 2 }
-    :: d_step { me == 0 && mine[me] == 1 && step[me] == HELD -> on[me] = 2; mine[me] = 2; slot_on[want[me]] = 2 }
-    :: d_step { mine[me] == 2 && !revoked[me] ->
-        revoked[me] = 1;
-        if :: slot[0] == me + 1 && slot_on[0] == 1 -> free_slot(0) :: else fi;
-        if :: slot[1] == me + 1 && slot_on[1] == 1 -> free_slot(1) :: else fi;
+#ifdef UNTOLD
+#define was_told(K) assert(step[me] != TAKING || slot[K] != me + 1)
+#else
+#define was_told(K) skip
+#endif
+    TAKE(0, false, false)
+    TAKE(0, true, false)
+    TAKE(0, true, true)
+#if N > 1
+    TAKE(1, false, false)
+    TAKE(1, true, false)
+    TAKE(1, true, true)
+#endif
+    TAKE(2, true, false)
+    /* Given up: the place is deleted, and what the permit may come to be goes with its lease. A lease that ends does the same. */
+    :: d_step { step[me] == WAITING || (step[me] == TAKING && me == 0) ->
+        if :: step[me] == TAKING -> taint() :: else fi;
+        dequeue(); step[me] = DONE; want[me] = 0; check() }
+    :: d_step { step[me] == HELD -> free_slot(want[me]); step[me] = DONE; want[me] = 0; check() }
+    /* what is on a tainted lease, once everything that counts is on another */
+    :: d_step { tainted[me] && step[me] != TAKING ->
+        if :: step[me] != HELD || want[me] != 0 -> free_slot(0) :: else fi;
+        if :: step[me] != HELD || want[me] != 1 -> free_slot(1) :: else fi;
+        if :: step[me] == DONE -> taking[me] = 0; tainted[me] = 0 :: else fi; /* a late one is refused by then */
         check() }
-    :: d_step { step[me] == HELD -> step[me] = RELEASING }
-    /* given up, or released: one transaction */
-#ifdef PLACE_FIRST
-    :: d_step { step[me] == RELEASING && pos[me] != 0 -> dequeue(me); check() }
-#endif
-    :: d_step { step[me] == WAITING || step[me] == RELEASING -> dequeue(me); free_its_slot(); over(); check() }
-    /* the lease ends */
-    :: d_step { step[me] != NOTHING && step[me] != DONE ->
-        dequeue(me); free_slot(0); free_slot(1); over(); check() }
     od
 }
 
-proctype foreign()
+proctype others()
 {
-    byte i, last;
 end:
     do
-    :: d_step { pos[FOREIGN] == 0 -> enqueue(FOREIGN); check() }
-    :: d_step { pos[FOREIGN] != 0 ->
-#ifdef MUTEX
-        assert(pos[FOREIGN] != 1 || !were_some || (pos[0] == 0 && pos[1] == 0 && pos[2] == 0));
-#endif
-        dequeue(FOREIGN); check() }
+    :: d_step { !locked && !permits_there() && !foreign -> locked = 1; check() }
+    :: d_step { locked -> locked = 0 }
+    :: d_step { !locked && !foreign -> foreign = 1; check() }
+    :: d_step { foreign -> foreign = 0 }
     od
 }
 
 init {
-    atomic { run contender(0); run contender(1); run contender(2); run foreign() }
+    atomic { run contender(0); run contender(1); run contender(2); run others() }
 }
