@@ -190,7 +190,7 @@ static void end_locked(lk_etcd_net *net) LK_REQUIRES(*net)
     net->retry_at = lk_time_after(net->ended_at, pause_locked(net));
     net->endpoint = (net->endpoint + 1) % net->endpoint_count;
     if (was_up) {
-        net->svc->log(net->svc, LOCKER_LOG_INFO, "etcd: %s; connecting again", net->trouble.text);
+        net->svc->log(net->svc, LOCKER_LOG_INFO, "%s; connecting again", net->trouble.text);
         net->suspected = true;
         net->svc->suspect(net->svc, true);
     }
@@ -269,7 +269,8 @@ void lk_etcd_settle_locked(lk_etcd_net *net)
         went_up_locked(net);
     }
     if (net->going && lk_list_empty(&net->requests))
-        lk_etcd_break_locked(net, LOCKER_UNAVAILABLE, 0, "etcd at %s takes no more requests",
+        lk_etcd_break_locked(net, LOCKER_UNAVAILABLE, 0,
+                             "etcd at %s ended a stream without an answer, or is about to stop",
                              lk_etcd_here_locked(net));
     if (net->broken)
         end_locked(net);

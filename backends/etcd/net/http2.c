@@ -125,6 +125,15 @@ static bool is_named(const uint8_t *name, size_t len, const char *what)
     return len == strlen(what) && memcmp(name, what, len) == 0;
 }
 
+/* In one line, as errors and logs are. */
+static void take_text(lk_etcd_stream *stream, const char *escaped)
+{
+    stream->text[lk_unescape(stream->text, sizeof stream->text - 1, escaped)] = '\0';
+    for (char *c = stream->text; *c != '\0'; c++)
+        if ((unsigned char)*c < ' ')
+            *c = ' ';
+}
+
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
                      size_t name_len, const uint8_t *value, size_t value_len, uint8_t flags, void *context)
 {
@@ -140,7 +149,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
     else if (is_named(name, name_len, "grpc-status"))
         stream->status = (int)strtol(text, NULL, 10);
     else if (is_named(name, name_len, "grpc-message"))
-        stream->text[lk_unescape(stream->text, sizeof stream->text - 1, text)] = '\0';
+        take_text(stream, text);
     return 0;
 }
 
@@ -182,10 +191,13 @@ LK_UNCHECKED static int on_close(nghttp2_session *session, int32_t id, uint32_t 
     if (stream->status == LK_ETCD_LOST && stream->text[0] == '\0')
         lost(stream, nghttp2_http2_strerror(error));
     told_by_http(stream);
-    const bool is_whole = stream->in.len >= PREFIX && stream->in.len == PREFIX + message_len(stream->in.at);
+    if (stream->status == LK_ETCD_LOST) /* who asks again at once is to meet a pause */
+        net->going = true;
+    const bool is_whole = stream->in.len >= PREFIX && stream->in.at[0] == 0 &&
+                          stream->in.len == PREFIX + message_len(stream->in.at);
     if (stream->status == LK_ETCD_OK && stream->kind->on_message == NULL && !is_whole) {
         not_grpc_locked(net);
-        lost(stream, "the answer is cut off");
+        lost(stream, "the answer is no message");
     }
     stream->kind->on_end(net, stream);
     return 0;

@@ -29,11 +29,6 @@ const char *lk_etcd_net_names(const lk_etcd_net *net)
     return net->names;
 }
 
-int64_t lk_etcd_now(const lk_etcd_net *net)
-{
-    return net->clock->now(net->clock->context);
-}
-
 /* ---------------------------------------------------------------- settings ---- */
 static locker_status copy_login(lk_etcd_net *net, const locker_driver_config *config, locker_error *err)
 {

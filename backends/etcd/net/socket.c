@@ -15,6 +15,11 @@
 _Static_assert(POLLIN == EPOLLIN && POLLOUT == EPOLLOUT && POLLHUP == EPOLLHUP && POLLERR == EPOLLERR,
                "poll and epoll tell alike");
 
+int64_t lk_etcd_now(const lk_etcd_net *net)
+{
+    return net->clock->now(net->clock->context);
+}
+
 void lk_etcd_break_locked(lk_etcd_net *net, locker_status status, int os_error, const char *format, ...)
 {
     char text[LOCKER_ERROR_TEXT_MAX];
