@@ -156,11 +156,18 @@ static void make_enter(lk_etcd_txn_of *t, const lk_etcd_place *p)
         add_ahead(&t->then, p);
 }
 
+/* Its key is that of the permit, which nobody is ahead of. */
+static bool has_permit(const lk_etcd_place *p)
+{
+    return p->slot >= 0 && p->step == LK_ETCD_FIRST;
+}
+
 static void make_look(lk_etcd_txn_of *t, const lk_etcd_place *p)
 {
     lk_etcd_if(t, &p->key, p->created);
     lk_etcd_get_op(&t->then, &p->key);
-    add_ahead(&t->then, p);
+    if (!has_permit(p))
+        add_ahead(&t->then, p);
 }
 
 static void make_count(lk_etcd_txn_of *t, const lk_etcd_place *p)
@@ -192,7 +199,7 @@ static void answered_locked(lk_etcd *e, void *context, const lk_etcd_reply *repl
 
 static lk_etcd_asked what_to_ask(const lk_etcd_place *p)
 {
-    if (p->slot >= 0)
+    if (p->slot >= 0 && !has_permit(p))
         return LK_ETCD_TAKE;
     if (p->created != 0)
         return LK_ETCD_LOOK;
@@ -342,7 +349,9 @@ static void looked_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone 
         lk_etcd_place_vanish_locked(e, p, "its key was deleted, or its lease has ended");
     } else if (own != NULL && own->n_kvs == 1) {
         shown_locked(e, p, own->kvs[0]);
-        judge_locked(e, p, done, 1, sent);
+        p->seen = has_permit(p) ? sent : p->seen;
+        if (!has_permit(p))
+            judge_locked(e, p, done, 1, sent);
     }
 }
 
