@@ -34,7 +34,7 @@ typedef struct {
     locker_error error;
 } look;
 
-static void look_begin(look *k, lk_etcd *e, int64_t until)
+static void look_begin(look *k, lk_etcd *e, int64_t until) LK_ACQUIRE(*k->e->net)
 {
     k->e = e;
     k->until = until;
@@ -42,7 +42,7 @@ static void look_begin(look *k, lk_etcd *e, int64_t until)
     lk_etcd_call_begin_locked(k->e->net, &k->call);
 }
 
-static void look_end(look *k)
+static void look_end(look *k) LK_RELEASE(*k->e->net)
 {
     lk_etcd_call_end_locked(k->e->net, &k->call);
     lk_etcd_leave(k->e->net);
