@@ -50,14 +50,15 @@ static void look_end(look *k) LK_RELEASE(*k->e->net)
 }
 
 /* Whether there is an answer that says something; `doing` is what was refused otherwise. */
-static bool is_answer_locked(look *k, const lk_etcd_reply *reply, const char *doing) LK_REQUIRES(*k->e->net)
+static bool is_answer_locked(lk_etcd *e, look *k, const lk_etcd_reply *reply, const char *doing)
+    LK_REQUIRES(*e->net)
 {
-    lk_etcd_heard_locked(k->e, reply);
+    lk_etcd_heard_locked(e, reply);
     k->unknown = lk_etcd_unknown(reply->status);
     k->status = LOCKER_OK;
     if (!k->unknown && reply->status != LK_ETCD_OK)
         k->status = lk_etcd_error(reply, doing, k->base.text, &k->error);
-    lk_etcd_call_done_locked(k->e->net, &k->call);
+    lk_etcd_call_done_locked(e->net, &k->call);
     return !k->unknown && reply->status == LK_ETCD_OK;
 }
 
@@ -175,7 +176,7 @@ static void shown_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply) 
     static const lk_etcd_range_of what[] = {LK_ETCD_QUEUE, LK_ETCD_PERMITS};
     look *const k = context;
     locker_info *const info = k->info;
-    if (!is_answer_locked(k, reply, "looking at a lock"))
+    if (!is_answer_locked(e, k, reply, "looking at a lock"))
         return;
     info->queue_len = k->held_len = k->room = 0;
     info->queue_stride = sizeof *info->queue;
@@ -222,9 +223,8 @@ locker_status lk_etcd_show(void *self, const char *key, size_t key_len, int64_t 
 
 static void broken_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply) LK_REQUIRES(*e->net)
 {
-    (void)e;
     look *const k = context;
-    if (is_answer_locked(k, reply, "breaking a lock"))
+    if (is_answer_locked(e, k, reply, "breaking a lock"))
         k->succeeded = ((const LkEtcdPb__TxnDone *)(const void *)reply->message)->succeeded;
 }
 
@@ -296,9 +296,8 @@ locker_status lk_etcd_break(void *self, const char *key, size_t key_len, const l
 
 static void pinged_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply) LK_REQUIRES(*e->net)
 {
-    (void)e;
     look *const k = context;
-    (void)is_answer_locked(k, reply, "waiting for an answer");
+    (void)is_answer_locked(e, k, reply, "waiting for an answer");
     if (reply->status == LK_ETCD_PERMISSION_DENIED)
         k->status = LOCKER_OK; /* the majority has answered: that comes before */
 }
