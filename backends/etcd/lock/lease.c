@@ -14,7 +14,7 @@ enum { RENEW_PART = 3, NEW_PART = 2, PATIENCE_PART = 6 };
 lk_etcd_lease *lk_etcd_lease_newest_locked(const lk_etcd *e, int64_t ttl_ns)
 {
     LK_EACH(lk_etcd_lease, l, link, &e->leases)
-        if (l->ttl_ns == ttl_ns && !l->dead)
+        if (l->ttl_ns == ttl_ns && !l->dead && !l->ending)
             return l;
     return NULL;
 }
@@ -150,6 +150,7 @@ void lk_etcd_lease_revoke_locked(lk_etcd *e, lk_etcd_lease *l)
     l->revoking =
         lk_etcd_send_locked(e->net, &lk_etcd_lease_revoke, &message.base, revoked_locked, l) != NULL;
     l->requests += l->revoking;
+    l->ending = l->ending || l->revoking;
 }
 
 void lk_etcd_leases_revoke_locked(lk_etcd *e)

@@ -63,7 +63,7 @@ void lk_etcd_place_on_lease_locked(lk_etcd *e, lk_etcd_place *p, lk_etcd_lease *
     lk_list_remove(&p->link);
     p->lease = lease;
     lk_list_append(&lease->places, &p->link);
-    if (p->granted_at != 0)
+    if (p->granted_at != 0 && !lease->ending)
         e->svc->lease_extended(e->svc, p->claim, lk_time_earlier(lk_etcd_lease_until(lease), p->cap));
 }
 

@@ -174,11 +174,23 @@ static bool is_wanted_locked(const lk_etcd *e, const lk_etcd_lease *l) LK_REQUIR
     return false;
 }
 
+/* What is on an older one may have been put to this one by a request that had no answer (models/etcd.pml, REVOKE_BETWEEN). */
+static bool may_be_on_locked(const lk_etcd *e, const lk_etcd_lease *l) LK_REQUIRES(*e->net)
+{
+    bool older = false;
+    LK_EACH(lk_etcd_lease, other, link, &e->leases) {
+        if (older && other->ttl_ns == l->ttl_ns && is_wanted_locked(e, other))
+            return true;
+        older = older || other == l;
+    }
+    return false;
+}
+
 /* Of one that is over, or that nothing is on. True: it is gone. */
 static bool end_locked(lk_etcd *e, lk_etcd_lease *l, bool newest, int64_t now) LK_REQUIRES(*e->net)
 {
     const bool over = l->dead || (l->id != 0 && now >= l->sent + 2 * l->ttl_ns);
-    if (l->tainted && !over)
+    if (l->tainted && !over && !may_be_on_locked(e, l))
         lk_etcd_lease_revoke_locked(e, l);
     if (l->requests > 0 || !lk_list_empty(&l->places) || (l->tainted && !over) || (newest && !over))
         return false;
