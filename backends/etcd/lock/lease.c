@@ -67,7 +67,8 @@ void lk_etcd_lease_used_locked(lk_etcd *e, const lk_etcd_lease *l)
 static void granted_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply) LK_REQUIRES(*e->net)
 {
     lk_etcd_lease *const l = context;
-    const LkEtcdPb__LeaseGranted *const granted = (const LkEtcdPb__LeaseGranted *)(const void *)reply->message;
+    const LkEtcdPb__LeaseGranted *const granted =
+        (const LkEtcdPb__LeaseGranted *)(const void *)reply->message;
     lk_etcd_heard_locked(e, reply);
     l->asking = false;
     l->requests--;
@@ -123,7 +124,9 @@ lk_etcd_lease *lk_etcd_lease_for_locked(lk_etcd *e, int64_t ttl_ns)
 
 /* ---------------------------------------------------------------- from one to the next ---- */
 
-enum { BATCH = 125 }; /* places in one transaction: a server takes 128 operations, unless it is told otherwise */
+enum {
+    BATCH = 125
+}; /* places in one transaction: a server takes 128 operations, unless it is told otherwise */
 
 /* Places that are put to another lease by one request. */
 typedef struct {
@@ -159,8 +162,8 @@ static void doubt_locked(lk_etcd *e, lk_etcd_place *p) LK_REQUIRES(*e->net)
     p->requests += p->moving;
 }
 
-static void moved_locked(lk_etcd *e, lk_etcd_place *p, lk_etcd_lease *to, const LkEtcdPb__TxnDone *done, size_t n)
-    LK_REQUIRES(*e->net)
+static void moved_locked(lk_etcd *e, lk_etcd_place *p, lk_etcd_lease *to, const LkEtcdPb__TxnDone *done,
+                         size_t n) LK_REQUIRES(*e->net)
 {
     const bool answered = n < done->n_responses && done->header != NULL &&
                           done->responses[n]->done_case == LK_ETCD_PB__DONE__DONE_TXN;
@@ -310,7 +313,8 @@ static void revoke_locked(lk_etcd *e, lk_etcd_lease *l) LK_REQUIRES(*e->net)
     message.id = l->id;
     if (l->revoking || l->dead || l->id == 0)
         return;
-    l->revoking = lk_etcd_send_locked(e->net, &lk_etcd_lease_revoke, &message.base, revoked_locked, l) != NULL;
+    l->revoking =
+        lk_etcd_send_locked(e->net, &lk_etcd_lease_revoke, &message.base, revoked_locked, l) != NULL;
     l->requests += l->revoking;
 }
 
@@ -386,12 +390,12 @@ int64_t lk_etcd_leases_look_after_locked(lk_etcd *e, int64_t now)
         lk_etcd_lease *const to = newest_locked(e, l->ttl_ns);
         if (!wanted && end_locked(e, l, l == to, now))
             continue;
-        if (wanted && (l == to || to == NULL))
-            next = lk_time_earlier(next, follow_locked(e, l, now));
+        if (wanted) /* by the newest, which may still be asked for, also where that had no answer */
+            next = lk_time_earlier(next, follow_locked(e, to != NULL ? to : l, now));
+        else if (l->id != 0 && now < l->sent + 2 * l->ttl_ns)
+            next = lk_time_earlier(next, l->sent + 2 * l->ttl_ns);
         if (wanted && to != NULL && to->id != 0 && (l != to || remake))
             move_all_locked(e, l, to);
-        if (!wanted)
-            next = lk_time_earlier(next, l->sent + 2 * l->ttl_ns);
     }
     return next;
 }
