@@ -94,8 +94,8 @@ static bool grant_locked(attempt *a, lk_etcd_place *p) LK_REQUIRES(*a->e->net)
     locker_claim *const claim = a->claim;
     const int64_t cap = claim->renewed ? LOCKER_NEVER : lk_time_after(claim->asked_at, claim->ttl_ns);
     const int64_t until = lk_time_earlier(lk_etcd_lease_until(p->lease), cap);
-    if (p->unsure || p->deleting || p->created == 0 || p->lease->id == 0 || p->lease->dead || p->lease->ending ||
-        until - now < claim->ttl_ns / ENOUGH_PART)
+    if (p->unsure || p->deleting || p->created == 0 || p->lease->id == 0 || p->lease->dead ||
+        p->lease->ending || until - now < claim->ttl_ns / ENOUGH_PART)
         return false;
     p->cap = cap;
     claim->token = (uint64_t)p->created;

@@ -42,8 +42,8 @@ struct lk_etcd_lease {
     bool dead;      /* the servers don't know it, or won't soon */
     bool
         tainted; /* a key may come to be on it of which nobody wants to know: it is revoked once nothing else is on it */
-    bool revoking;     /* that is under way */
-    bool ending;     /* ... or was, perhaps without an answer: nothing is put to it, and nothing granted on it */
+    bool revoking; /* that is under way */
+    bool ending; /* ... or was, perhaps without an answer: nothing is put to it, and nothing granted on it */
     unsigned requests; /* that refer to it */
 };
 

@@ -224,12 +224,12 @@ int64_t lk_etcd_leases_look_after_locked(lk_etcd *e, int64_t now)
         lk_etcd_lease *const to = lk_etcd_lease_newest_locked(e, l->ttl_ns);
         if (!wanted && end_locked(e, l, l == to, now))
             continue;
-        if (wanted && (l == to || to == NULL))
-            next = lk_time_earlier(next, follow_locked(e, l, now));
+        if (wanted) /* by the newest, which may still be asked for, also where that had no answer */
+            next = lk_time_earlier(next, follow_locked(e, to != NULL ? to : l, now));
+        else if (l->id != 0 && now < l->sent + 2 * l->ttl_ns)
+            next = lk_time_earlier(next, l->sent + 2 * l->ttl_ns);
         if (wanted && to != NULL && to->id != 0 && (l != to || remake))
             move_all_locked(e, l, to);
-        if (!wanted)
-            next = lk_time_earlier(next, l->sent + 2 * l->ttl_ns);
     }
     return next;
 }
