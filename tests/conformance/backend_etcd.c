@@ -79,7 +79,9 @@ static locker_conformance_subject subject = {.size = sizeof subject,
                                              .replace = replace,
                                              .freeze = freeze,
                                              .thaw = thaw,
-                                             .restart = restart};
+                                             .restart = restart,
+                                             .kept_ttl_ms = 2000,
+                                             .freed_ttl_ms = 1500}; /* whole seconds, looked at twice a second */
 #endif
 
 int main(int argc, char **argv)

@@ -89,7 +89,7 @@ static bool grant_locked(attempt *a, lk_etcd_place *p) LK_REQUIRES(*a->e->net)
     const int64_t now = lk_etcd_now_of(a->e);
     locker_claim *const claim = a->claim;
     const int64_t cap = claim->renewed ? LOCKER_NEVER : lk_time_after(claim->asked_at, claim->ttl_ns);
-    const int64_t until = lk_time_earlier(lk_etcd_lease_until(p->lease, claim->ttl_ns), cap);
+    const int64_t until = lk_time_earlier(lk_etcd_lease_until(p->lease), cap);
     if (p->unsure || p->deleting || p->created == 0 || p->lease->id == 0 || p->lease->dead ||
         until - now < claim->ttl_ns / ENOUGH_PART)
         return false;
@@ -147,6 +147,7 @@ static bool step_unlocking(attempt *a) LK_REQUIRES(*a->e->net)
         return ask_unlocking(a);
     case LK_ETCD_BEHIND:
         p->enrolled = true;
+        lk_etcd_lease_used_locked(a->e, p->lease);
         return end(a, LOCKER_BUSY);
     case LK_ETCD_FIRST:
         return first_unlocking(a, p);
@@ -201,8 +202,8 @@ locker_status lk_etcd_acquire(void *self, locker_claim *claim, locker_error *err
             break;
     }
     const locker_status status = judge_locked(&a);
-    if (status == LOCKER_UNAVAILABLE)
-        claim->retry_at = lk_etcd_now_of(a.e); /* it may be up again before core has heard of it */
+    if (status == LOCKER_UNAVAILABLE) /* it may be up again before core has heard of it; or refuses, which passes, too */
+        claim->retry_at = lk_etcd_now_of(a.e) + (a.over ? pause_ns : 0);
     a.data->call = NULL;
     lk_etcd_call_end_locked(a.e->net, &a.call);
     lk_etcd_leave(a.e->net);

@@ -137,9 +137,13 @@ const locker_driver lk_etcd_driver = {
     .abi = LOCKER_DRIVER_ABI,
     .size = sizeof(locker_driver),
     .name = "etcd",
-    .schemes = (const char *const[]){"etcd", NULL},
+    .schemes = (const char *const[]){"etcd", "etcds", NULL},
     .example = "etcd://etcd1:2379,etcd2:2379,etcd3:2379/locks?ttl=10s",
+#ifdef LOCKER_HAS_TLS
     .features = "",
+#else
+    .features = "without TLS: it was built without OpenSSL",
+#endif
     .caps = LOCKER_CAP_QUEUE | LOCKER_CAP_AUTH,
     .claim_size = sizeof(lk_etcd_claim),
     .ttl_min_ms = 100,

@@ -39,7 +39,8 @@ struct lk_etcd {
     lk_etcd_call *closer; /* waits until nothing is left; NULL: nobody */
     int64_t watch_at;    /* one of the granted wants a watch on itself, or its time written; LOCKER_NEVER: none does */
     int64_t retry_at;    /* what had no answer is asked again then */
-    bool retell;         /* one of the granted has a record to be written anew */
+    bool remake;         /* a key is to be put anew, on whichever lease it is */
+    int64_t grant_at;    /* no new lease is asked for before then: one was refused */
     unsigned refusals;   /* answers in a row which say nothing, of a member that is up */
     size_t batch;        /* how many places are put to a new lease in one transaction */
 };

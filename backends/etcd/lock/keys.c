@@ -55,25 +55,44 @@ static void join(const char *base, const char *name, lk_etcd_key *key)
     key->len = (size_t)(end - key->text);
 }
 
-void lk_etcd_bounds(const char *base, lk_etcd_range_of what, lk_etcd_key *begin, lk_etcd_key *end)
+static void join_permits(const char *base, int32_t permits, const char *name, lk_etcd_key *key)
+{
+    char text[NAME_MAX_LEN];
+    (void)snprintf(text, sizeof text, "%%permits/%d%s", permits, name);
+    join(base, text, key);
+}
+
+void lk_etcd_bounds(const char *base, int32_t permits, lk_etcd_range_of what, lk_etcd_key *begin,
+                    lk_etcd_key *end)
 {
     static const struct {
         const char *begin, *end;
+        bool of_permits; /* of N: which stands before it, where it says anything */
     } of[LK_ETCD_RANGES] = {
-        [LK_ETCD_QUEUE] = {"/", "0"}, /* '0' comes behind '/' */
-        [LK_ETCD_UNSHARED1] = {"/", "/s-"},    [LK_ETCD_UNSHARED2] = {"/s.", "0"},
-        [LK_ETCD_WANTS] = {"%want/", "%want0"}, [LK_ETCD_SLOTS] = {"%slot/", "%slot0"},
-        [LK_ETCD_PERMITS] = {"%slot/", "%want0"},
+        [LK_ETCD_QUEUE] = {"/", "0", false}, /* '0' comes behind '/', as '.' behind '-' */
+        [LK_ETCD_UNSHARED1] = {"/", "/s-", false},
+        [LK_ETCD_UNSHARED2] = {"/s.", "0", false},
+        [LK_ETCD_PERMITS] = {"%permits/", "%permits0", false},
+        [LK_ETCD_WANTS] = {"-want-", "-want.", true},
+        [LK_ETCD_SLOTS] = {"-slot-", "-slot.", true},
+        [LK_ETCD_OTHERS1] = {NULL, "-", true},
+        [LK_ETCD_OTHERS2] = {".", NULL, true},
     };
-    join(base, of[what].begin, begin);
-    join(base, of[what].end, end);
+    if (of[what].of_permits && of[what].begin != NULL)
+        join_permits(base, permits, of[what].begin, begin);
+    else
+        join(base, of[what].of_permits ? "%permits/" : of[what].begin, begin);
+    if (of[what].of_permits && of[what].end != NULL)
+        join_permits(base, permits, of[what].end, end);
+    else
+        join(base, of[what].of_permits ? "%permits0" : of[what].end, end);
 }
 
 void lk_etcd_place_key(const char *base, locker_mode mode, int32_t permits, const char *id, lk_etcd_key *key)
 {
     char name[NAME_MAX_LEN];
     if (permits > 0)
-        (void)snprintf(name, sizeof name, "%%want/%d-%s", permits, id);
+        (void)snprintf(name, sizeof name, "%%permits/%d-want-%s", permits, id);
     else
         (void)snprintf(name, sizeof name, "/%s%s", mode == LOCKER_SHARED ? "s-" : "", id);
     join(base, name, key);
@@ -82,12 +101,13 @@ void lk_etcd_place_key(const char *base, locker_mode mode, int32_t permits, cons
 void lk_etcd_slot_key(const char *base, int32_t permits, int32_t slot, lk_etcd_key *key)
 {
     char name[NAME_MAX_LEN];
-    (void)snprintf(name, sizeof name, "%%slot/%d-%d", permits, slot);
+    (void)snprintf(name, sizeof name, "%%permits/%d-slot-%d", permits, slot);
     join(base, name, key);
 }
 
 lk_etcd_told lk_etcd_key_told(const ProtobufCBinaryData *key, size_t base_len)
 {
+    static const char prefix[] = "%permits/", slot_of[] = "-slot-";
     lk_etcd_told told = {.mode = LOCKER_EXCLUSIVE, .permits = 0, .slot = -1};
     char name[NAME_MAX_LEN], *at;
     const size_t len = key->len > base_len && key->len - base_len < sizeof name ? key->len - base_len : 0;
@@ -95,12 +115,13 @@ lk_etcd_told lk_etcd_key_told(const ProtobufCBinaryData *key, size_t base_len)
     name[len] = '\0';
     if (strncmp(name, "/s-", 3) == 0)
         told.mode = LOCKER_SHARED;
-    if (name[0] != '%')
+    if (strncmp(name, prefix, sizeof prefix - 1) != 0)
         return told;
-    const long permits = strtol(name + strlen("%slot/"), &at, 10);
+    const long permits = strtol(name + sizeof prefix - 1, &at, 10);
     told.permits = permits > 0 && permits <= LK_ETCD_PERMITS_MAX ? (int32_t)permits : 1;
-    if (strncmp(name, "%slot/", 6) == 0 && *at == '-') {
-        const long slot = strtol(at + 1, NULL, 10);
+    told.has_permit = strncmp(at, slot_of, sizeof slot_of - 1) == 0;
+    if (told.has_permit) {
+        const long slot = strtol(at + sizeof slot_of - 1, NULL, 10);
         told.slot = slot >= 0 && slot < told.permits ? (int32_t)slot : -1;
     }
     return told;

@@ -5,25 +5,21 @@
 #include "lease.h"
 #include "lk_error.h"
 
-static const int64_t again_ns = 100 * LK_MS;
+static const int64_t again_ns = 100 * LK_MS, refused_ns = LK_S,
+                     patience_least_ns = 250 * LK_MS; /* a member that is busy may take so long */
 
 enum { RENEW_PART = 3, NEW_PART = 2, PATIENCE_PART = 6 };
 
-static int64_t ttl_of(const lk_etcd_lease *l)
+int64_t lk_etcd_lease_until(const lk_etcd_lease *l)
 {
-    return l->ttl_s * LK_S;
-}
-
-int64_t lk_etcd_lease_until(const lk_etcd_lease *l, int64_t ttl_ns)
-{
-    return lk_time_after(l->sent, lk_time_earlier(ttl_ns, ttl_of(l)));
+    return lk_time_after(l->sent, l->ttl_ns);
 }
 
 /* The latest of that time; NULL: none. */
-static lk_etcd_lease *newest_locked(const lk_etcd *e, int64_t ttl_s) LK_REQUIRES(*e->net)
+static lk_etcd_lease *newest_locked(const lk_etcd *e, int64_t ttl_ns) LK_REQUIRES(*e->net)
 {
     LK_EACH(lk_etcd_lease, l, link, &e->leases)
-        if (l->ttl_s == ttl_s && !l->dead)
+        if (l->ttl_ns == ttl_ns && !l->dead)
             return l;
     return NULL;
 }
@@ -56,6 +52,16 @@ void lk_etcd_lease_taint_locked(lk_etcd *e, lk_etcd_lease *l)
     lk_etcd_keeper_by_locked(e->net, 0);
 }
 
+static int64_t next_of(const lk_etcd_lease *l)
+{
+    return l->sent + l->ttl_ns / RENEW_PART;
+}
+
+void lk_etcd_lease_used_locked(lk_etcd *e, const lk_etcd_lease *l)
+{
+    lk_etcd_keeper_by_locked(e->net, next_of(l));
+}
+
 /* ---------------------------------------------------------------- a new one ---- */
 
 static void granted_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply) LK_REQUIRES(*e->net)
@@ -69,6 +75,7 @@ static void granted_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply
         e->retry_at = lk_time_earlier(e->retry_at, lk_etcd_now_of(e) + again_ns);
     } else if (reply->status != LK_ETCD_OK || granted->id == 0) {
         l->dead = true;
+        e->grant_at = lk_etcd_now_of(e) + refused_ns;
         LK_EACH(lk_etcd_place, p, link, &l->places) {
             p->step = LK_ETCD_FAILED;
             (void)lk_etcd_error(reply, "being granted a lease", p->base, &p->error);
@@ -85,33 +92,31 @@ static void granted_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply
 static void ask_locked(lk_etcd *e, lk_etcd_lease *l) LK_REQUIRES(*e->net)
 {
     LkEtcdPb__LeaseGrant message = LK_ETCD_PB__LEASE_GRANT__INIT;
-    message.ttl = l->ttl_s;
+    message.ttl = (l->ttl_ns + LK_S - 1) / LK_S;
     if (l->id != 0 || l->asking || l->dead)
         return;
     l->asking = lk_etcd_send_locked(e->net, &lk_etcd_lease_grant, &message.base, granted_locked, l) != NULL;
     l->requests += l->asking;
 }
 
-static lk_etcd_lease *lease_new_locked(lk_etcd *e, int64_t ttl_s) LK_REQUIRES(*e->net)
+static lk_etcd_lease *lease_new_locked(lk_etcd *e, int64_t ttl_ns) LK_REQUIRES(*e->net)
 {
     lk_etcd_lease *const l = calloc(1, sizeof *l);
     if (l == NULL)
         return NULL;
-    l->ttl_s = ttl_s;
+    l->ttl_ns = ttl_ns;
     lk_list_init(&l->places);
     lk_list_prepend(&e->leases, &l->link);
-    lk_etcd_patience_locked(e->net, ttl_of(l) / PATIENCE_PART);
+    lk_etcd_patience_locked(e->net, lk_time_later(l->ttl_ns / PATIENCE_PART, patience_least_ns));
     ask_locked(e, l);
     return l;
 }
 
 lk_etcd_lease *lk_etcd_lease_for_locked(lk_etcd *e, int64_t ttl_ns)
 {
-    const int64_t ttl_s = (ttl_ns + LK_S - 1) / LK_S;
-    lk_etcd_lease *const l = newest_locked(e, ttl_s);
-    if (l == NULL || l->tainted ||
-        (l->id != 0 && lk_etcd_now_of(e) >= l->sent + lk_time_earlier(ttl_ns, ttl_of(l)) / NEW_PART))
-        return lease_new_locked(e, ttl_s);
+    lk_etcd_lease *const l = newest_locked(e, ttl_ns);
+    if (l == NULL || l->tainted || (l->id != 0 && lk_etcd_now_of(e) >= l->sent + ttl_ns / NEW_PART))
+        return lease_new_locked(e, ttl_ns);
     ask_locked(e, l);
     return l;
 }
@@ -346,7 +351,7 @@ static bool is_wanted_locked(const lk_etcd *e, const lk_etcd_lease *l) LK_REQUIR
 /* Of one that is over, or that nothing is on. True: it is gone. */
 static bool end_locked(lk_etcd *e, lk_etcd_lease *l, bool newest, int64_t now) LK_REQUIRES(*e->net)
 {
-    const bool over = l->dead || (l->id != 0 && now >= l->sent + 2 * ttl_of(l));
+    const bool over = l->dead || (l->id != 0 && now >= l->sent + 2 * l->ttl_ns);
     if (l->tainted && !over)
         revoke_locked(e, l);
     if (l->requests > 0 || !lk_list_empty(&l->places) || (l->tainted && !over) || (newest && !over))
@@ -358,14 +363,14 @@ static bool end_locked(lk_etcd *e, lk_etcd_lease *l, bool newest, int64_t now) L
 /* When it is to be followed by another: LOCKER_NEVER if that is there. */
 static int64_t follow_locked(lk_etcd *e, lk_etcd_lease *l, int64_t now) LK_REQUIRES(*e->net)
 {
-    const int64_t at = l->tainted || l->dead ? now : l->sent + ttl_of(l) / RENEW_PART;
+    const int64_t at = lk_time_later(l->tainted || l->dead ? now : next_of(l), e->grant_at);
     if (l->id == 0 && !l->dead) {
         ask_locked(e, l);
         return LOCKER_NEVER; /* its answer is */
     }
     if (now < at)
         return at;
-    (void)lease_new_locked(e, l->ttl_s);
+    (void)lease_new_locked(e, l->ttl_ns);
     return LOCKER_NEVER;
 }
 
@@ -374,18 +379,19 @@ int64_t lk_etcd_leases_look_after_locked(lk_etcd *e, int64_t now)
     int64_t next = LOCKER_NEVER;
     if (!lk_etcd_is_up_locked(e->net))
         return next;
+    const bool remake = e->remake;
+    e->remake = false;
     LK_EACH_SAFE(lk_etcd_lease, l, link, &e->leases) {
         const bool wanted = is_wanted_locked(e, l);
-        lk_etcd_lease *const to = newest_locked(e, l->ttl_s);
+        lk_etcd_lease *const to = newest_locked(e, l->ttl_ns);
         if (!wanted && end_locked(e, l, l == to, now))
             continue;
         if (wanted && (l == to || to == NULL))
             next = lk_time_earlier(next, follow_locked(e, l, now));
-        if (wanted && to != NULL && to->id != 0 && (l != to || e->retell))
+        if (wanted && to != NULL && to->id != 0 && (l != to || remake))
             move_all_locked(e, l, to);
         if (!wanted)
-            next = lk_time_earlier(next, l->sent + 2 * ttl_of(l));
+            next = lk_time_earlier(next, l->sent + 2 * l->ttl_ns);
     }
-    e->retell = false;
     return next;
 }

@@ -9,7 +9,7 @@
 struct lk_etcd_lease {
     lk_list link;    /* in lk_etcd.leases */
     lk_list places;  /* on it */
-    int64_t ttl_s;   /* what was asked for; the servers may have given more */
+    int64_t ttl_ns;  /* what was asked for, but for a part of a second; the servers may have given more */
     int64_t id;      /* 0: it has not been granted yet */
     int64_t sent;    /* when it was asked for */
     bool asking;     /* its request is under way */
@@ -22,8 +22,10 @@ struct lk_etcd_lease {
 /* One that is good for a new place, or will be: with id 0 it has been asked for, and who has a place on it is told when it is there.
  * NULL: no memory. */
 lk_etcd_lease *lk_etcd_lease_for_locked(lk_etcd *e, int64_t ttl_ns) LK_REQUIRES(*e->net);
-/* Until when a claim of that ttl has what is on it. */
-int64_t lk_etcd_lease_until(const lk_etcd_lease *lease, int64_t ttl_ns);
+/* Until when a claim has what is on it. */
+int64_t lk_etcd_lease_until(const lk_etcd_lease *lease);
+/* What is on it goes on to another in time. */
+void lk_etcd_lease_used_locked(lk_etcd *e, const lk_etcd_lease *lease) LK_REQUIRES(*e->net);
 /* Something that had no answer may come to be on it. */
 void lk_etcd_lease_taint_locked(lk_etcd *e, lk_etcd_lease *lease) LK_REQUIRES(*e->net);
 /* The servers don't know it. */

@@ -131,12 +131,12 @@ static void add_waiter(look *k, const LkEtcdPb__KeyValue *kv)
     memcpy(told->owner, record.owner, sizeof record.owner);
 }
 
-/* One more key, of a lock's queue, a permit's, or of who waits for one. */
+/* One more key, of a lock's queue, or of permits. */
 static void add(look *k, lk_etcd_range_of what, const LkEtcdPb__KeyValue *kv)
 {
     const lk_etcd_told is = lk_etcd_key_told(&kv->key, k->base.len);
     const bool first = k->held_len == 0 && k->info->queue_len == 0;
-    const bool holds = what == LK_ETCD_SLOTS ||
+    const bool holds = is.has_permit ||
                        (what == LK_ETCD_QUEUE &&
                         (first || (k->shared && k->info->queue_len == 0 && is.mode == LOCKER_SHARED)));
     if (first) {
@@ -170,7 +170,7 @@ static bool describe(look *k, bool broken)
 static void shown_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply) LK_REQUIRES(*e->net)
 {
     (void)e;
-    static const lk_etcd_range_of what[] = {LK_ETCD_QUEUE, LK_ETCD_SLOTS, LK_ETCD_WANTS};
+    static const lk_etcd_range_of what[] = {LK_ETCD_QUEUE, LK_ETCD_PERMITS};
     look *const k = context;
     locker_info *const info = k->info;
     if (!is_answer_locked(k, reply, "looking at a lock"))
@@ -193,11 +193,11 @@ static void shown_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply) 
 
 static lk_etcd_request *send_show(look *k) LK_REQUIRES(*k->e->net)
 {
-    static const lk_etcd_range_of what[] = {LK_ETCD_QUEUE, LK_ETCD_SLOTS, LK_ETCD_WANTS};
+    static const lk_etcd_range_of what[] = {LK_ETCD_QUEUE, LK_ETCD_PERMITS};
     lk_etcd_txn_of t;
     lk_etcd_txn_begin(&t);
     for (size_t n = 0; n < sizeof what / sizeof what[0]; n++) {
-        lk_etcd_latest_op(&t.then, k->base.text, what[n], 0, what[n] == LK_ETCD_SLOTS ? 0 : SHOWN_MAX);
+        lk_etcd_latest_op(&t.then, k->base.text, 0, what[n], 0, what[n] == LK_ETCD_PERMITS ? 0 : SHOWN_MAX);
         t.then.body[n].range.keys_only = false;
         t.then.body[n].range.sort_order = LK_ETCD_PB__RANGE__ORDER__ASCEND;
     }

@@ -30,8 +30,7 @@ lk_etcd_place *lk_etcd_place_new_locked(lk_etcd *e, locker_claim *claim, const l
     p->tries = !claim->will_wait;
     p->ahead.place = p->own.place = p;
     p->cap = LOCKER_NEVER;
-    /* who waits does not have it since it asked for it: that is written later */
-    lk_etcd_record_write(p->id, p->tries ? unix_ms_of(e, claim->asked_at) : -1, claim->owner, p->record);
+    lk_etcd_record_write(p->id, unix_ms_of(e, claim->asked_at), claim->owner, p->record);
     lk_etcd_place_key(p->base, p->mode, p->permits, p->id, &p->key);
     p->lease = lease;
     lk_list_append(&lease->places, &p->link);
@@ -74,8 +73,7 @@ void lk_etcd_place_on_lease_locked(lk_etcd *e, lk_etcd_place *p, lk_etcd_lease *
     p->lease = lease;
     lk_list_append(&lease->places, &p->link);
     if (p->granted_at != 0)
-        e->svc->lease_extended(e->svc, p->claim,
-                               lk_time_earlier(lk_etcd_lease_until(lease, p->claim->ttl_ns), p->cap));
+        e->svc->lease_extended(e->svc, p->claim, lk_time_earlier(lk_etcd_lease_until(lease), p->cap));
 }
 
 /* Somebody reliable has shown the key as it is. */
@@ -90,7 +88,8 @@ static void shown_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__KeyValue 
         }
     }
     p->modified = kv->mod_revision;
-    p->unsure = true; /* on one that is forgotten: it is put to another */
+    p->unsure = e->remake = true; /* on one that is forgotten: it is put to another */
+    lk_etcd_keeper_by_locked(e->net, 0);
 }
 
 void lk_etcd_place_shown_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__Ranged *ranged)
@@ -108,36 +107,53 @@ static void add_ahead(lk_etcd_ops *ops, const lk_etcd_place *p)
 {
     const bool is_there = p->created != 0;
     if (p->permits > 0) {
-        lk_etcd_latest_op(ops, p->base, LK_ETCD_WANTS, p->created, is_there ? 1 : 2);
-        lk_etcd_latest_op(ops, p->base, LK_ETCD_SLOTS, 0, 0);
+        lk_etcd_latest_op(ops, p->base, p->permits, LK_ETCD_WANTS, p->created, is_there ? 1 : 2);
+        lk_etcd_latest_op(ops, p->base, p->permits, LK_ETCD_SLOTS, 0, 0);
     } else if (p->mode == LOCKER_SHARED) {
-        lk_etcd_latest_op(ops, p->base, LK_ETCD_UNSHARED1, p->created, 1);
-        lk_etcd_latest_op(ops, p->base, LK_ETCD_UNSHARED2, p->created, 1);
+        lk_etcd_latest_op(ops, p->base, p->permits, LK_ETCD_UNSHARED1, p->created, 1);
+        lk_etcd_latest_op(ops, p->base, p->permits, LK_ETCD_UNSHARED2, p->created, 1);
     } else {
-        lk_etcd_latest_op(ops, p->base, LK_ETCD_QUEUE, p->created, is_there ? 1 : 2);
+        lk_etcd_latest_op(ops, p->base, p->permits, LK_ETCD_QUEUE, p->created, is_there ? 1 : 2);
     }
 }
 
-static lk_etcd_range_of other_use(const lk_etcd_place *p)
+/* If the key is in use as it wants it, or not at all; else who uses it otherwise is told behind. */
+static void add_use(lk_etcd_txn_of *t, const lk_etcd_place *p)
 {
-    return p->permits > 0 ? LK_ETCD_QUEUE : LK_ETCD_PERMITS;
+    static const lk_etcd_range_of of_permits[] = {LK_ETCD_QUEUE, LK_ETCD_OTHERS1, LK_ETCD_OTHERS2},
+                                  of_lock[] = {LK_ETCD_PERMITS};
+    const lk_etcd_range_of *const other = p->permits > 0 ? of_permits : of_lock;
+    for (size_t i = 0; i < (p->permits > 0 ? 3 : 1); i++) {
+        lk_etcd_if_none(t, p->base, p->permits, other[i]);
+        lk_etcd_latest_op(&t->otherwise, p->base, p->permits, other[i], 0, 1);
+    }
+}
+
+/* Who uses it otherwise, by the answers from the n-th on; NULL: nobody. */
+static const LkEtcdPb__KeyValue *other_use(const LkEtcdPb__TxnDone *done, size_t n)
+{
+    for (; n < done->n_responses; n++) {
+        const LkEtcdPb__Ranged *const ranged = lk_etcd_ranged(done, n);
+        if (ranged != NULL && ranged->n_kvs > 0)
+            return ranged->kvs[0];
+    }
+    return NULL;
 }
 
 static void make_enter(lk_etcd_txn_of *t, const lk_etcd_place *p)
 {
     lk_etcd_if(t, &p->key, 0);
-    lk_etcd_if_none(t, p->base, other_use(p));
+    lk_etcd_get_op(&t->otherwise, &p->key);
+    add_use(t, p);
     if (p->tries && p->mode == LOCKER_SHARED) {
-        lk_etcd_if_none(t, p->base, LK_ETCD_UNSHARED1);
-        lk_etcd_if_none(t, p->base, LK_ETCD_UNSHARED2);
+        lk_etcd_if_none(t, p->base, p->permits, LK_ETCD_UNSHARED1);
+        lk_etcd_if_none(t, p->base, p->permits, LK_ETCD_UNSHARED2);
     } else if (p->tries) {
-        lk_etcd_if_none(t, p->base, LK_ETCD_QUEUE);
+        lk_etcd_if_none(t, p->base, p->permits, LK_ETCD_QUEUE);
     }
     lk_etcd_put_op(&t->then, &p->key, p->record, p->lease->id);
     if (!p->tries)
         add_ahead(&t->then, p);
-    lk_etcd_get_op(&t->otherwise, &p->key);
-    lk_etcd_latest_op(&t->otherwise, p->base, other_use(p), 0, 1);
 }
 
 static void make_look(lk_etcd_txn_of *t, const lk_etcd_place *p)
@@ -149,25 +165,27 @@ static void make_look(lk_etcd_txn_of *t, const lk_etcd_place *p)
 
 static void make_count(lk_etcd_txn_of *t, const lk_etcd_place *p)
 {
-    lk_etcd_latest_op(&t->then, p->base, LK_ETCD_QUEUE, 0, 1);
-    lk_etcd_latest_op(&t->then, p->base, LK_ETCD_WANTS, 0, 1);
-    lk_etcd_latest_op(&t->then, p->base, LK_ETCD_SLOTS, 0, 0);
+    lk_etcd_latest_op(&t->then, p->base, p->permits, LK_ETCD_WANTS, 0, 1);
+    lk_etcd_latest_op(&t->then, p->base, p->permits, LK_ETCD_SLOTS, 0, 0);
+    lk_etcd_latest_op(&t->then, p->base, p->permits, LK_ETCD_QUEUE, 0, 1);
+    lk_etcd_latest_op(&t->then, p->base, p->permits, LK_ETCD_OTHERS1, 0, 1);
+    lk_etcd_latest_op(&t->then, p->base, p->permits, LK_ETCD_OTHERS2, 0, 1);
 }
 
 static void make_take(lk_etcd_txn_of *t, const lk_etcd_place *p, const lk_etcd_key *slot)
 {
     lk_etcd_if(t, slot, 0);
+    lk_etcd_get_op(&t->otherwise, slot);
+    t->otherwise.body[0].range.keys_only = false;
     if (p->tries) {
-        lk_etcd_if_none(t, p->base, LK_ETCD_WANTS);
-        lk_etcd_if_none(t, p->base, LK_ETCD_QUEUE);
+        lk_etcd_if_none(t, p->base, p->permits, LK_ETCD_WANTS);
+        add_use(t, p);
     } else {
+        lk_etcd_get_op(&t->otherwise, &p->key);
         lk_etcd_if(t, &p->key, p->created);
         lk_etcd_delete_op(&t->then, &p->key);
     }
     lk_etcd_put_op(&t->then, slot, p->record, p->lease->id);
-    lk_etcd_get_op(&t->otherwise, slot);
-    t->otherwise.body[0].range.keys_only = false;
-    lk_etcd_get_op(&t->otherwise, &p->key);
 }
 
 static void answered_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply);
@@ -223,20 +241,17 @@ static const LkEtcdPb__KeyValue *latest(const lk_etcd_place *p, const LkEtcdPb__
     return found;
 }
 
-/* The lowest slot that nobody has; -1: there is none, or the key has another number of permits, in *other. */
-static int32_t free_slot(const lk_etcd_place *p, const LkEtcdPb__Ranged *slots, int32_t *other)
+/* The lowest slot that nobody has; -1: there is none. */
+static int32_t free_slot(const lk_etcd_place *p, const LkEtcdPb__Ranged *slots)
 {
     bool *taken = calloc((size_t)p->permits, sizeof *taken);
     int32_t slot = -1;
-    *other = 0;
     for (size_t i = 0; taken != NULL && i < slots->n_kvs; i++) {
         const lk_etcd_told told = lk_etcd_key_told(&slots->kvs[i]->key, strlen(p->base));
-        if (told.permits != p->permits)
-            *other = told.permits;
-        else if (told.slot >= 0)
+        if (told.slot >= 0 && told.slot < p->permits)
             taken[told.slot] = true;
     }
-    for (int32_t i = 0; taken != NULL && *other == 0 && slot < 0 && i < p->permits; i++)
+    for (int32_t i = 0; taken != NULL && slot < 0 && i < p->permits; i++)
         slot = taken[i] ? -1 : i;
     free(taken);
     return slot;
@@ -245,9 +260,7 @@ static int32_t free_slot(const lk_etcd_place *p, const LkEtcdPb__Ranged *slots, 
 static void other_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__KeyValue *kv) LK_REQUIRES(*e->net)
 {
     (void)e;
-    p->other = p->permits > 0 && kv->key.data[strlen(p->base)] == '/'
-                   ? 0
-                   : lk_etcd_key_told(&kv->key, strlen(p->base)).permits;
+    p->other = lk_etcd_key_told(&kv->key, strlen(p->base)).permits;
     p->step = LK_ETCD_OTHER;
 }
 
@@ -258,15 +271,17 @@ static void behind_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__KeyValue
     lk_etcd_key begin, end;
     end.len = 0;
     if (ahead == NULL) {
-        lk_etcd_bounds(p->base, LK_ETCD_SLOTS, &begin, &end);
+        lk_etcd_bounds(p->base, p->permits, LK_ETCD_SLOTS, &begin, &end);
     } else if (ahead->key.len < LK_ETCD_KEY_MAX) {
         memcpy(begin.text, ahead->key.data, ahead->key.len);
         begin.len = ahead->key.len;
     } else {
-        return; /* nobody makes such a key: it is looked at again, as long as it is there */
+        p->unanswered = true; /* nobody makes such a key: it is looked at again, as long as it is there */
+        return;
     }
     if (lk_etcd_watch_locked(e->net, &p->ahead.watcher, lk_etcd_bytes(&begin), lk_etcd_bytes(&end), revision + 1))
         p->step = LK_ETCD_BEHIND;
+    p->waited = true;
 }
 
 /* It is there. Is somebody ahead? The answers begin with the n-th. */
@@ -276,20 +291,14 @@ static void judge_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone *
     const LkEtcdPb__Ranged *const first = lk_etcd_ranged(done, n), *const second = lk_etcd_ranged(done, n + 1);
     const bool permits = p->permits > 0;
     const LkEtcdPb__KeyValue *const ahead = latest(p, first, permits ? NULL : second);
-    int32_t other = 0;
     p->step = LK_ETCD_ENTERED;
     if (first == NULL || (second == NULL && (permits || p->mode == LOCKER_SHARED)))
         return; /* that is no answer of a server's */
-    if (ahead != NULL && permits && lk_etcd_key_told(&ahead->key, strlen(p->base)).permits != p->permits) {
-        other_locked(e, p, ahead);
-    } else if (ahead != NULL) {
+    if (ahead != NULL) {
         behind_locked(e, p, ahead, done->header->revision);
     } else if (permits) {
-        p->slot = free_slot(p, second, &other);
-        p->other = other;
-        if (other != 0)
-            p->step = LK_ETCD_OTHER;
-        else if (p->slot < 0)
+        p->slot = free_slot(p, second);
+        if (p->slot < 0)
             behind_locked(e, p, NULL, done->header->revision);
     } else {
         p->step = LK_ETCD_FIRST;
@@ -306,8 +315,8 @@ static void made_locked(lk_etcd_place *p, int64_t revision)
 static void entered_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone *done, int64_t sent)
     LK_REQUIRES(*e->net)
 {
-    const LkEtcdPb__Ranged *const own = done->succeeded ? NULL : lk_etcd_ranged(done, 0),
-                                  *const other = done->succeeded ? NULL : lk_etcd_ranged(done, 1);
+    const LkEtcdPb__Ranged *const own = done->succeeded ? NULL : lk_etcd_ranged(done, 0);
+    const LkEtcdPb__KeyValue *const other = done->succeeded ? NULL : other_use(done, 1);
     if (done->succeeded) {
         made_locked(p, done->header->revision);
         p->step = p->tries ? LK_ETCD_FIRST : p->step;
@@ -318,10 +327,10 @@ static void entered_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone
         shown_locked(e, p, own->kvs[0]);
         p->step = p->tries ? LK_ETCD_FIRST : LK_ETCD_ENTERED;
         p->seen = sent;
-    } else if (other != NULL && other->n_kvs > 0) {
-        other_locked(e, p, other->kvs[0]);
-    } else if (own != NULL && other != NULL) {
-        p->step = LK_ETCD_TAKEN; /* of a try alone */
+    } else if (other != NULL) {
+        other_locked(e, p, other);
+    } else if (own != NULL && p->tries) {
+        p->step = LK_ETCD_TAKEN;
     }
 }
 
@@ -339,22 +348,15 @@ static void looked_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone 
 
 static void counted_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone *done) LK_REQUIRES(*e->net)
 {
-    const LkEtcdPb__Ranged *const locks = lk_etcd_ranged(done, 0), *const wants = lk_etcd_ranged(done, 1),
-                                  *const slots = lk_etcd_ranged(done, 2);
-    if (locks == NULL || wants == NULL || slots == NULL)
+    const LkEtcdPb__Ranged *const wants = lk_etcd_ranged(done, 0), *const slots = lk_etcd_ranged(done, 1);
+    const LkEtcdPb__KeyValue *const other = other_use(done, 2);
+    if (wants == NULL || slots == NULL)
         return;
-    p->step = LK_ETCD_TAKEN;
-    if (locks->n_kvs > 0) {
-        other_locked(e, p, locks->kvs[0]);
-        return;
-    }
-    p->slot = free_slot(p, slots, &p->other);
-    if (p->other != 0)
-        p->step = LK_ETCD_OTHER;
-    else if (wants->n_kvs > 0)
-        p->slot = -1;
-    else if (p->slot >= 0)
-        p->step = LK_ETCD_NOTHING; /* it takes that one */
+    p->slot = wants->n_kvs == 0 ? free_slot(p, slots) : -1;
+    if (other != NULL)
+        other_locked(e, p, other);
+    else
+        p->step = p->slot >= 0 ? LK_ETCD_NOTHING : LK_ETCD_TAKEN; /* it takes that one */
 }
 
 static void took_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone *done, int64_t sent)
@@ -431,8 +433,9 @@ void lk_etcd_place_granted_locked(lk_etcd *e, lk_etcd_place *p)
 {
     p->granted_at = lk_etcd_now_of(e);
     p->enrolled = false;
-    p->told = p->tries;
+    p->told = !p->waited; /* else it does not have it since it asked for it: that is written later */
     lk_list_prepend(&e->granted, &p->more);
+    lk_etcd_lease_used_locked(e, p->lease);
     const int64_t at = p->granted_at + watch_after_ns;
     if (at < e->watch_at) {
         e->watch_at = at;
@@ -460,7 +463,7 @@ int64_t lk_etcd_places_look_after_locked(lk_etcd *e, int64_t now)
             at = lk_time_later(p->granted_at + watch_after_ns, now + LK_MS);
         if (!p->told && now >= p->granted_at + tell_after_ns) {
             lk_etcd_record_write(p->id, unix_ms_of(e, p->granted_at), p->claim->owner, p->record);
-            p->told = p->retell = e->retell = true;
+            p->told = p->retell = e->remake = true;
         } else if (!p->told) {
             at = lk_time_earlier(at, p->granted_at + tell_after_ns);
         }

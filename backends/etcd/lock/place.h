@@ -64,6 +64,7 @@ struct lk_etcd_place {
     bool maybe_deleted;  /* a delete had no answer */
     bool deleting;       /* a delete is under way */
     bool enrolled;       /* the claim waits: wake it when there is something to be done */
+    bool waited;         /* somebody was ahead */
     bool watched;        /* `own` has been asked for */
     bool told;           /* the time of its grant is in its record */
     char record[LK_ETCD_RECORD_MAX];

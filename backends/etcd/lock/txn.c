@@ -26,11 +26,11 @@ void lk_etcd_if(lk_etcd_txn_of *t, const lk_etcd_key *key, int64_t created)
     compare(t, created)->key = lk_etcd_bytes(key);
 }
 
-void lk_etcd_if_none(lk_etcd_txn_of *t, const char *base, lk_etcd_range_of what)
+void lk_etcd_if_none(lk_etcd_txn_of *t, const char *base, int32_t permits, lk_etcd_range_of what)
 {
     const size_t n = t->txn.n_compare;
     LkEtcdPb__Compare *const c = compare(t, 0);
-    lk_etcd_bounds(base, what, &t->begin[n], &t->end[n]);
+    lk_etcd_bounds(base, permits, what, &t->begin[n], &t->end[n]);
     c->key = lk_etcd_bytes(&t->begin[n]);
     c->range_end = lk_etcd_bytes(&t->end[n]);
 }
@@ -76,11 +76,12 @@ void lk_etcd_get_op(lk_etcd_ops *ops, const lk_etcd_key *key)
     add_range(ops)->key = lk_etcd_bytes(key);
 }
 
-void lk_etcd_latest_op(lk_etcd_ops *ops, const char *base, lk_etcd_range_of what, int64_t before, int64_t limit)
+void lk_etcd_latest_op(lk_etcd_ops *ops, const char *base, int32_t permits, lk_etcd_range_of what,
+                       int64_t before, int64_t limit)
 {
     const size_t n = ops->count;
     LkEtcdPb__Range *const range = add_range(ops);
-    lk_etcd_bounds(base, what, &ops->begin[n], &ops->end[n]);
+    lk_etcd_bounds(base, permits, what, &ops->begin[n], &ops->end[n]);
     range->key = lk_etcd_bytes(&ops->begin[n]);
     range->range_end = lk_etcd_bytes(&ops->end[n]);
     range->limit = limit;

@@ -10,7 +10,8 @@
 
 /* After a caller has left, the keeper takes over so much later, where nobody waits for anything. */
 static const int64_t lazy_ns = 20 * LK_MS;
-/* The keeper that finds a caller driving looks again so much later, whether it still does. */
+/* The keeper that finds a caller driving looks again so much later, whether it still does; and soon, while callers come and
+ * go: else each that leaves would call it. */
 static const int64_t look_again_ns = LK_S;
 
 /* For clang's analysis the connection is what is held, because the upper floor sees nothing of its mutex. */
@@ -78,7 +79,7 @@ int64_t lk_etcd_turn_locked(lk_etcd_net *net)
         lk_etcd_tend_locked(net, now);
     const short told = lk_etcd_told_locked(net);
     if (net->reading)
-        return now + look_again_ns;
+        return now + (now < net->left_at + look_again_ns ? lazy_ns : look_again_ns);
     if (told == 0 && is_idle_locked(net) && net->armed == 0 && now < net->left_at + lazy_ns)
         return net->left_at + lazy_ns;
     lk_etcd_serve_locked(net, told);

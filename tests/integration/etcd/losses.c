@@ -229,7 +229,7 @@ static int small(void **state)
 
 static bool is_full(void *context)
 {
-    static char value[9000];
+    static char value[9001]; /* whole words of base64 */
     char said[512];
     memset(value, 'x', sizeof value - 1);
     const lk_server *etcd = context;
@@ -271,15 +271,22 @@ static void a_server_without_room(void **state)
     lk_close_locker(l);
 }
 
-/* Waits until the server has room again, and is served then. */
+static bool has_tried(void *context)
+{
+    return lk_stats(context).attempts > 5;
+}
+
+/* Waits until the server has room again, and is served then. The server is not asked without pause meanwhile. */
 static void a_lock_waits_for_room(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_at(env->etcd, "/shop?ttl=60s");
     lk_locking waiter;
     lk_require(is_full, env->etcd, "the database should be full");
+    const int64_t began = lk_test_now_ms();
     lk_locking_start(&waiter, l, "new", NULL);
-    lk_require_waiting(l, 1);
+    lk_require(has_tried, l, "the lock should be asked for again and again");
+    assert_true(lk_stats(l).attempts <= 2 + (uint64_t)(lk_test_now_ms() - began) / 20);
     make_room(env->etcd);
     lk_give(lk_locking_grant(&waiter));
     lk_close_locker(l);
@@ -300,7 +307,7 @@ static void a_compaction_while_somebody_waits(void **state)
     lk_locking_start(&waiter, l, "compacted", NULL);
     lk_etcdctl_require_count(env->etcd, "shop/compacted/", 2);
     compact(env->etcd);
-    lk_require_renewal(l);
+    lk_require_renewal(holder);
     compact(env->etcd);
     lk_give(held);
     lk_give(lk_locking_grant(&waiter));
