@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "heard.h"
 #include "lk_error.h"
 #include "record.h"
 #include "txn.h"
@@ -33,7 +34,7 @@ typedef struct {
     locker_error error;
 } look;
 
-static void look_begin(look *k, lk_etcd *e, int64_t until)
+static void look_begin(look *k, lk_etcd *e, int64_t until) LK_ACQUIRE(*k->e->net)
 {
     k->e = e;
     k->until = until;
@@ -41,7 +42,7 @@ static void look_begin(look *k, lk_etcd *e, int64_t until)
     lk_etcd_call_begin_locked(k->e->net, &k->call);
 }
 
-static void look_end(look *k)
+static void look_end(look *k) LK_RELEASE(*k->e->net)
 {
     lk_etcd_call_end_locked(k->e->net, &k->call);
     lk_etcd_leave(k->e->net);
@@ -113,7 +114,8 @@ static void add_holder(look *k, const LkEtcdPb__KeyValue *kv)
     held *const h = &k->held[k->held_len++];
     lk_etcd_record_read(&kv->value, &record);
     h->broken = false;
-    h->key.len = kv->key.len < sizeof h->key.text ? kv->key.len : 0; /* nobody makes a longer one; it can't be broken */
+    h->key.len = kv->key.len < sizeof h->key.text ? kv->key.len
+                                                  : 0; /* nobody makes a longer one; it can't be broken */
     memcpy(h->key.text, kv->key.data, h->key.len);
     h->told = (locker_holder){
         .token = (uint64_t)kv->create_revision, .since_unix_ms = record.unix_ms, .remaining_ms = -1};
@@ -136,9 +138,9 @@ static void add(look *k, lk_etcd_range_of what, const LkEtcdPb__KeyValue *kv)
 {
     const lk_etcd_told is = lk_etcd_key_told(&kv->key, k->base.len);
     const bool first = k->held_len == 0 && k->info->queue_len == 0;
-    const bool holds = is.has_permit ||
-                       (what == LK_ETCD_QUEUE &&
-                        (first || (k->shared && k->info->queue_len == 0 && is.mode == LOCKER_SHARED)));
+    const bool holds =
+        is.has_permit || (what == LK_ETCD_QUEUE &&
+                          (first || (k->shared && k->info->queue_len == 0 && is.mode == LOCKER_SHARED)));
     if (first) {
         k->permits = is.permits;
         k->shared = is.mode == LOCKER_SHARED;
@@ -181,7 +183,8 @@ static void shown_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply) 
     k->shared = false;
     k->permits = 0;
     for (size_t n = 0; n < sizeof what / sizeof what[0] && !k->no_memory; n++) {
-        const LkEtcdPb__Ranged *const of = lk_etcd_ranged((const LkEtcdPb__TxnDone *)(const void *)reply->message, n);
+        const LkEtcdPb__Ranged *const of =
+            lk_etcd_ranged((const LkEtcdPb__TxnDone *)(const void *)reply->message, n);
         k->no_memory = of == NULL || !add_room(k, of->n_kvs);
         for (size_t i = 0; !k->no_memory && i < of->n_kvs; i++)
             add(k, what[n], of->kvs[i]);

@@ -309,7 +309,7 @@ static bool fill_locked(lk_etcd_net *net) LK_REQUIRES(*net)
 
 void lk_etcd_flush_locked(lk_etcd_net *net)
 {
-    while (net->session != NULL && !net->broken && fill_locked(net)) {
+    while (net->session != NULL && !net->broken && (fill_locked(net) || net->unsent)) {
         const ssize_t n =
             lk_etcd_socket_send_locked(net, net->out.at + net->out_at, net->out.len - net->out_at);
         if (n < 0 && errno != EAGAIN)
@@ -318,10 +318,12 @@ void lk_etcd_flush_locked(lk_etcd_net *net)
         if (n < 0)
             return;
         net->out_at += (size_t)n;
-        if (net->out_at < net->out.len)
-            continue;
-        empty(&net->out);
-        net->out_at = 0;
+        if (net->out_at == net->out.len) {
+            empty(&net->out);
+            net->out_at = 0;
+        }
+        if (net->unsent)
+            return;
     }
 }
 
@@ -356,7 +358,11 @@ static void take_locked(lk_etcd_net *net, size_t len) LK_REQUIRES(*net)
 static void ended_locked(lk_etcd_net *net, int error) LK_REQUIRES(*net)
 {
     const char *const here = lk_etcd_here_locked(net);
-    if (!net->heard)
+    locker_error why;
+    bool permanent;
+    if (!net->heard && net->secure != NULL && lk_tls_told(net->secure, here, &why, &permanent))
+        lk_etcd_break_locked(net, why.status, why.os_error, "%s", why.text); /* it wants a certificate, say */
+    else if (!net->heard)
         lk_etcd_break_locked(
             net, LOCKER_UNAVAILABLE, error,
             "what listens at %s closed the connection without a word; is it etcd's port for clients, "
@@ -369,7 +375,7 @@ static void ended_locked(lk_etcd_net *net, int error) LK_REQUIRES(*net)
 
 void lk_etcd_receive_locked(lk_etcd_net *net)
 {
-    for (int i = 0; i < READS_MOST && net->session != NULL && !net->broken; i++) {
+    for (int i = 0; (i < READS_MOST || net->secure != NULL) && net->session != NULL && !net->broken; i++) {
         const ssize_t n = lk_etcd_socket_receive_locked(net, net->in, sizeof net->in);
         if (n < 0 && errno == EAGAIN)
             return;
@@ -377,8 +383,8 @@ void lk_etcd_receive_locked(lk_etcd_net *net)
             ended_locked(net, n < 0 ? errno : 0);
         else
             take_locked(net, (size_t)n);
-        if (n < (ssize_t)sizeof net->in)
-            return;
+        if (n < (ssize_t)sizeof net->in && net->secure == NULL)
+            return; /* all is read; of TLS poll doesn't know that */
     }
 }
 
@@ -393,7 +399,7 @@ bool lk_etcd_stream_open_locked(lk_etcd_net *net, lk_etcd_stream *stream, const 
 {
     const char *const token = net->token != NULL ? net->token : "";
     const nghttp2_nv headers[] = {
-        HEADER(":method", "POST"), HEADER(":scheme", "http"),
+        HEADER(":method", "POST"), HEADER(":scheme", net->secure != NULL ? "https" : "http"),
         HEADER(":path", path),     HEADER(":authority", lk_etcd_here_locked(net)),
         HEADER("te", "trailers"),  HEADER("content-type", "application/grpc"),
         HEADER("token", token),

@@ -7,6 +7,7 @@
 
 #include "lk_time.h"
 #include "net.h"
+#include "tls.h"
 
 #define LK_ETCD_GUARDED LK_GUARDED_BY(lk_etcd_net.mutex)
 
@@ -21,6 +22,7 @@ typedef struct {
     struct sockaddr_storage address;
     socklen_t len;
     char *name; /* "host:port": for people, and for the server */
+    char *host; /* ... for its certificate */
 } lk_etcd_endpoint;
 
 typedef struct lk_etcd_stream lk_etcd_stream;
@@ -60,6 +62,7 @@ enum { LK_ETCD_ARENA = 16 * 1024, LK_ETCD_READ = 32 * 1024 };
 typedef enum {
     LK_ETCD_AWAY,       /* no socket */
     LK_ETCD_CONNECTING, /* until the socket is connected */
+    LK_ETCD_SECURING,   /* until the handshake of TLS is done */
     LK_ETCD_GREETING,   /* until the other end has said something in HTTP/2 */
     LK_ETCD_LOGIN,      /* until it has taken the login */
     LK_ETCD_UP
@@ -71,6 +74,7 @@ struct LK_CHECKED(capability("mutex")) lk_etcd_net {
     const locker_services *svc;
     const locker_clock *clock;
     char *user, *password; /* NULL: no login */
+    lk_tls_settings tls;
     char *names;
     lk_etcd_endpoint *endpoints;
     size_t endpoint_count;
@@ -84,6 +88,9 @@ struct LK_CHECKED(capability("mutex")) lk_etcd_net {
     /* the connection */
     lk_etcd_stage stage LK_ETCD_GUARDED;
     int fd LK_ETCD_GUARDED;                /* -1: none */
+    lk_tls *secure LK_ETCD_GUARDED;        /* on the socket; NULL: none */
+    short waits LK_ETCD_GUARDED;           /* what poll has to tell before it goes on */
+    bool unsent LK_ETCD_GUARDED;           /* it has taken more than the socket has */
     size_t endpoint LK_ETCD_GUARDED;       /* the present one, or the next */
     int64_t retry_at LK_ETCD_GUARDED;      /* AWAY: the next attempt */
     int64_t attempt_until LK_ETCD_GUARDED; /* CONNECTING to LOGIN */
