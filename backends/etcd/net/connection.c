@@ -134,9 +134,10 @@ static void not_secure_locked(lk_etcd_net *net, int failure) LK_REQUIRES(*net)
         net->denied = permanent && net->endpoint_count == 1; /* another may be better */
         lk_etcd_break_locked(net, why.status, why.os_error, "%s", why.text);
     } else {
-        lk_etcd_break_locked(net, LOCKER_UNAVAILABLE, failure,
-                             "what listens at %s did not finish the handshake of TLS: %s; is it a port for TLS?", here,
-                             failure == ECONNRESET ? "it closed the connection" : strerror(failure));
+        lk_etcd_break_locked(
+            net, LOCKER_UNAVAILABLE, failure,
+            "what listens at %s did not finish the handshake of TLS: %s; is it a port for TLS?", here,
+            failure == ECONNRESET ? "it closed the connection" : strerror(failure));
     }
 }
 

@@ -88,9 +88,9 @@ struct LK_CHECKED(capability("mutex")) lk_etcd_net {
     /* the connection */
     lk_etcd_stage stage LK_ETCD_GUARDED;
     int fd LK_ETCD_GUARDED;                /* -1: none */
-    lk_tls *secure LK_ETCD_GUARDED; /* on the socket; NULL: none */
-    short waits LK_ETCD_GUARDED;    /* what poll has to tell before it goes on */
-    bool unsent LK_ETCD_GUARDED;    /* it has taken more than the socket has */
+    lk_tls *secure LK_ETCD_GUARDED;        /* on the socket; NULL: none */
+    short waits LK_ETCD_GUARDED;           /* what poll has to tell before it goes on */
+    bool unsent LK_ETCD_GUARDED;           /* it has taken more than the socket has */
     size_t endpoint LK_ETCD_GUARDED;       /* the present one, or the next */
     int64_t retry_at LK_ETCD_GUARDED;      /* AWAY: the next attempt */
     int64_t attempt_until LK_ETCD_GUARDED; /* CONNECTING to LOGIN */
