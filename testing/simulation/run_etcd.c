@@ -400,7 +400,7 @@ static const char *begin(uint64_t *random, lk_sim_bounds *bounds)
                               .broken_ns = 300 * MS,
                               .lease_ns = 5000 * MS, /* whole seconds, an election, and what it takes to look */
                               .settle_ns = run.settle_ns,
-                              .term_ns = 3200 * MS,
+                              .term_ns = 5000 * MS,
                               .breaks_prove = true,
                               .has_tokens = true,
                               .has_order = true,
