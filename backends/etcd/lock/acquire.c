@@ -8,7 +8,7 @@
 
 /* What shows that a place is the first is believed for so long; after so many looks, however long their answers take. */
 static const int64_t recent_ns = 100 * LK_MS, pause_ns = 50 * LK_MS;
-enum { LOOKS_MAX = 2, ENOUGH_PART = 4 };
+enum { LOOKS_MAX = 2, ENOUGH_PART = 3 };
 
 typedef struct {
     lk_etcd *e;
