@@ -118,6 +118,8 @@ bool lk_etcd_place_ask_locked(lk_etcd *e, lk_etcd_place *p)
     if (p->asking)
         return true;
     p->asked = what_to_ask(p);
+    if (p->asked == LK_ETCD_TAKE && p->moving) /* its answer says on which lease the permit is to be */
+        return true;
     lk_etcd_txn_begin(&t);
     if (p->asked == LK_ETCD_ENTER) {
         make_enter(&t, p);

@@ -87,7 +87,8 @@ struct lk_etcd_place {
     bool deleting;      /* a delete is under way */
     bool enrolled;      /* the claim waits: wake it when there is something to be done */
     bool waited;        /* somebody was ahead */
-    bool watched;       /* `own` has been asked for */
+    bool watched;       /* `own` has been asked for, or the place itself */
+    bool unseen;        /* ... that is to be next, as a watch tells nothing from its latest change on */
     bool told;          /* the time of its grant is in its record */
     char record[LK_ETCD_RECORD_MAX];
     lk_etcd_key key; /* of its place in the queue; of its permit, once it has that */
