@@ -28,6 +28,7 @@ typedef struct {
     size_t held_len;
     const held *breaking; /* one of them */
     bool no_memory, unknown, succeeded, shared;
+    bool repeated; /* it may have been done before it was asked for the last time */
     int32_t permits;
     locker_status status;
     locker_error error;
@@ -67,6 +68,7 @@ static locker_status ask_unlocking(look *k, send_fn send, locker_error *err) LK_
 {
     lk_etcd_outcome outcome = LK_ETCD_CALL_DONE;
     k->unknown = true;
+    k->repeated = false;
     while (k->unknown && outcome == LK_ETCD_CALL_DONE) {
         if (!lk_etcd_is_up_locked(k->e->net)) {
             outcome = lk_etcd_await_up_unlocking(k->e->net, &k->call, false, k->until);
@@ -75,11 +77,12 @@ static locker_status ask_unlocking(look *k, send_fn send, locker_error *err) LK_
         k->call.done = false;
         lk_etcd_request *const request = send(k);
         if (request == NULL)
-            continue;
+            return lk_out_of_memory(err);
         outcome = lk_etcd_await_unlocking(k->e->net, &k->call, k->until);
         if (outcome != LK_ETCD_CALL_DONE)
             lk_etcd_forget_locked(request);
         k->call.done = false;
+        k->repeated = k->repeated || k->unknown;
         if (outcome == LK_ETCD_CALL_DONE && k->unknown && lk_etcd_is_up_locked(k->e->net))
             (void)lk_etcd_await_unlocking(k->e->net, &k->call,
                                           lk_time_earlier(k->until, lk_etcd_now_of(k->e) + pause_ns));
@@ -247,8 +250,8 @@ static locker_status break_named_unlocking(look *k, const locker_break_options *
         const locker_status status = ask_unlocking(k, send_break, err);
         if (status != LOCKER_OK)
             return status;
-        h->broken = k->succeeded;
-        *count += k->succeeded;
+        h->broken = k->succeeded || k->repeated; /* it is there no more: who else would have ended it in that moment? */
+        *count += h->broken;
     }
     return LOCKER_OK;
 }
