@@ -19,7 +19,7 @@ int64_t lk_etcd_lease_until(const lk_etcd_lease *l)
 static lk_etcd_lease *newest_locked(const lk_etcd *e, int64_t ttl_ns) LK_REQUIRES(*e->net)
 {
     LK_EACH(lk_etcd_lease, l, link, &e->leases)
-        if (l->ttl_ns == ttl_ns && !l->dead)
+        if (l->ttl_ns == ttl_ns && !l->dead && !l->doomed)
             return l;
     return NULL;
 }
@@ -48,6 +48,12 @@ void lk_etcd_lease_dead_locked(lk_etcd *e, lk_etcd_lease *l)
 void lk_etcd_lease_taint_locked(lk_etcd *e, lk_etcd_lease *l)
 {
     l->tainted = true;
+    e->retry_at = 0;
+    lk_etcd_keeper_by_locked(e->net, 0);
+}
+
+void lk_etcd_leases_settle_locked(lk_etcd *e)
+{
     e->retry_at = 0;
     lk_etcd_keeper_by_locked(e->net, 0);
 }
@@ -130,6 +136,7 @@ typedef struct {
     lk_etcd_lease *to;
     size_t count;
     lk_etcd_place *places[BATCH];
+    int64_t created[BATCH], modified[BATCH]; /* ... as they were then */
     LkEtcdPb__Txn txn[BATCH];
     LkEtcdPb__Compare compare[BATCH][2], *compares[BATCH][2];
     LkEtcdPb__Put put[BATCH];
@@ -139,8 +146,9 @@ typedef struct {
 static void shown_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply) LK_REQUIRES(*e->net)
 {
     lk_etcd_place *const p = context;
+    const bool becomes_permit = p->slot >= 0 && p->step != LK_ETCD_FIRST; /* which is another key */
     p->moving = false;
-    if (reply->status == LK_ETCD_OK && !p->deleting && p->created != 0)
+    if (reply->status == LK_ETCD_OK && !p->deleting && p->created != 0 && !becomes_permit)
         lk_etcd_place_shown_locked(e, p, (const LkEtcdPb__Ranged *)(const void *)reply->message);
     if (p->granted_at == 0)
         lk_etcd_place_tell_locked(e, p);
@@ -159,19 +167,28 @@ static void doubt_locked(lk_etcd *e, lk_etcd_place *p) LK_REQUIRES(*e->net)
     p->requests += p->moving;
 }
 
-static void moved_locked(lk_etcd *e, lk_etcd_place *p, lk_etcd_lease *to, const LkEtcdPb__TxnDone *done, size_t n)
-    LK_REQUIRES(*e->net)
+/* What is said of a key that the place had before it became a permit, says nothing of that. */
+static void moved_locked(lk_etcd *e, const moves *m, const LkEtcdPb__TxnDone *done, size_t n) LK_REQUIRES(*e->net)
 {
+    lk_etcd_place *const p = m->places[n];
     const bool answered = n < done->n_responses && done->header != NULL &&
                           done->responses[n]->done_case == LK_ETCD_PB__DONE__DONE_TXN;
-    if (!answered || p->created == 0 || p->deleting)
+    if (!answered || p->created != m->created[n] || p->deleting)
         return;
     if (done->responses[n]->txn->succeeded) {
         p->retell = false;
-        lk_etcd_place_on_lease_locked(e, p, to, done->header->revision);
+        lk_etcd_place_on_lease_locked(e, p, m->to, done->header->revision);
     } else {
         doubt_locked(e, p);
     }
+}
+
+/* It may have been done, or be done yet. */
+static void may_move_locked(lk_etcd *e, const moves *m, size_t n) LK_REQUIRES(*e->net)
+{
+    lk_etcd_place *const p = m->places[n];
+    p->may_move = p->may_move || (p->created == m->created[n] && p->modified == m->modified[n]);
+    e->remake = e->remake || p->unsure || p->retell;
 }
 
 static void all_moved_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply) LK_REQUIRES(*e->net)
@@ -190,7 +207,9 @@ static void all_moved_locked(lk_etcd *e, void *context, const lk_etcd_reply *rep
         lk_etcd_place *const p = m->places[i];
         p->moving = false;
         if (reply->status == LK_ETCD_OK)
-            moved_locked(e, p, m->to, done, i);
+            moved_locked(e, m, done, i);
+        else if (lk_etcd_unknown(reply->status))
+            may_move_locked(e, m, i);
         if (p->granted_at == 0)
             lk_etcd_place_tell_locked(e, p);
         lk_etcd_place_unref_locked(e, p);
@@ -207,6 +226,8 @@ static void add_move(moves *m, lk_etcd_place *p)
 {
     const size_t n = m->count++;
     m->places[n] = p;
+    m->created[n] = p->created;
+    m->modified[n] = p->modified;
     lk_etcd_pb__txn__init(&m->txn[n]);
     for (int i = 0; i < 2; i++) {
         LkEtcdPb__Compare *const c = m->compares[n][i] = &m->compare[n][i];
@@ -311,6 +332,7 @@ static void revoke_locked(lk_etcd *e, lk_etcd_lease *l) LK_REQUIRES(*e->net)
     if (l->revoking || l->dead || l->id == 0)
         return;
     l->revoking = lk_etcd_send_locked(e->net, &lk_etcd_lease_revoke, &message.base, revoked_locked, l) != NULL;
+    l->doomed = l->doomed || l->revoking;
     l->requests += l->revoking;
 }
 
@@ -320,10 +342,10 @@ void lk_etcd_leases_revoke_locked(lk_etcd *e)
         revoke_locked(e, l);
 }
 
-bool lk_etcd_leases_revoking_locked(const lk_etcd *e)
+bool lk_etcd_leases_left_locked(const lk_etcd *e)
 {
     LK_EACH(lk_etcd_lease, l, link, &e->leases)
-        if (l->revoking)
+        if (l->id != 0 && !l->dead)
             return true;
     return false;
 }
@@ -348,11 +370,36 @@ static bool is_wanted_locked(const lk_etcd *e, const lk_etcd_lease *l) LK_REQUIR
     return false;
 }
 
+/* ... or another one of its time, from which what is on it goes on to this one. */
+static bool is_needed_locked(const lk_etcd *e, int64_t ttl_ns) LK_REQUIRES(*e->net)
+{
+    LK_EACH(lk_etcd_lease, l, link, &e->leases)
+        if (l->ttl_ns == ttl_ns && is_wanted_locked(e, l))
+            return true;
+    return false;
+}
+
+/* Whether something that is wanted may be there, or come to be, that isn't known to be: by a request without an answer, of which the
+ * next one tells. */
+static bool may_be_on_locked(const lk_etcd *e, const lk_etcd_lease *l) LK_REQUIRES(*e->net)
+{
+    if (l->requests > 0)
+        return true;
+    LK_EACH(lk_etcd_lease, any, link, &e->leases) {
+        if (any->ttl_ns != l->ttl_ns)
+            continue;
+        LK_EACH(lk_etcd_place, p, link, &any->places)
+            if (p->claim != NULL && (p->doubt || p->may_move))
+                return true;
+    }
+    return false;
+}
+
 /* Of one that is over, or that nothing is on. True: it is gone. */
 static bool end_locked(lk_etcd *e, lk_etcd_lease *l, bool newest, int64_t now) LK_REQUIRES(*e->net)
 {
-    const bool over = l->dead || (l->id != 0 && now >= l->sent + 2 * l->ttl_ns);
-    if (l->tainted && !over)
+    const bool over = l->dead || (l->id != 0 ? now >= l->sent + 2 * l->ttl_ns : !is_needed_locked(e, l->ttl_ns));
+    if (l->tainted && !over && !may_be_on_locked(e, l))
         revoke_locked(e, l);
     if (l->requests > 0 || !lk_list_empty(&l->places) || (l->tainted && !over) || (newest && !over))
         return false;
@@ -374,6 +421,13 @@ static int64_t follow_locked(lk_etcd *e, lk_etcd_lease *l, int64_t now) LK_REQUI
     return LOCKER_NEVER;
 }
 
+/* When it is over, if nobody wants it; what is under way for it calls by itself. */
+static int64_t over_at(const lk_etcd_lease *l, int64_t now)
+{
+    const int64_t at = l->sent + 2 * l->ttl_ns;
+    return l->id != 0 && at > now ? at : LOCKER_NEVER;
+}
+
 int64_t lk_etcd_leases_look_after_locked(lk_etcd *e, int64_t now)
 {
     int64_t next = LOCKER_NEVER;
@@ -386,12 +440,12 @@ int64_t lk_etcd_leases_look_after_locked(lk_etcd *e, int64_t now)
         lk_etcd_lease *const to = newest_locked(e, l->ttl_ns);
         if (!wanted && end_locked(e, l, l == to, now))
             continue;
-        if (wanted && (l == to || to == NULL))
+        if ((l == to || to == NULL) && (wanted || is_needed_locked(e, l->ttl_ns)))
             next = lk_time_earlier(next, follow_locked(e, l, now));
         if (wanted && to != NULL && to->id != 0 && (l != to || remake))
             move_all_locked(e, l, to);
         if (!wanted)
-            next = lk_time_earlier(next, l->sent + 2 * l->ttl_ns);
+            next = lk_time_earlier(next, over_at(l, now));
     }
     return next;
 }

@@ -14,7 +14,8 @@ struct lk_etcd_lease {
     int64_t sent;    /* when it was asked for */
     bool asking;     /* its request is under way */
     bool dead;       /* the servers don't know it, or won't soon */
-    bool tainted;    /* a key may come to be on it of which nobody wants to know: it is revoked once nothing else is on it */
+    bool tainted;    /* a key may come to be on it of which nobody wants to know: it is revoked once nothing else can be on it */
+    bool doomed;     /* it was asked to be revoked, which may be done at any time from then on: no key is put to it */
     bool revoking;   /* that is under way */
     unsigned requests; /* that refer to it */
 };
@@ -28,13 +29,15 @@ int64_t lk_etcd_lease_until(const lk_etcd_lease *lease);
 void lk_etcd_lease_used_locked(lk_etcd *e, const lk_etcd_lease *lease) LK_REQUIRES(*e->net);
 /* Something that had no answer may come to be on it. */
 void lk_etcd_lease_taint_locked(lk_etcd *e, lk_etcd_lease *lease) LK_REQUIRES(*e->net);
+/* It may be known now that nothing that is wanted can be on one that is tainted. */
+void lk_etcd_leases_settle_locked(lk_etcd *e) LK_REQUIRES(*e->net);
 /* The servers don't know it. */
 void lk_etcd_lease_dead_locked(lk_etcd *e, lk_etcd_lease *lease) LK_REQUIRES(*e->net);
 /* Nothing moves to another lease before its time. Returns when it wants to be called. */
 int64_t lk_etcd_leases_look_after_locked(lk_etcd *e, int64_t now) LK_REQUIRES(*e->net);
 /* At the end: all are given back. They are freed as their answers come. */
 void lk_etcd_leases_revoke_locked(lk_etcd *e) LK_REQUIRES(*e->net);
-/* Whether the answer to one of those is still to come. */
-bool lk_etcd_leases_revoking_locked(const lk_etcd *e) LK_REQUIRES(*e->net);
+/* Whether one is left that wasn't. */
+bool lk_etcd_leases_left_locked(const lk_etcd *e) LK_REQUIRES(*e->net);
 /* With all places that are still on them. The connection has ended. */
 void lk_etcd_leases_free(lk_etcd *e);

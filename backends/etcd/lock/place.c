@@ -52,7 +52,7 @@ void lk_etcd_place_vanish_locked(lk_etcd *e, lk_etcd_place *p, const char *why)
     const bool granted = p->granted_at != 0;
     p->step = LK_ETCD_GONE;
     p->created = 0;
-    p->doubt = false;
+    p->doubt = p->may_move = false;
     lk_etcd_unwatch_locked(e->net, &p->ahead.watcher);
     lk_etcd_unwatch_locked(e->net, &p->own.watcher);
     p->granted_at = 0;
@@ -65,6 +65,7 @@ void lk_etcd_place_vanish_locked(lk_etcd *e, lk_etcd_place *p, const char *why)
 
 void lk_etcd_place_on_lease_locked(lk_etcd *e, lk_etcd_place *p, lk_etcd_lease *lease, int64_t modified)
 {
+    p->may_move = p->may_move && modified == p->modified;
     p->modified = modified;
     p->unsure = false;
     if (p->lease == lease)
@@ -87,6 +88,7 @@ static void shown_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__KeyValue 
             return;
         }
     }
+    p->may_move = p->may_move && kv->mod_revision == p->modified;
     p->modified = kv->mod_revision;
     p->unsure = e->remake = true; /* on one that is forgotten: it is put to another */
     lk_etcd_keeper_by_locked(e->net, 0);
@@ -102,6 +104,12 @@ void lk_etcd_place_shown_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__Ra
 }
 
 /* ---------------------------------------------------------------- what is asked ---- */
+
+/* Its key is that of its permit. */
+static bool has_permit(const lk_etcd_place *p)
+{
+    return p->slot >= 0 && p->step == LK_ETCD_FIRST;
+}
 
 static void add_ahead(lk_etcd_ops *ops, const lk_etcd_place *p)
 {
@@ -160,7 +168,8 @@ static void make_look(lk_etcd_txn_of *t, const lk_etcd_place *p)
 {
     lk_etcd_if(t, &p->key, p->created);
     lk_etcd_get_op(&t->then, &p->key);
-    add_ahead(&t->then, p);
+    if (!has_permit(p))
+        add_ahead(&t->then, p);
 }
 
 static void make_count(lk_etcd_txn_of *t, const lk_etcd_place *p)
@@ -192,7 +201,7 @@ static void answered_locked(lk_etcd *e, void *context, const lk_etcd_reply *repl
 
 static lk_etcd_asked what_to_ask(const lk_etcd_place *p)
 {
-    if (p->slot >= 0)
+    if (p->slot >= 0 && !has_permit(p))
         return LK_ETCD_TAKE;
     if (p->created != 0)
         return LK_ETCD_LOOK;
@@ -219,6 +228,9 @@ bool lk_etcd_place_ask_locked(lk_etcd *e, lk_etcd_place *p)
     }
     p->asking = lk_etcd_txn_send_locked(e, &t, answered_locked, p) != NULL;
     p->requests += p->asking;
+    p->asked_on = p->asking ? p->lease : NULL;
+    p->lease->requests += p->asking;
+    p->unanswered = !p->asking; /* no memory */
     return p->asking;
 }
 
@@ -281,6 +293,8 @@ static void behind_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__KeyValue
     }
     if (lk_etcd_watch_locked(e->net, &p->ahead.watcher, lk_etcd_bytes(&begin), lk_etcd_bytes(&end), revision + 1))
         p->step = LK_ETCD_BEHIND;
+    else
+        p->unanswered = true;
     p->waited = true;
 }
 
@@ -306,10 +320,12 @@ static void judge_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone *
     }
 }
 
-static void made_locked(lk_etcd_place *p, int64_t revision)
+/* Whatever was known of another key that it had, and of its lease. */
+static void made_locked(lk_etcd *e, lk_etcd_place *p, int64_t revision) LK_REQUIRES(*e->net)
 {
-    p->created = p->modified = revision;
-    p->doubt = p->unsure = false;
+    p->created = revision;
+    p->doubt = p->may_move = false;
+    lk_etcd_place_on_lease_locked(e, p, p->asked_on, revision);
 }
 
 static void entered_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone *done, int64_t sent)
@@ -318,7 +334,7 @@ static void entered_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone
     const LkEtcdPb__Ranged *const own = done->succeeded ? NULL : lk_etcd_ranged(done, 0);
     const LkEtcdPb__KeyValue *const other = done->succeeded ? NULL : other_use(done, 1);
     if (done->succeeded) {
-        made_locked(p, done->header->revision);
+        made_locked(e, p, done->header->revision);
         p->step = p->tries ? LK_ETCD_FIRST : p->step;
         p->seen = sent;
         if (!p->tries)
@@ -341,8 +357,12 @@ static void looked_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone 
     if (!done->succeeded) {
         lk_etcd_place_vanish_locked(e, p, "its key was deleted, or its lease has ended");
     } else if (own != NULL && own->n_kvs == 1) {
-        shown_locked(e, p, own->kvs[0]);
-        judge_locked(e, p, done, 1, sent);
+        if (own->kvs[0]->mod_revision >= p->modified) /* else it was put to another lease since, as was told before */
+            shown_locked(e, p, own->kvs[0]);
+        if (has_permit(p))
+            p->seen = sent;
+        else
+            judge_locked(e, p, done, 1, sent);
     }
 }
 
@@ -372,7 +392,7 @@ static void took_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone *d
     if (done->succeeded || strcmp(record.id, p->id) == 0) {
         lk_etcd_slot_key(p->base, p->permits, p->slot, &p->key);
         if (done->succeeded)
-            made_locked(p, done->header->revision);
+            made_locked(e, p, done->header->revision);
         else
             shown_locked(e, p, slot->kvs[0]);
         p->step = LK_ETCD_FIRST;
@@ -388,7 +408,7 @@ static void took_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone *d
 static void refused_locked(lk_etcd *e, lk_etcd_place *p, const lk_etcd_reply *reply) LK_REQUIRES(*e->net)
 {
     if (reply->status == LK_ETCD_NOT_FOUND) {
-        lk_etcd_lease_dead_locked(e, p->lease);
+        lk_etcd_lease_dead_locked(e, p->asked_on);
         return;
     }
     p->step = LK_ETCD_FAILED;
@@ -399,14 +419,15 @@ static void answered_locked(lk_etcd *e, void *context, const lk_etcd_reply *repl
 {
     lk_etcd_place *p = context;
     const LkEtcdPb__TxnDone *const done = (const LkEtcdPb__TxnDone *)(const void *)reply->message;
-    const bool makes = p->asked == LK_ETCD_ENTER || p->asked == LK_ETCD_TAKE;
+    const bool makes = p->asked == LK_ETCD_ENTER || p->asked == LK_ETCD_TAKE, doubted = p->doubt;
     lk_etcd_heard_locked(e, reply);
     p->asking = false;
+    p->asked_on->requests--;
     p->unanswered = lk_etcd_unknown(reply->status);
     if (p->unanswered) {
         p->doubt = p->doubt || makes;
         if (makes)
-            lk_etcd_lease_taint_locked(e, p->lease);
+            lk_etcd_lease_taint_locked(e, p->asked_on);
     } else if (reply->status != LK_ETCD_OK) {
         refused_locked(e, p, reply);
     } else if (done->header == NULL || p->step == LK_ETCD_GONE) {
@@ -420,6 +441,8 @@ static void answered_locked(lk_etcd *e, void *context, const lk_etcd_reply *repl
     } else {
         took_locked(e, p, done, reply->sent);
     }
+    if (doubted && !p->doubt)
+        lk_etcd_leases_settle_locked(e);
     if (p->claim == NULL)
         lk_etcd_place_delete_locked(e, p);
     else
@@ -513,6 +536,12 @@ void lk_etcd_place_unref_locked(lk_etcd *e, lk_etcd_place *p)
     reap_locked(e, p);
 }
 
+static void again_locked(lk_etcd *e) LK_REQUIRES(*e->net)
+{
+    e->retry_at = lk_time_earlier(e->retry_at, lk_etcd_now_of(e) + again_ns);
+    lk_etcd_keeper_by_locked(e->net, e->retry_at);
+}
+
 static void deleted_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply) LK_REQUIRES(*e->net)
 {
     lk_etcd_place *p = context;
@@ -533,8 +562,10 @@ static void deleted_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply
     }
     if (p->call != NULL)
         lk_etcd_call_done_locked(e->net, p->call);
-    else if (p->claim == NULL)
+    else if (p->claim == NULL && !p->unanswered)
         lk_etcd_place_delete_locked(e, p);
+    else if (p->claim == NULL)
+        again_locked(e);
     lk_etcd_place_unref_locked(e, p);
 }
 
@@ -562,13 +593,15 @@ void lk_etcd_place_delete_locked(lk_etcd *e, lk_etcd_place *p)
     p->deleting = lk_etcd_txn_send_locked(e, &t, deleted_locked, p) != NULL;
     p->requests += p->deleting;
     if (!p->deleting)
-        e->retry_at = lk_time_earlier(e->retry_at, lk_etcd_now_of(e) + again_ns);
+        again_locked(e);
 }
 
 void lk_etcd_place_leave_locked(lk_etcd *e, lk_etcd_place *p)
 {
     if (p->granted_at != 0)
         lk_list_remove(&p->more);
+    if (p->doubt || p->may_move)
+        lk_etcd_leases_settle_locked(e);
     p->granted_at = 0;
     p->claim = NULL;
     p->call = NULL;
@@ -588,7 +621,8 @@ int64_t lk_etcd_places_left_locked(lk_etcd *e, int64_t now)
     LK_EACH_SAFE(lk_etcd_place, p, more, &e->left) {
         p->requests++;
         lk_etcd_place_delete_locked(e, p);
-        next = lk_time_earlier(next, lk_time_later(p->left_until, now + LK_MS));
+        if (!p->asking && !p->deleting) /* else the answer calls */
+            next = lk_time_earlier(next, lk_time_later(p->left_until, now + LK_MS));
         lk_etcd_place_unref_locked(e, p);
     }
     return next;
