@@ -1,6 +1,6 @@
 /*
  * etcd_tests.h: tests of the etcd driver against real servers. Each test has a server of its own (lk_env, *state of a test). The
- * group files hold the tests: losses.c, users.c; interop.c with etcdctl's locks.
+ * group files hold the tests: losses.c, replies.c, users.c; interop.c with etcdctl's locks.
  */
 #pragma once
 
@@ -11,6 +11,7 @@
 #include "holding.h"
 #include "locking.h"
 #include "network_driver.h"
+#include "proxying.h"
 #include "test_servers.h"
 
 enum { LK_ENV_CHILDREN = 16 };
@@ -18,15 +19,19 @@ enum { LK_ENV_CHILDREN = 16 };
 /** What a test has; all of it is ended after the test, also when it failed. */
 typedef struct {
     lk_server *etcd;
+    lk_proxy *proxy; /* in front of it, or NULL */
     lk_child *children[LK_ENV_CHILDREN]; /* NULL where there is none */
 } lk_env;
 
-extern const lk_group lk_interop, lk_losses, lk_users;
+extern const lk_group lk_interop, lk_losses, lk_replies, lk_users;
 
 /** Setup of cmocka: an empty server. lk_env_with() is for a setup of one's own, with the server's options. */
 int lk_env_server(void **state);
 int lk_env_with(void **state, const char *const *options);
 int lk_env_end(void **state);
+
+/** ... with a proxy in front of it. */
+int lk_env_proxied(void **state);
 
 #define server_test(f) cmocka_unit_test_setup_teardown(f, lk_env_server, lk_env_end)
 
@@ -38,6 +43,9 @@ lk_child *lk_env_release(lk_env *env, lk_child *child);
 
 /** Opens a locker on the server; `rest` is what comes after the port: "/shop?ttl=2s". */
 locker *lk_open_at(const lk_server *etcd, const char *rest);
+
+/** Opens a locker that reaches the server through the proxy. */
+locker *lk_open_proxied(const lk_env *env, const char *rest);
 
 /** Takes a lock within LK_TEST_PATIENCE_MS and checks that it is ours. */
 locker_handle *lk_take(locker *l, const char *key);
