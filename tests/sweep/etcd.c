@@ -6,17 +6,20 @@
  *
  * two: leases of 2 s, the least that three members grant. The holder is at the leader, at a follower, or at any member; a rival waits in
  * the queue since before, and behind it, in half of the trials, `etcdctl lock`. Who has the lock at the end dies with it, so that
- * its lease ends by itself. Ends with 0 when no two had the lock at once; with 77 where the leader can't be struck so.
+ * its lease ends by itself. With LOCKER_SWEEP_KEEPALIVE in the environment the holder is one that keeps its lease alive, at the leader: then
+ * two must be found, by `disk`. Ends with 0 when no two had the lock at once; with 77 where the leader can't be struck so.
  */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "etcdctl.h"
 #include "expect.h"
+#include "keepalive.h"
 #include "sweep.h"
 #include "test_disks.h"
 #include "test_network.h"
@@ -254,6 +257,24 @@ static void uri_of(char *uri, size_t size, const lk_server *server, int number)
     snprintf(uri, size, "etcd://%s/sweep%d?ttl=%dms", hosts, number, TTL_MS);
 }
 
+/* Whether the holder is to be one that keeps its lease alive: then two must be found. */
+static bool keeps_alive(void)
+{
+    return getenv("LOCKER_SWEEP_KEEPALIVE") != NULL;
+}
+
+static contender *enter_keepalive(scene *s, const lk_server *server, int number)
+{
+    contender *const c = &s->who[s->count++];
+    char port[12], name[40];
+    snprintf(port, sizeof port, "%d", server->port);
+    snprintf(name, sizeof name, "sweep%d/k", number);
+    *c = (contender){
+        .name = "holder",
+        .child = lk_child_start("other", (const char *[]){server->place.address, port, name, "2", NULL})};
+    return c;
+}
+
 static contender *enter(scene *s, const char *name, const lk_server *server, int number, const char *wait_ms)
 {
     contender *const c = &s->who[s->count++];
@@ -285,15 +306,18 @@ static void have_lock(contender *c)
     c->state = WAITS;
 }
 
+static contender *enter_holder(const struct trial *t, int number, scene *s, const lk_server *leader,
+                               const lk_server *follower)
+{
+    const lk_server *const at = t->at == AT_LEADER ? leader : t->at == AT_FOLLOWER ? follower : NULL;
+    return keeps_alive() ? enter_keepalive(s, leader, number) : enter(s, "holder", at, number, "5000");
+}
+
 /* False: `o` says why it came to nothing. */
 static bool approach(const struct trial *t, int number, scene *s, lk_server *leader, lk_outcome *o)
 {
     lk_server *const follower = lk_test_follower(members, number / MODES / 2 % 2);
-    contender *const holder = enter(s, "holder",
-                                    t->at == AT_LEADER     ? leader
-                                    : t->at == AT_FOLLOWER ? follower
-                                                           : NULL,
-                                    number, "5000");
+    contender *const holder = enter_holder(t, number, s, leader, follower);
     contender *const rival =
         enter(s, "rival", number / MODES / ATS % 2 == 0 ? NULL : follower, number, "120000");
     if (!has_opened(s, holder) || !has_opened(s, rival)) {
@@ -426,4 +450,4 @@ static const char *const words[] = {"the holder lost it",
                                     "early",
                                     NULL};
 
-const lk_sweep lk_swept = {set_names, mode_names, MODES, run, describe, end, words};
+const lk_sweep lk_swept = {set_names, mode_names, MODES, run, describe, end, words, lk_play_keepalive};

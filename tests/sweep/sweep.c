@@ -322,7 +322,10 @@ static int play_worker(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    static const lk_role roles[] = {{"holder", play_holder}, {"worker", play_worker}, {NULL, NULL}};
+    const lk_role roles[] = {{"holder", play_holder},
+                             {"worker", play_worker},
+                             {lk_swept.other != NULL ? "other" : NULL, lk_swept.other},
+                             {NULL, NULL}};
     lk_child_main(argc, argv, roles);
     return run(&lk_swept, argc, argv);
 }

@@ -28,6 +28,7 @@ typedef struct {
     void (*describe)(int set, int number, char *text, size_t size);
     void (*end)(void);        /**< of a worker: what was made goes */
     const char *const *words; /**< ended by NULL: of each it is told in how many texts it is; NULL: none */
+    int (*other)(int argc, char **argv); /**< a role "other"; NULL: none */
 } lk_sweep;
 
 /** What the program sweeps: --SET N for each set, --only MODE,MODE, --workers N, --ledger FILE, --commit NAME. Its role "holder",
