@@ -11,7 +11,6 @@
  * models/README.md tells which code this stands for, and what it leaves out.
  *
  * run quick: -DTTL=2 -DGENS=3
- * run quick: -DTTL=2 -DGENS=2 -DELECTIONS=1
  * run full: -DTTL=3 -DGENS=2 -DELECTIONS=1
  * run full: -DTTL=2 -DGENS=2 -DCLAIMS=2 -DOTHERS=0
  * run full: -DTTL=3 -DWAY_A -DOLD_IS_SILENT

@@ -14,7 +14,7 @@
  * fault PLACELESS: a slot is taken for a place that has gone
  * fault PASSES: a try takes a slot that was free, without a look whether somebody waits by now
  * fault LOCK_UNSEEN: a try takes a slot without a look whether the key is locked by now
- * fault OTHER_NUMBER: two that try with two numbers, each having seen no slot, take one each
+ * fault OTHER_NUMBER: who tries, or begins to wait, does so without a look whether the key is used with another number by now
  * fault UNTAINTED: what had no answer is forgotten, and its lease lives on
  * witness FULL: all slots are held
  * witness LEFT: a slot is taken late, for a claim that has gone
@@ -48,7 +48,9 @@ bool tainted[CLAIMS];
 #define nobody_waits() (!waits(0) && !waits(1) && !waits(2))
 #define is_locked() (locked || foreign)
 #define is_of(K, C) ((K == 2) == odd[C])
-#define other_number(C) (odd[C] -> slot[0] != 0 || slot[1] != 0 : slot[2] != 0)
+#define other_waits(C, D) (waits(D) && odd[C] != odd[D])
+#define other_number(C) ((odd[C] -> slot[0] != 0 || slot[1] != 0 : slot[2] != 0) || \
+    other_waits(C, 0) || other_waits(C, 1) || other_waits(C, 2))
 #define permits_there() (!nobody_waits() || slot[0] != 0 || slot[1] != 0 || slot[2] != 0)
 
 #ifdef BLIND
@@ -124,15 +126,14 @@ proctype contender(byte me)
     byte i, last;
 end:
     do
-    /* The place is made if the key isn't locked. Who only tries makes none. */
-    :: d_step { step[me] == NOTHING && !is_locked() -> enqueue(); step[me] = WAITING }
+    /* The place is made if the key isn't locked, and not used with another number. Who only tries makes none. */
+    :: d_step { step[me] == NOTHING && me == 2 && N > 1 && !odd[me] -> odd[me] = 1 }
+    :: d_step { step[me] == NOTHING && !is_locked() && is_of_number(me) -> enqueue(); step[me] = WAITING }
     :: d_step { step[me] == NOTHING -> tries[me] = 1; step[me] = WAITING }
-    :: d_step { step[me] == NOTHING && me == 2 -> odd[me] = 1; tries[me] = 1; step[me] = WAITING }
-    :: d_step { step[me] == NOTHING && me == 2 && !is_locked() -> odd[me] = 1; enqueue(); step[me] = WAITING }
     /* one transaction has shown who is ahead, and the slots; some time goes by until what it leads to is carried out */
 #define ASK(K) \
-    :: d_step { step[me] == WAITING && is_of(K, me) && slot[K] == 0 && !other_number(me) && \
-        (tries[me] -> nobody_waits() && !is_locked() : pos[me] == 1) -> \
+    :: d_step { step[me] == WAITING && is_of(K, me) && slot[K] == 0 && \
+        (tries[me] -> nobody_waits() && !is_locked() && !other_number(me) : pos[me] == 1) -> \
         step[me] = TAKING; want[me] = K; taking[me] = taking[me] | BIT(K) }
     ASK(0)
 #if N > 1

@@ -81,7 +81,8 @@ static locker_conformance_subject subject = {.size = sizeof subject,
                                              .thaw = thaw,
                                              .restart = restart,
                                              .kept_ttl_ms = 2000,
-                                             .freed_ttl_ms = 1500}; /* whole seconds, looked at twice a second */
+                                             .freed_ttl_ms =
+                                                 1500}; /* whole seconds, looked at twice a second */
 #endif
 
 int main(int argc, char **argv)

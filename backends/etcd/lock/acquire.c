@@ -1,11 +1,14 @@
 /* acquire.c: one attempt for a claim. The caller's own thread sends and reads, until it is known whether the claim's place is the
  * first; what happens to that place later comes by watches, and ends in a wake. */
+#include "ask.h"
+#include "ending.h"
+#include "held.h"
 #include "lease.h"
 #include "lk_error.h"
 
 /* What shows that a place is the first is believed for so long; after so many looks, however long their answers take. */
 static const int64_t recent_ns = 100 * LK_MS, pause_ns = 50 * LK_MS;
-enum { LOOKS_MAX = 2, ENOUGH_PART = 4 };
+enum { LOOKS_MAX = 2, ENOUGH_PART = 3 };
 
 typedef struct {
     lk_etcd *e;
@@ -43,7 +46,8 @@ static bool pause_unlocking(attempt *a) LK_REQUIRES(*a->e->net)
     const int64_t until = lk_etcd_now_of(a->e) + pause_ns;
     a->call.done = false;
     a->data->place->unanswered = false;
-    a->outcome = lk_etcd_await_unlocking(a->e->net, &a->call, lk_time_earlier(until, a->claim->attempt_until));
+    a->outcome =
+        lk_etcd_await_unlocking(a->e->net, &a->call, lk_time_earlier(until, a->claim->attempt_until));
     if (a->outcome == LK_ETCD_CALL_LATE && until < a->claim->attempt_until)
         a->outcome = LK_ETCD_CALL_DONE;
     return a->outcome == LK_ETCD_CALL_DONE;
@@ -91,7 +95,7 @@ static bool grant_locked(attempt *a, lk_etcd_place *p) LK_REQUIRES(*a->e->net)
     const int64_t cap = claim->renewed ? LOCKER_NEVER : lk_time_after(claim->asked_at, claim->ttl_ns);
     const int64_t until = lk_time_earlier(lk_etcd_lease_until(p->lease), cap);
     if (p->unsure || p->deleting || p->created == 0 || p->lease->id == 0 || p->lease->dead ||
-        until - now < claim->ttl_ns / ENOUGH_PART)
+        p->lease->ending || until - now < claim->ttl_ns / ENOUGH_PART)
         return false;
     p->cap = cap;
     claim->token = (uint64_t)p->created;
@@ -109,6 +113,10 @@ static bool first_unlocking(attempt *a, lk_etcd_place *p) LK_REQUIRES(*a->e->net
     }
     if (grant_locked(a, p))
         return end(a, LOCKER_OK);
+    if (!a->claim->renewed && lk_etcd_now_of(a->e) > a->claim->asked_at + a->claim->ttl_ns / 2) {
+        a->outcome = LK_ETCD_CALL_LATE; /* too little is left of what counts from this attempt's beginning: another one */
+        return false;
+    }
     lk_etcd_keeper_by_locked(a->e->net, 0); /* it has to be put to another lease */
     return await_unlocking(a);
 }
@@ -133,7 +141,8 @@ static bool step_unlocking(attempt *a) LK_REQUIRES(*a->e->net)
 {
     lk_etcd_place *const p = a->data->place;
     if (!lk_etcd_is_up_locked(a->e->net)) {
-        a->outcome = lk_etcd_await_up_unlocking(a->e->net, &a->call, !a->claim->will_wait, a->claim->attempt_until);
+        a->outcome =
+            lk_etcd_await_up_unlocking(a->e->net, &a->call, !a->claim->will_wait, a->claim->attempt_until);
         return a->outcome == LK_ETCD_CALL_DONE;
     }
     if (p != NULL && p->unanswered)
@@ -202,7 +211,8 @@ locker_status lk_etcd_acquire(void *self, locker_claim *claim, locker_error *err
             break;
     }
     const locker_status status = judge_locked(&a);
-    if (status == LOCKER_UNAVAILABLE) /* it may be up again before core has heard of it; or refuses, which passes, too */
+    if (status ==
+        LOCKER_UNAVAILABLE) /* it may be up again before core has heard of it; or refuses, which passes, too */
         claim->retry_at = lk_etcd_now_of(a.e) + (a.over ? pause_ns : 0);
     a.data->call = NULL;
     lk_etcd_call_end_locked(a.e->net, &a.call);

@@ -1,11 +1,11 @@
-/* etcd.c: the driver's table, the life of an instance, and the keeper's turn. */
+/* etcd.c: the driver's table, and the life of an instance. */
 #include <stdlib.h>
 #include <sys/random.h>
 
+#include "keeper.h"
+#include "keys.h"
 #include "lease.h"
 #include "lk_error.h"
-
-enum { REFUSALS_MAX = 3, BATCH = 125 };
 
 /* Nobody else sees it yet. */
 LK_UNCHECKED static locker_status etcd_open(const locker_driver_config *config, const locker_services *svc,
@@ -19,7 +19,7 @@ LK_UNCHECKED static locker_status etcd_open(const locker_driver_config *config, 
     e->svc = svc;
     e->cleanup_ns = config->cleanup_ns;
     e->watch_at = e->retry_at = LOCKER_NEVER;
-    e->batch = BATCH;
+    e->batch = LK_ETCD_BATCH;
     lk_list_init(&e->leases);
     lk_list_init(&e->left);
     lk_list_init(&e->granted);
@@ -75,34 +75,6 @@ static int etcd_descriptor(void *self)
     return lk_etcd_net_descriptor(((const lk_etcd *)self)->net);
 }
 
-void lk_etcd_heard_locked(lk_etcd *e, const lk_etcd_reply *reply)
-{
-    if (reply->status == LK_ETCD_LOST)
-        return;
-    e->refusals = lk_etcd_unknown(reply->status) ? e->refusals + 1 : 0;
-    if (e->refusals < REFUSALS_MAX)
-        return;
-    e->refusals = 0;
-    lk_etcd_leave_member_locked(e->net, reply->text);
-}
-
-int64_t lk_etcd_dispatch(void *self)
-{
-    lk_etcd *e = self;
-    lk_etcd_enter(e->net);
-    int64_t next = lk_etcd_turn_locked(e->net);
-    const int64_t now = lk_etcd_now_of(e);
-    if (now >= e->retry_at)
-        e->retry_at = LOCKER_NEVER;
-    next = lk_time_earlier(next, lk_etcd_leases_look_after_locked(e, now));
-    next = lk_time_earlier(next, lk_etcd_places_look_after_locked(e, now));
-    next = lk_time_earlier(next, lk_etcd_places_left_locked(e, now));
-    next = lk_time_earlier(next, lk_etcd_is_up_locked(e->net) ? e->retry_at : LOCKER_NEVER);
-    next = lk_etcd_turn_ends_locked(e->net, next);
-    lk_etcd_leave(e->net);
-    return next;
-}
-
 static const locker_semantics semantics = {
     .size = sizeof(locker_semantics),
     .driver = "etcd",
@@ -117,29 +89,39 @@ static const locker_semantics semantics = {
     .permits_most = LK_ETCD_PERMITS_MAX,
     .holder_dies = "Its lock ends with its lease, within the lease time, which is at least what the servers "
                    "allow: one and a half times their election time-out.",
-    .holder_stalls = "Beyond the lease time it loses its locks, which go to the next waiters; it is LOST as "
-                     "soon as it goes on. What it was about to write it may still write: with a fencing token "
-                     "that is out of date.",
-    .cut_off = "From all members or from the majority: the holder keeps the lock until its local deadline, two "
-               "thirds of the lease time or more after its last confirmed renewal, and is LOST then, before "
-               "anyone else can have it.",
-    .service_restarts = "Locks last if the members keep their data and are back before the holder's deadline.",
-    .failover = "Another member is elected by the majority and knows every grant; it gives each lease its full "
-                "time again. The client goes to a member that is left, with its locks.",
-    .token = "The revision of the key's creation: it grows with each write to the cluster, and lasts as long as "
-             "its data. A restore from a snapshot takes it back.",
-    .cost = "One transaction to lock and one to unlock, each agreed by a majority; a waiter is told of one "
-            "deletion and asks once more for each predecessor; a permit takes two transactions; every third of the "
-            "lease time one new lease and one transaction for each 125 locks that are held or waited for.",
+    .holder_stalls =
+        "Beyond the lease time it loses its locks, which go to the next waiters; it is LOST as "
+        "soon as it goes on. What it was about to write it may still write: with a fencing token "
+        "that is out of date.",
+    .cut_off =
+        "From all members or from the majority: the holder keeps the lock until its local deadline, two "
+        "thirds of the lease time or more after its last confirmed renewal, and is LOST then, before "
+        "anyone else can have it.",
+    .service_restarts =
+        "Locks last if the members keep their data and are back before the holder's deadline.",
+    .failover =
+        "Another member is elected by the majority and knows every grant; it gives each lease its full "
+        "time again. The client goes to a member that is left, with its locks.",
+    .token =
+        "The revision of the key's creation: it grows with each write to the cluster, and lasts as long as "
+        "its data. A restore from a snapshot takes it back.",
+    .cost =
+        "One transaction to lock and one to unlock, each agreed by a majority; a waiter is told of one "
+        "deletion and asks once more for each predecessor; a permit takes two transactions; every third of the "
+        "lease time one new lease and one transaction for each 125 locks that are held or waited for.",
 };
 
 const locker_driver lk_etcd_driver = {
     .abi = LOCKER_DRIVER_ABI,
     .size = sizeof(locker_driver),
     .name = "etcd",
-    .schemes = (const char *const[]){"etcd", NULL},
+    .schemes = (const char *const[]){"etcd", "etcds", NULL},
     .example = "etcd://etcd1:2379,etcd2:2379,etcd3:2379/locks?ttl=10s",
+#ifdef LOCKER_HAS_TLS
     .features = "",
+#else
+    .features = "without TLS: it was built without OpenSSL",
+#endif
     .caps = LOCKER_CAP_QUEUE | LOCKER_CAP_AUTH,
     .claim_size = sizeof(lk_etcd_claim),
     .ttl_min_ms = 100,

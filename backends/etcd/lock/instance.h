@@ -12,7 +12,10 @@ enum {
     LK_ETCD_KEY_MAX = 1400,      /* ... with a key and a name behind it */
     LK_ETCD_ID_LEN = 32,         /* of a place's name, in hexadecimal */
     LK_ETCD_PERMITS_MAX = 10000, /* of a key: those that are taken are listed all at once */
-    LK_ETCD_TTL_MAX_S = 300,     /* with more, etcd writes what is left of a lease down, and a new leader goes on from there */
+    LK_ETCD_BATCH =
+        125, /* places in one transaction: a server takes 128 operations, unless it is told otherwise */
+    LK_ETCD_TTL_MAX_S =
+        300, /* with more, etcd writes what is left of a lease down, and a new leader goes on from there */
 };
 
 typedef struct lk_etcd_place lk_etcd_place;
@@ -32,31 +35,26 @@ struct lk_etcd {
     uint64_t id;                 /* of this locker: random */
     int64_t cleanup_ns;
 
-    uint64_t last_id;    /* given to a place */
-    lk_list leases;      /* the newest first */
-    lk_list left;        /* places without a claim, which are to be deleted */
-    lk_list granted;     /* places that have what they want, the latest first */
+    uint64_t last_id;     /* given to a place */
+    lk_list leases;       /* the newest first */
+    lk_list left;         /* places without a claim, which are to be deleted */
+    lk_list granted;      /* places that have what they want, the latest first */
     lk_etcd_call *closer; /* waits until nothing is left; NULL: nobody */
-    int64_t watch_at;    /* one of the granted wants a watch on itself, or its time written; LOCKER_NEVER: none does */
-    int64_t retry_at;    /* what had no answer is asked again then */
-    bool remake;         /* a key is to be put anew, on whichever lease it is */
-    int64_t grant_at;    /* no new lease is asked for before then: one was refused */
-    unsigned refusals;   /* answers in a row which say nothing, of a member that is up */
-    size_t batch;        /* how many places are put to a new lease in one transaction */
+    int64_t
+        watch_at; /* one of the granted wants a watch on itself, or its time written; LOCKER_NEVER: none does */
+    int64_t retry_at;  /* what had no answer is asked again then */
+    bool remake;       /* a key is to be put anew, on whichever lease it is */
+    int64_t grant_at;  /* no new lease is asked for before then: one was refused */
+    unsigned refusals; /* answers in a row which say nothing, of a member that is up */
+    size_t batch;      /* how many places are put to a new lease in one transaction */
 };
-
-extern const lk_etcd_owner lk_etcd_connection_events;
 
 static inline int64_t lk_etcd_now_of(const lk_etcd *e)
 {
     return e->svc->clock->now(e->svc->clock->context);
 }
 
-/* An answer has come: one that says nothing may be a reason to go to another member. */
-void lk_etcd_heard_locked(lk_etcd *e, const lk_etcd_reply *reply) LK_REQUIRES(*e->net);
-
 locker_status lk_etcd_check_key(void *self, const char *key, size_t key_len, locker_error *err);
-int64_t lk_etcd_dispatch(void *self);
 locker_status lk_etcd_acquire(void *self, locker_claim *claim, locker_error *err);
 void lk_etcd_interrupt(void *self, locker_claim *claim);
 void lk_etcd_withdraw(void *self, locker_claim *claim);

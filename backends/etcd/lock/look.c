@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "heard.h"
 #include "lk_error.h"
 #include "record.h"
 #include "txn.h"
@@ -28,12 +29,13 @@ typedef struct {
     size_t held_len;
     const held *breaking; /* one of them */
     bool no_memory, unknown, succeeded, shared;
+    bool repeated; /* the question was asked before, and had no answer */
     int32_t permits;
     locker_status status;
     locker_error error;
 } look;
 
-static void look_begin(look *k, lk_etcd *e, int64_t until)
+static void look_begin(look *k, lk_etcd *e, int64_t until) LK_ACQUIRE(*k->e->net)
 {
     k->e = e;
     k->until = until;
@@ -41,7 +43,7 @@ static void look_begin(look *k, lk_etcd *e, int64_t until)
     lk_etcd_call_begin_locked(k->e->net, &k->call);
 }
 
-static void look_end(look *k)
+static void look_end(look *k) LK_RELEASE(*k->e->net)
 {
     lk_etcd_call_end_locked(k->e->net, &k->call);
     lk_etcd_leave(k->e->net);
@@ -49,14 +51,15 @@ static void look_end(look *k)
 }
 
 /* Whether there is an answer that says something; `doing` is what was refused otherwise. */
-static bool is_answer_locked(look *k, const lk_etcd_reply *reply, const char *doing) LK_REQUIRES(*k->e->net)
+static bool is_answer_locked(lk_etcd *e, look *k, const lk_etcd_reply *reply, const char *doing)
+    LK_REQUIRES(*e->net)
 {
-    lk_etcd_heard_locked(k->e, reply);
+    lk_etcd_heard_locked(e, reply);
     k->unknown = lk_etcd_unknown(reply->status);
     k->status = LOCKER_OK;
     if (!k->unknown && reply->status != LK_ETCD_OK)
         k->status = lk_etcd_error(reply, doing, k->base.text, &k->error);
-    lk_etcd_call_done_locked(k->e->net, &k->call);
+    lk_etcd_call_done_locked(e->net, &k->call);
     return !k->unknown && reply->status == LK_ETCD_OK;
 }
 
@@ -67,6 +70,7 @@ static locker_status ask_unlocking(look *k, send_fn send, locker_error *err) LK_
 {
     lk_etcd_outcome outcome = LK_ETCD_CALL_DONE;
     k->unknown = true;
+    k->repeated = false;
     while (k->unknown && outcome == LK_ETCD_CALL_DONE) {
         if (!lk_etcd_is_up_locked(k->e->net)) {
             outcome = lk_etcd_await_up_unlocking(k->e->net, &k->call, false, k->until);
@@ -79,6 +83,7 @@ static locker_status ask_unlocking(look *k, send_fn send, locker_error *err) LK_
         outcome = lk_etcd_await_unlocking(k->e->net, &k->call, k->until);
         if (outcome != LK_ETCD_CALL_DONE)
             lk_etcd_forget_locked(request);
+        k->repeated |= k->unknown;
         k->call.done = false;
         if (outcome == LK_ETCD_CALL_DONE && k->unknown && lk_etcd_is_up_locked(k->e->net))
             (void)lk_etcd_await_unlocking(k->e->net, &k->call,
@@ -113,7 +118,8 @@ static void add_holder(look *k, const LkEtcdPb__KeyValue *kv)
     held *const h = &k->held[k->held_len++];
     lk_etcd_record_read(&kv->value, &record);
     h->broken = false;
-    h->key.len = kv->key.len < sizeof h->key.text ? kv->key.len : 0; /* nobody makes a longer one; it can't be broken */
+    h->key.len = kv->key.len < sizeof h->key.text ? kv->key.len
+                                                  : 0; /* nobody makes a longer one; it can't be broken */
     memcpy(h->key.text, kv->key.data, h->key.len);
     h->told = (locker_holder){
         .token = (uint64_t)kv->create_revision, .since_unix_ms = record.unix_ms, .remaining_ms = -1};
@@ -136,9 +142,9 @@ static void add(look *k, lk_etcd_range_of what, const LkEtcdPb__KeyValue *kv)
 {
     const lk_etcd_told is = lk_etcd_key_told(&kv->key, k->base.len);
     const bool first = k->held_len == 0 && k->info->queue_len == 0;
-    const bool holds = is.has_permit ||
-                       (what == LK_ETCD_QUEUE &&
-                        (first || (k->shared && k->info->queue_len == 0 && is.mode == LOCKER_SHARED)));
+    const bool holds =
+        is.has_permit || (what == LK_ETCD_QUEUE &&
+                          (first || (k->shared && k->info->queue_len == 0 && is.mode == LOCKER_SHARED)));
     if (first) {
         k->permits = is.permits;
         k->shared = is.mode == LOCKER_SHARED;
@@ -173,7 +179,7 @@ static void shown_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply) 
     static const lk_etcd_range_of what[] = {LK_ETCD_QUEUE, LK_ETCD_PERMITS};
     look *const k = context;
     locker_info *const info = k->info;
-    if (!is_answer_locked(k, reply, "looking at a lock"))
+    if (!is_answer_locked(e, k, reply, "looking at a lock"))
         return;
     info->queue_len = k->held_len = k->room = 0;
     info->queue_stride = sizeof *info->queue;
@@ -181,7 +187,8 @@ static void shown_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply) 
     k->shared = false;
     k->permits = 0;
     for (size_t n = 0; n < sizeof what / sizeof what[0] && !k->no_memory; n++) {
-        const LkEtcdPb__Ranged *const of = lk_etcd_ranged((const LkEtcdPb__TxnDone *)(const void *)reply->message, n);
+        const LkEtcdPb__Ranged *const of =
+            lk_etcd_ranged((const LkEtcdPb__TxnDone *)(const void *)reply->message, n);
         k->no_memory = of == NULL || !add_room(k, of->n_kvs);
         for (size_t i = 0; !k->no_memory && i < of->n_kvs; i++)
             add(k, what[n], of->kvs[i]);
@@ -219,9 +226,8 @@ locker_status lk_etcd_show(void *self, const char *key, size_t key_len, int64_t 
 
 static void broken_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply) LK_REQUIRES(*e->net)
 {
-    (void)e;
     look *const k = context;
-    if (is_answer_locked(k, reply, "breaking a lock"))
+    if (is_answer_locked(e, k, reply, "breaking a lock"))
         k->succeeded = ((const LkEtcdPb__TxnDone *)(const void *)reply->message)->succeeded;
 }
 
@@ -247,6 +253,9 @@ static locker_status break_named_unlocking(look *k, const locker_break_options *
         const locker_status status = ask_unlocking(k, send_break, err);
         if (status != LOCKER_OK)
             return status;
+        if (!k->succeeded && k->repeated) /* it isn't there any more, perhaps since it was asked for at first */
+            return lk_unavailable(err, "an answer was lost while '%s' was broken: whether it was is not known; "
+                                       "look again", k->base.text);
         h->broken = k->succeeded;
         *count += k->succeeded;
     }
@@ -293,9 +302,8 @@ locker_status lk_etcd_break(void *self, const char *key, size_t key_len, const l
 
 static void pinged_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply) LK_REQUIRES(*e->net)
 {
-    (void)e;
     look *const k = context;
-    (void)is_answer_locked(k, reply, "waiting for an answer");
+    (void)is_answer_locked(e, k, reply, "waiting for an answer");
     if (reply->status == LK_ETCD_PERMISSION_DENIED)
         k->status = LOCKER_OK; /* the majority has answered: that comes before */
 }

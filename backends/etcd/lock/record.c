@@ -6,6 +6,11 @@
 
 #include "record.h"
 
+int64_t lk_etcd_unix_ms(const lk_etcd *e, int64_t at)
+{
+    return (lk_time_of(CLOCK_REALTIME) - (lk_etcd_now_of(e) - at)) / LK_MS;
+}
+
 void lk_etcd_record_write(const char *id, int64_t unix_ms, const char *owner, char text[LK_ETCD_RECORD_MAX])
 {
     (void)snprintf(text, LK_ETCD_RECORD_MAX, "%s %" PRId64 " %.*s", id, unix_ms, LOCKER_OWNER_MAX, owner);

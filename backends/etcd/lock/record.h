@@ -11,6 +11,8 @@ typedef struct {
     char owner[LOCKER_OWNER_MAX + 1];
 } lk_etcd_record;
 
+/* A time of the driver's clock in ms since 1970. */
+int64_t lk_etcd_unix_ms(const lk_etcd *e, int64_t at);
 void lk_etcd_record_write(const char *id, int64_t unix_ms, const char *owner, char text[LK_ETCD_RECORD_MAX]);
 /* What a foreign client has there is an owner, if it can be read. */
 void lk_etcd_record_read(const ProtobufCBinaryData *value, lk_etcd_record *record);

@@ -1,6 +1,6 @@
 /* release.c: giving a place back: with a caller that wants an answer (release), without (withdraw). */
+#include "ending.h"
 #include "lk_error.h"
-#include "place.h"
 
 static const int64_t pause_ns = 20 * LK_MS;
 
@@ -24,9 +24,10 @@ static locker_status judge_locked(const lk_etcd *e, const lk_etcd_place *p, lock
     if (p->step == LK_ETCD_GONE && !p->maybe_deleted)
         return lk_lost(err, "the lock was not ours any more: its key was deleted, or its lease has ended");
     if (p->step == LK_ETCD_GONE)
-        return locker_error_set(err, LOCKER_UNKNOWN, 0,
-                                "an answer was lost while the lock was released: it is not ours any more, but "
-                                "whether we gave it back, or it ended or was broken before, is not known");
+        return locker_error_set(
+            err, LOCKER_UNKNOWN, 0,
+            "an answer was lost while the lock was released: it is not ours any more, but "
+            "whether we gave it back, or it ended or was broken before, is not known");
     if (p->step == LK_ETCD_FAILED && err != NULL)
         *err = p->error;
     else

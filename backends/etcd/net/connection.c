@@ -117,17 +117,54 @@ static void attempt_locked(lk_etcd_net *net, int64_t now) LK_REQUIRES(*net)
         cant_reach_locked(net, failure);
 }
 
+static void greet_locked(lk_etcd_net *net) LK_REQUIRES(*net)
+{
+    net->stage = LK_ETCD_GREETING;
+    if (!lk_etcd_http2_begin_locked(net))
+        lk_etcd_break_locked(net, LOCKER_NOMEM, 0, "out of memory");
+}
+
+/* What the other end said, or is, is told; else it may be over in a moment. */
+static void not_secure_locked(lk_etcd_net *net, int failure) LK_REQUIRES(*net)
+{
+    locker_error why;
+    bool permanent;
+    const char *const here = lk_etcd_here_locked(net);
+    if (lk_tls_told(net->secure, here, &why, &permanent)) {
+        net->denied = permanent && net->endpoint_count == 1; /* another may be better */
+        lk_etcd_break_locked(net, why.status, why.os_error, "%s", why.text);
+    } else {
+        lk_etcd_break_locked(
+            net, LOCKER_UNAVAILABLE, failure,
+            "what listens at %s did not finish the handshake of TLS: %s; is it a port for TLS?", here,
+            failure == ECONNRESET ? "it closed the connection" : strerror(failure));
+    }
+}
+
+static void secure_locked(lk_etcd_net *net) LK_REQUIRES(*net)
+{
+    const int failure = lk_tls_handshake(net->secure, &net->waits);
+    if (failure == 0)
+        greet_locked(net);
+    else if (failure != EAGAIN)
+        not_secure_locked(net, failure);
+}
+
 static void connected_locked(lk_etcd_net *net) LK_REQUIRES(*net)
 {
     const int failure = lk_etcd_socket_finish_locked(net);
     if (failure == EAGAIN)
         return;
-    if (failure != 0)
+    if (failure != 0) {
         cant_reach_locked(net, failure);
-    else if (!lk_etcd_http2_begin_locked(net))
+    } else if (!net->tls.on) {
+        greet_locked(net);
+    } else if ((net->secure = lk_tls_new(&net->tls, net->fd, net->endpoints[net->endpoint].host)) == NULL) {
         lk_etcd_break_locked(net, LOCKER_NOMEM, 0, "out of memory");
-    else
-        net->stage = LK_ETCD_GREETING;
+    } else {
+        net->stage = LK_ETCD_SECURING;
+        secure_locked(net);
+    }
 }
 
 /* ---------------------------------------------------------------- its end ---- */
@@ -190,7 +227,7 @@ static void end_locked(lk_etcd_net *net) LK_REQUIRES(*net)
     net->retry_at = lk_time_after(net->ended_at, pause_locked(net));
     net->endpoint = (net->endpoint + 1) % net->endpoint_count;
     if (was_up) {
-        net->svc->log(net->svc, LOCKER_LOG_INFO, "etcd: %s; connecting again", net->trouble.text);
+        net->svc->log(net->svc, LOCKER_LOG_INFO, "%s; connecting again", net->trouble.text);
         net->suspected = true;
         net->svc->suspect(net->svc, true);
     }
@@ -252,6 +289,8 @@ void lk_etcd_serve_locked(lk_etcd_net *net, short told)
         return;
     if (net->stage == LK_ETCD_CONNECTING)
         connected_locked(net);
+    else if (net->stage == LK_ETCD_SECURING)
+        secure_locked(net);
     else if ((told & (POLLIN | POLLHUP | POLLERR)) != 0)
         lk_etcd_receive_locked(net);
     lk_etcd_settle_locked(net);
@@ -269,7 +308,8 @@ void lk_etcd_settle_locked(lk_etcd_net *net)
         went_up_locked(net);
     }
     if (net->going && lk_list_empty(&net->requests))
-        lk_etcd_break_locked(net, LOCKER_UNAVAILABLE, 0, "etcd at %s takes no more requests",
+        lk_etcd_break_locked(net, LOCKER_UNAVAILABLE, 0,
+                             "etcd at %s ended a stream without an answer, or is about to stop",
                              lk_etcd_here_locked(net));
     if (net->broken)
         end_locked(net);

@@ -125,6 +125,15 @@ static bool is_named(const uint8_t *name, size_t len, const char *what)
     return len == strlen(what) && memcmp(name, what, len) == 0;
 }
 
+/* In one line, as errors and logs are. */
+static void take_text(lk_etcd_stream *stream, const char *escaped)
+{
+    stream->text[lk_unescape(stream->text, sizeof stream->text - 1, escaped)] = '\0';
+    for (char *c = stream->text; *c != '\0'; c++)
+        if ((unsigned char)*c < ' ')
+            *c = ' ';
+}
+
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
                      size_t name_len, const uint8_t *value, size_t value_len, uint8_t flags, void *context)
 {
@@ -140,7 +149,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
     else if (is_named(name, name_len, "grpc-status"))
         stream->status = (int)strtol(text, NULL, 10);
     else if (is_named(name, name_len, "grpc-message"))
-        stream->text[lk_unescape(stream->text, sizeof stream->text - 1, text)] = '\0';
+        take_text(stream, text);
     return 0;
 }
 
@@ -182,10 +191,13 @@ LK_UNCHECKED static int on_close(nghttp2_session *session, int32_t id, uint32_t 
     if (stream->status == LK_ETCD_LOST && stream->text[0] == '\0')
         lost(stream, nghttp2_http2_strerror(error));
     told_by_http(stream);
-    const bool is_whole = stream->in.len >= PREFIX && stream->in.len == PREFIX + message_len(stream->in.at);
+    if (stream->status == LK_ETCD_LOST) /* who asks again at once is to meet a pause */
+        net->going = true;
+    const bool is_whole = stream->in.len >= PREFIX && stream->in.at[0] == 0 &&
+                          stream->in.len == PREFIX + message_len(stream->in.at);
     if (stream->status == LK_ETCD_OK && stream->kind->on_message == NULL && !is_whole) {
         not_grpc_locked(net);
-        lost(stream, "the answer is cut off");
+        lost(stream, "the answer is no message");
     }
     stream->kind->on_end(net, stream);
     return 0;
@@ -297,7 +309,7 @@ static bool fill_locked(lk_etcd_net *net) LK_REQUIRES(*net)
 
 void lk_etcd_flush_locked(lk_etcd_net *net)
 {
-    while (net->session != NULL && !net->broken && fill_locked(net)) {
+    while (net->session != NULL && !net->broken && (fill_locked(net) || net->unsent)) {
         const ssize_t n =
             lk_etcd_socket_send_locked(net, net->out.at + net->out_at, net->out.len - net->out_at);
         if (n < 0 && errno != EAGAIN)
@@ -306,10 +318,12 @@ void lk_etcd_flush_locked(lk_etcd_net *net)
         if (n < 0)
             return;
         net->out_at += (size_t)n;
-        if (net->out_at < net->out.len)
-            continue;
-        empty(&net->out);
-        net->out_at = 0;
+        if (net->out_at == net->out.len) {
+            empty(&net->out);
+            net->out_at = 0;
+        }
+        if (net->unsent)
+            return;
     }
 }
 
@@ -344,7 +358,11 @@ static void take_locked(lk_etcd_net *net, size_t len) LK_REQUIRES(*net)
 static void ended_locked(lk_etcd_net *net, int error) LK_REQUIRES(*net)
 {
     const char *const here = lk_etcd_here_locked(net);
-    if (!net->heard)
+    locker_error why;
+    bool permanent;
+    if (!net->heard && net->secure != NULL && lk_tls_told(net->secure, here, &why, &permanent))
+        lk_etcd_break_locked(net, why.status, why.os_error, "%s", why.text); /* it wants a certificate, say */
+    else if (!net->heard)
         lk_etcd_break_locked(
             net, LOCKER_UNAVAILABLE, error,
             "what listens at %s closed the connection without a word; is it etcd's port for clients, "
@@ -357,7 +375,7 @@ static void ended_locked(lk_etcd_net *net, int error) LK_REQUIRES(*net)
 
 void lk_etcd_receive_locked(lk_etcd_net *net)
 {
-    for (int i = 0; i < READS_MOST && net->session != NULL && !net->broken; i++) {
+    for (int i = 0; (i < READS_MOST || net->secure != NULL) && net->session != NULL && !net->broken; i++) {
         const ssize_t n = lk_etcd_socket_receive_locked(net, net->in, sizeof net->in);
         if (n < 0 && errno == EAGAIN)
             return;
@@ -365,8 +383,8 @@ void lk_etcd_receive_locked(lk_etcd_net *net)
             ended_locked(net, n < 0 ? errno : 0);
         else
             take_locked(net, (size_t)n);
-        if (n < (ssize_t)sizeof net->in)
-            return;
+        if (n < (ssize_t)sizeof net->in && net->secure == NULL)
+            return; /* all is read; of TLS poll doesn't know that */
     }
 }
 
@@ -381,7 +399,7 @@ bool lk_etcd_stream_open_locked(lk_etcd_net *net, lk_etcd_stream *stream, const 
 {
     const char *const token = net->token != NULL ? net->token : "";
     const nghttp2_nv headers[] = {
-        HEADER(":method", "POST"), HEADER(":scheme", "http"),
+        HEADER(":method", "POST"), HEADER(":scheme", net->secure != NULL ? "https" : "http"),
         HEADER(":path", path),     HEADER(":authority", lk_etcd_here_locked(net)),
         HEADER("te", "trailers"),  HEADER("content-type", "application/grpc"),
         HEADER("token", token),

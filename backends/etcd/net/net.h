@@ -57,9 +57,10 @@ locker_status lk_etcd_error(const lk_etcd_reply *reply, const char *doing, const
 typedef struct lk_etcd_watcher lk_etcd_watcher;
 typedef struct {
     void (*on_up)(lk_etcd *e); /* a connection is there, logged in */
-    void (*on_down)(
-        lk_etcd *e); /* it has ended: all requests have had their LOST, and watchers their on_gone */
-    /* The watched key was deleted, or may have been, as its watch is no more; the watcher is in none now. `revision`: of the deletion; 0: it isn't known. */
+    /* It has ended: all requests have had their LOST, and watchers their on_gone. */
+    void (*on_down)(lk_etcd *e);
+    /* The watched key was deleted, or may have been, as its watch is no more; the watcher is in none now. `revision`: of
+     * the deletion; 0: it isn't known. */
     void (*on_gone)(lk_etcd *e, lk_etcd_watcher *watcher, int64_t revision);
 } lk_etcd_owner;
 
@@ -96,7 +97,7 @@ int64_t lk_etcd_turn_ends_locked(lk_etcd_net *net, int64_t next) LK_REQUIRES(*ne
 bool lk_etcd_is_up_locked(const lk_etcd_net *net) LK_REQUIRES(*net);
 /* How long the oldest request may be unanswered before another endpoint is gone to: set by the owner as its leases want it. */
 void lk_etcd_patience_locked(lk_etcd_net *net, int64_t ns) LK_REQUIRES(*net);
-/* Go to the next endpoint: this one is of no use. */
+/* Go to the next endpoint, soon: this one is of no use. It isn't up from now on; the rest is told later, not in here. */
 void lk_etcd_leave_member_locked(lk_etcd_net *net, const char *why) LK_REQUIRES(*net);
 /* Why there is no connection, or no answer. UNAVAILABLE, DENIED, PROTOCOL or CONFIG. */
 locker_status lk_etcd_away_locked(const lk_etcd_net *net, locker_error *err) LK_REQUIRES(*net);
@@ -113,7 +114,8 @@ extern const lk_etcd_method lk_etcd_range, lk_etcd_put, lk_etcd_txn, lk_etcd_lea
 lk_etcd_request *lk_etcd_send_locked(lk_etcd_net *net, const lk_etcd_method *method,
                                      const ProtobufCMessage *message, lk_etcd_done_fn done, void *context)
     LK_REQUIRES(*net);
-/* Nobody wants its answer any more: `done` isn't called. It is let go on at the server, not reset. */
+/* Nobody wants its answer any more: `done` isn't called. It is let go on at the server, not reset. Not after `done`: there is
+ * no such request then. */
 void lk_etcd_forget_locked(lk_etcd_request *request);
 
 /* ---------------------------------------------------------------- callers that wait: drive.c ---- */
@@ -136,10 +138,12 @@ void lk_etcd_call_begin_locked(lk_etcd_net *net, lk_etcd_call *call) LK_REQUIRES
 void lk_etcd_call_end_locked(lk_etcd_net *net, lk_etcd_call *call) LK_REQUIRES(*net);
 void lk_etcd_call_done_locked(lk_etcd_net *net, lk_etcd_call *call) LK_REQUIRES(*net);
 void lk_etcd_interrupt_locked(lk_etcd_net *net, lk_etcd_call *call) LK_REQUIRES(*net);
-/* Drive the connection, or sleep while another does, until call->done. Releases the mutex meanwhile. An interrupted call that is done is DONE. */
+/* Drive the connection, or sleep while another does, until call->done. Releases the mutex meanwhile. An interrupted call that
+ * is done is DONE. */
 lk_etcd_outcome lk_etcd_await_unlocking(lk_etcd_net *net, lk_etcd_call *call, int64_t until)
     LK_REQUIRES(*net);
-/* The same for a connection. LATE also when every endpoint has refused since it began, with `prompt`. */
+/* The same for a connection. LATE also when a login was refused, and with `prompt` when every endpoint has failed since it
+ * began. */
 lk_etcd_outcome lk_etcd_await_up_unlocking(lk_etcd_net *net, lk_etcd_call *call, bool prompt, int64_t until)
     LK_REQUIRES(*net);
 

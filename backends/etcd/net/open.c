@@ -16,6 +16,7 @@ enum { DEFAULT_PORT = 2379 };
 static const int64_t attempt_least_ns = 100 * LK_MS;
 
 const locker_parameter lk_etcd_params[] = {
+    LK_TLS_PARAMETER_ROWS("etcds"),
     {NULL, LOCKER_PARAM_TEXT, NULL, 0, 0, NULL},
 };
 
@@ -27,11 +28,6 @@ int lk_etcd_net_descriptor(const lk_etcd_net *net)
 const char *lk_etcd_net_names(const lk_etcd_net *net)
 {
     return net->names;
-}
-
-int64_t lk_etcd_now(const lk_etcd_net *net)
-{
-    return net->clock->now(net->clock->context);
 }
 
 /* ---------------------------------------------------------------- settings ---- */
@@ -47,6 +43,22 @@ static locker_status copy_login(lk_etcd_net *net, const locker_driver_config *co
     net->user = strdup(config->user);
     net->password = strdup(config->password);
     return net->user != NULL && net->password != NULL ? LOCKER_OK : lk_out_of_memory(err);
+}
+
+/* A parameter of TLS without TLS would do nothing. */
+static locker_status copy_tls(lk_etcd_net *net, const locker_driver_config *config, locker_error *err)
+{
+    net->tls.on = strcmp(config->scheme, "etcds") == 0;
+    net->tls.alpn = "h2";
+    net->tls.service = "etcd";
+    net->tls.without_tls = "write etcd://";
+    net->tls.needing = "etcds:// needs";
+    for (size_t i = 0; i < LK_TLS_PARAMETERS && !net->tls.on; i++)
+        if (config->values[i].given)
+            return lk_misconfigured(err, "the parameter '%s' needs the scheme etcds", lk_etcd_params[i].name);
+    if (!lk_tls_settings_copy(&net->tls, config->values))
+        return lk_out_of_memory(err);
+    return net->tls.on ? lk_tls_init(&net->tls, config->values, err) : LOCKER_OK;
 }
 
 /* "host:port", an IPv6 address in brackets. NULL: no memory. */
@@ -95,19 +107,17 @@ static void tell_unresolved(const char *host, int rc, int error, locker_error *e
                            full ? "raise the limit on open files (ulimit -n)" : "check its name");
 }
 
-static bool add_endpoint(lk_etcd_net *net, const struct addrinfo *address, const char *name)
+static bool add_endpoint(lk_etcd_net *net, const struct addrinfo *address, const char *name, const char *host)
 {
     lk_etcd_endpoint *const list = realloc(net->endpoints, (net->endpoint_count + 1) * sizeof *list);
     if (list == NULL)
         return false;
     net->endpoints = list;
     lk_etcd_endpoint *const last = &list[net->endpoint_count];
-    *last = (lk_etcd_endpoint){.len = address->ai_addrlen, .name = strdup(name)};
+    *last = (lk_etcd_endpoint){.len = address->ai_addrlen, .name = strdup(name), .host = strdup(host)};
     memcpy(&last->address, address->ai_addr, address->ai_addrlen);
-    if (last->name == NULL)
-        return false;
     net->endpoint_count++;
-    return true;
+    return last->name != NULL && last->host != NULL;
 }
 
 /* One that has no address now is left out: another may do. False: no memory. */
@@ -122,7 +132,7 @@ static bool add_host(lk_etcd_net *net, const locker_host *host, locker_error *er
     if (added && found == NULL)
         tell_unresolved(host->name, rc, errno, err);
     for (const struct addrinfo *a = found; a != NULL && added; a = a->ai_next)
-        added = add_endpoint(net, a, name);
+        added = add_endpoint(net, a, name, host->name);
     if (found != NULL)
         freeaddrinfo(found);
     free(name);
@@ -193,6 +203,8 @@ LK_UNCHECKED static locker_status set_up(lk_etcd_net *net, const locker_driver_c
     net->patience = net->patience_ns = config->command_timeout_ns / 2;
     locker_status status = copy_login(net, config, err);
     if (status == LOCKER_OK)
+        status = copy_tls(net, config, err);
+    if (status == LOCKER_OK)
         status = find_endpoints(net, config, err);
     const int64_t until = lk_time_after(lk_etcd_now(net), config->connect_timeout_ns);
     return status == LOCKER_OK ? connect_first(net, until, err) : status;
@@ -239,11 +251,14 @@ void lk_etcd_net_free(lk_etcd_net *net)
     lk_etcd_bytes_free(&net->watch.in);
     lk_etcd_bytes_free(&net->watch.out);
     lk_etcd_bytes_free(&net->out);
-    for (size_t i = 0; i < net->endpoint_count; i++)
+    for (size_t i = 0; i < net->endpoint_count; i++) {
         free(net->endpoints[i].name);
+        free(net->endpoints[i].host);
+    }
     free(net->endpoints);
     free(net->names);
     free(net->token);
+    lk_tls_clear(&net->tls);
     forget_secret(net->user);
     forget_secret(net->password);
     if (net->epoll_fd >= 0)

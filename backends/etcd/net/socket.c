@@ -15,6 +15,11 @@
 _Static_assert(POLLIN == EPOLLIN && POLLOUT == EPOLLOUT && POLLHUP == EPOLLHUP && POLLERR == EPOLLERR,
                "poll and epoll tell alike");
 
+int64_t lk_etcd_now(const lk_etcd_net *net)
+{
+    return net->clock->now(net->clock->context);
+}
+
 void lk_etcd_break_locked(lk_etcd_net *net, locker_status status, int os_error, const char *format, ...)
 {
     char text[LOCKER_ERROR_TEXT_MAX];
@@ -67,6 +72,8 @@ int lk_etcd_socket_finish_locked(lk_etcd_net *net)
 ssize_t lk_etcd_socket_send_locked(lk_etcd_net *net, const void *bytes, size_t len)
 {
     ssize_t n;
+    if (net->secure != NULL)
+        return lk_tls_send(net->secure, bytes, len, &net->waits, &net->unsent);
     do {
         n = send(net->fd, bytes, len, MSG_DONTWAIT | MSG_NOSIGNAL);
     } while (n < 0 && errno == EINTR);
@@ -76,6 +83,9 @@ ssize_t lk_etcd_socket_send_locked(lk_etcd_net *net, const void *bytes, size_t l
 ssize_t lk_etcd_socket_receive_locked(lk_etcd_net *net, void *bytes, size_t len)
 {
     ssize_t n;
+    bool more; /* it is read until there is none */
+    if (net->secure != NULL)
+        return lk_tls_receive(net->secure, bytes, len, &more);
     do {
         n = recv(net->fd, bytes, len, MSG_DONTWAIT);
     } while (n < 0 && errno == EINTR);
@@ -92,6 +102,9 @@ void lk_etcd_socket_close_locked(lk_etcd_net *net, bool reset)
         (void)setsockopt(net->fd, SOL_SOCKET, SO_LINGER, &drop, sizeof drop);
     if (net->in_epoll)
         (void)epoll_ctl(net->epoll_fd, EPOLL_CTL_DEL, net->fd, NULL);
+    lk_tls_free(net->secure, !reset);
+    net->secure = NULL;
+    net->unsent = false;
     close(net->fd);
     net->fd = -1;
     net->in_epoll = false;
@@ -104,7 +117,9 @@ short lk_etcd_socket_events_locked(const lk_etcd_net *net)
         return 0;
     if (net->stage == LK_ETCD_CONNECTING)
         return POLLOUT;
-    return (short)(POLLIN | (net->out.len > 0 ? POLLOUT : 0));
+    if (net->stage == LK_ETCD_SECURING)
+        return net->waits;
+    return (short)(POLLIN | (net->out.len > 0 || net->unsent ? POLLOUT : 0));
 }
 
 static void tell_epoll_locked(lk_etcd_net *net, short events) LK_REQUIRES(*net)

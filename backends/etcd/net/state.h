@@ -7,6 +7,7 @@
 
 #include "lk_time.h"
 #include "net.h"
+#include "tls.h"
 
 #define LK_ETCD_GUARDED LK_GUARDED_BY(lk_etcd_net.mutex)
 
@@ -21,6 +22,7 @@ typedef struct {
     struct sockaddr_storage address;
     socklen_t len;
     char *name; /* "host:port": for people, and for the server */
+    char *host; /* ... for its certificate */
 } lk_etcd_endpoint;
 
 typedef struct lk_etcd_stream lk_etcd_stream;
@@ -60,6 +62,7 @@ enum { LK_ETCD_ARENA = 16 * 1024, LK_ETCD_READ = 32 * 1024 };
 typedef enum {
     LK_ETCD_AWAY,       /* no socket */
     LK_ETCD_CONNECTING, /* until the socket is connected */
+    LK_ETCD_SECURING,   /* until the handshake of TLS is done */
     LK_ETCD_GREETING,   /* until the other end has said something in HTTP/2 */
     LK_ETCD_LOGIN,      /* until it has taken the login */
     LK_ETCD_UP
@@ -71,6 +74,7 @@ struct LK_CHECKED(capability("mutex")) lk_etcd_net {
     const locker_services *svc;
     const locker_clock *clock;
     char *user, *password; /* NULL: no login */
+    lk_tls_settings tls;
     char *names;
     lk_etcd_endpoint *endpoints;
     size_t endpoint_count;
@@ -83,16 +87,19 @@ struct LK_CHECKED(capability("mutex")) lk_etcd_net {
 
     /* the connection */
     lk_etcd_stage stage LK_ETCD_GUARDED;
-    size_t endpoint LK_ETCD_GUARDED;       /* the present one, or the next */
     int fd LK_ETCD_GUARDED;                /* -1: none */
+    lk_tls *secure LK_ETCD_GUARDED;        /* on the socket; NULL: none */
+    short waits LK_ETCD_GUARDED;           /* what poll has to tell before it goes on */
+    bool unsent LK_ETCD_GUARDED;           /* it has taken more than the socket has */
+    size_t endpoint LK_ETCD_GUARDED;       /* the present one, or the next */
     int64_t retry_at LK_ETCD_GUARDED;      /* AWAY: the next attempt */
     int64_t attempt_until LK_ETCD_GUARDED; /* CONNECTING to LOGIN */
     int64_t ended_at LK_ETCD_GUARDED;      /* when the last one ended, or could not begin */
-    unsigned failures LK_ETCD_GUARDED;     /* in a row, without an answer between */
     int64_t patience LK_ETCD_GUARDED;      /* at most patience_ns */
-    bool broken LK_ETCD_GUARDED;           /* it is to be ended: trouble says why */
     int64_t pong_at LK_ETCD_GUARDED;       /* a ping is answered then; never: there is none */
     uint8_t pong[8] LK_ETCD_GUARDED;       /* ... so */
+    unsigned failures LK_ETCD_GUARDED;     /* in a row, without an answer between */
+    bool broken LK_ETCD_GUARDED;           /* it is to be ended: trouble says why */
     bool going LK_ETCD_GUARDED;            /* it takes no requests any more, and ends with the last answer */
     bool heard LK_ETCD_GUARDED;            /* the other end has said something */
     bool greeted LK_ETCD_GUARDED;          /* ... in HTTP/2 */
@@ -114,16 +121,16 @@ struct LK_CHECKED(capability("mutex")) lk_etcd_net {
     lk_table watchers LK_ETCD_GUARDED;
 
     /* driving */
-    bool reading LK_ETCD_GUARDED;       /* a caller's thread drives */
-    bool polling LK_ETCD_GUARDED;       /* ... and is asleep in poll, or about to come back: kick it */
-    int64_t poll_until LK_ETCD_GUARDED; /* ... until then */
-    short poll_events LK_ETCD_GUARDED;  /* ... or those */
-    bool in_turn LK_ETCD_GUARDED;       /* the keeper has come: its turn will return keeper_at */
-    bool in_epoll LK_ETCD_GUARDED;      /* the keeper's epoll knows the socket */
-    short armed LK_ETCD_GUARDED;        /* ... and tells of those of its events, once; 0: of none */
+    lk_list calls LK_ETCD_GUARDED;      /* callers that wait */
+    int64_t poll_until LK_ETCD_GUARDED; /* `polling`: until then */
     int64_t left_at LK_ETCD_GUARDED;    /* when a caller last drove */
     int64_t keeper_at LK_ETCD_GUARDED;  /* when the keeper means to come */
-    lk_list calls LK_ETCD_GUARDED;      /* callers that wait */
+    short poll_events LK_ETCD_GUARDED;  /* `polling`: for those */
+    short armed LK_ETCD_GUARDED;   /* the keeper's epoll tells of those of the socket, once; 0: of none */
+    bool in_epoll LK_ETCD_GUARDED; /* ... and knows it */
+    bool in_turn LK_ETCD_GUARDED;  /* the keeper has come: its turn will return keeper_at */
+    bool reading LK_ETCD_GUARDED;  /* a caller's thread drives */
+    bool polling LK_ETCD_GUARDED;  /* ... and is asleep in poll, or about to come back: kick it */
 
     size_t arena_used LK_ETCD_GUARDED;
     bool arena_spilled LK_ETCD_GUARDED;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TTL_MOST = 9000000 };
+#define TTL_MOST INT64_C(9000000000)
 
 /* A request that is carried out: what it has changed is of the next revision. */
 typedef struct {
@@ -170,11 +170,14 @@ static const lk_simetcd_kv *now(const work *w, ProtobufCBinaryData key)
     return f.count > 0 ? f.items[0] : NULL;
 }
 
-static const lk_simetcd_error *check_put(const work *w, const LkEtcdPb__Put *p)
+/* In a transaction it is asked first whether the key is there. */
+static const lk_simetcd_error *check_put(const work *w, const LkEtcdPb__Put *p, bool in_txn)
 {
-    if (p->lease != 0 && lk_simetcd_lease_find(w->store, p->lease) == NULL)
+    const bool no_lease = p->lease != 0 && lk_simetcd_lease_find(w->store, p->lease) == NULL,
+               no_key = p->ignore_value && now(w, p->key) == NULL;
+    if (no_lease && (!no_key || !in_txn))
         return &lk_simetcd_lease_not_found;
-    return p->ignore_value && now(w, p->key) == NULL ? &lk_simetcd_key_not_found : NULL;
+    return no_key ? &lk_simetcd_key_not_found : NULL;
 }
 
 static LkEtcdPb__PutDone *put(work *w, const LkEtcdPb__Put *p)
@@ -285,7 +288,7 @@ static const lk_simetcd_error *check(work *w, const LkEtcdPb__Txn *txn, bool put
         if (op->op_case == LK_ETCD_PB__OP__OP_TXN)
             error = check(w, op->txn, puts);
         else if (op->op_case == LK_ETCD_PB__OP__OP_PUT && puts)
-            error = check_put(w, op->put);
+            error = check_put(w, op->put, true);
         else if (op->op_case == LK_ETCD_PB__OP__OP_RANGE && !puts)
             error = check_revision(w->store, op->range->revision);
     }
@@ -418,7 +421,7 @@ void lk_simetcd_apply(lk_simetcd_store *store, lk_simetcd_kind kind, const Proto
         answer->message = made != NULL ? (ProtobufCMessage *)(uintptr_t)&made->base : NULL;
         answer->header = made != NULL ? made->header : NULL;
     } else if (kind == LK_SIMETCD_PUT) {
-        answer->error = check_put(&w, of);
+        answer->error = check_put(&w, of, false);
         LkEtcdPb__PutDone *const made = answer->error == NULL ? put(&w, of) : NULL;
         ANSWER(made);
     } else if (kind == LK_SIMETCD_DELETE) {

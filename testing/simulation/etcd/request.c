@@ -143,7 +143,7 @@ static const lk_simetcd_error *check_txn(const LkEtcdPb__Txn *txn, size_t most)
     return error;
 }
 
-/* What a list of operations puts and deletes; `safe`: a name that is there from before the first so many may come again. */
+/* What a list of operations puts and deletes. */
 typedef struct {
     lk_simetcd_data *puts;
     size_t put_count, put_room;
@@ -201,7 +201,8 @@ static bool touch_inner(const LkEtcdPb__Txn *txn, touched *t)
     const size_t until = t->put_count;
     for (size_t i = 0; ok && i < otherwise.put_count; i++) {
         const lk_simetcd_data key = otherwise.puts[i];
-        ok = add_put(t, key, has_put(t, 0, before, key) || has_put(t, until, t->put_count, key));
+        if (!has_put(t, before, until, key))
+            ok = add_put(t, key, has_put(t, 0, t->put_count, key));
     }
     for (size_t i = 0; i < then.del_count; i++)
         add_del(t, &then.dels[i]);
@@ -218,8 +219,9 @@ static bool touch(LkEtcdPb__Op *const *ops, size_t count, touched *t)
     for (size_t i = 0; i < count; i++) {
         if (ops[i]->op_case != LK_ETCD_PB__OP__OP_DEL)
             continue;
-        const lk_simetcd_span span = lk_simetcd_span_of(data(ops[i]->del->key), data(ops[i]->del->range_end));
-        add_del(t, &span);
+        const lk_simetcd_data end = data(ops[i]->del->range_end);
+        /* an end that means none is taken for what it is here, as by the server: such a range is empty */
+        add_del(t, &(lk_simetcd_span){.from = data(ops[i]->del->key), .end = end, .alone = end.len == 0});
     }
     for (size_t i = 0; i < count; i++)
         if (ops[i]->op_case == LK_ETCD_PB__OP__OP_TXN && !touch_inner(ops[i]->txn, t))

@@ -1,6 +1,6 @@
 /*
  * etcd_tests.h: tests of the etcd driver against real servers. Each test has a server of its own (lk_env, *state of a test). The
- * group files hold the tests: losses.c, users.c; interop.c with etcdctl's locks.
+ * group files hold the tests: losses.c, slow.c, users.c; interop.c with etcdctl's locks.
  */
 #pragma once
 
@@ -11,6 +11,7 @@
 #include "holding.h"
 #include "locking.h"
 #include "network_driver.h"
+#include "proxying.h"
 #include "test_servers.h"
 
 enum { LK_ENV_CHILDREN = 16 };
@@ -18,10 +19,11 @@ enum { LK_ENV_CHILDREN = 16 };
 /** What a test has; all of it is ended after the test, also when it failed. */
 typedef struct {
     lk_server *etcd;
+    lk_proxy *proxy;                     /* NULL unless there is one */
     lk_child *children[LK_ENV_CHILDREN]; /* NULL where there is none */
 } lk_env;
 
-extern const lk_group lk_interop, lk_losses, lk_users;
+extern const lk_group lk_interop, lk_losses, lk_slow, lk_users;
 
 /** Setup of cmocka: an empty server. lk_env_with() is for a setup of one's own, with the server's options. */
 int lk_env_server(void **state);

@@ -4,7 +4,7 @@
 
 #include "etcd_tests.h"
 
-static const lk_group *const groups[] = {&lk_interop, &lk_losses, &lk_users, NULL};
+static const lk_group *const groups[] = {&lk_interop, &lk_losses, &lk_slow, &lk_users, NULL};
 
 /* ------------------------------------------------------------------ environments ---- */
 
@@ -30,6 +30,7 @@ int lk_env_end(void **state)
         return 0;
     for (size_t i = 0; i < LK_ENV_CHILDREN; i++)
         lk_child_kill(env->children[i]);
+    lk_proxy_free(env->proxy);
     lk_test_free(env->etcd);
     free(env);
     return 0;
