@@ -435,3 +435,4 @@ bool lk_row_eh(lk_bench *b);
 bool lk_row_ec(lk_bench *b);
 bool lk_row_ee(lk_bench *b);
 bool lk_row_enet(lk_bench *b);
+bool lk_row_eused(lk_bench *b);

@@ -78,6 +78,7 @@ static row rows[] = {
     {"eh", lk_row_eh, false, false, true, false, false, "hand-off to a waiter in another process"},
     {"ec", lk_row_ec, false, false, true, false, false, "8 and 64 waiters on one key"},
     {"ee", lk_row_ee, false, false, true, false, false, "1,000 locks held"},
+    {"eused", lk_row_eused, false, false, true, false, false, "one thread on a key that was locked often"},
     {"enet", lk_row_enet, false, false, true, false, false, "10 ms added to the round trip"},
 #endif
 };

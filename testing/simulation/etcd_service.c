@@ -119,7 +119,8 @@ static int64_t delay(void *context, lk_simetcd_delay what, int member)
 {
     const lk_sim_etcd *const etcd = context;
     const bool slow = (what == LK_SIMETCD_DISK || what == LK_SIMETCD_APPLY) && etcd->members[member].slow;
-    const int64_t late = slow || lk_sim_chance(LATE_PPM) ? (int64_t)lk_sim_draw(50 * MS) : 0;
+    const bool is_late = slow || lk_sim_chance(LATE_PPM);
+    const int64_t late = is_late ? (int64_t)lk_sim_draw((slow ? 50 : 10) * MS) : 0;
     switch (what) {
     case LK_SIMETCD_DISK:
         return late + (int64_t)lk_sim_draw(500 * US);

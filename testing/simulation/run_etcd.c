@@ -433,7 +433,7 @@ static void settle(void)
     run.awaits = false;
 }
 
-/* Leases are revoked, or end by themselves, and with them their keys. */
+/* Leases end by themselves, and with them their keys. */
 static const char *left(void)
 {
     static char text[256];

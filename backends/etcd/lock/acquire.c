@@ -8,7 +8,7 @@
 
 /* What shows that a place is the first is believed for so long; after so many looks, however long their answers take. */
 static const int64_t recent_ns = 100 * LK_MS, pause_ns = 50 * LK_MS;
-enum { LOOKS_MAX = 2, ENOUGH_PART = 4 };
+enum { LOOKS_MAX = 2, ENOUGH_PART = 3 };
 
 typedef struct {
     lk_etcd *e;
@@ -113,6 +113,10 @@ static bool first_unlocking(attempt *a, lk_etcd_place *p) LK_REQUIRES(*a->e->net
     }
     if (grant_locked(a, p))
         return end(a, LOCKER_OK);
+    if (!a->claim->renewed && lk_etcd_now_of(a->e) > a->claim->asked_at + a->claim->ttl_ns / 2) {
+        a->outcome = LK_ETCD_CALL_LATE; /* too little is left of what counts from this attempt's beginning: another one */
+        return false;
+    }
     lk_etcd_keeper_by_locked(a->e->net, 0); /* it has to be put to another lease */
     return await_unlocking(a);
 }

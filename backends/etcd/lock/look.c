@@ -29,6 +29,7 @@ typedef struct {
     size_t held_len;
     const held *breaking; /* one of them */
     bool no_memory, unknown, succeeded, shared;
+    bool repeated; /* the question was asked before, and had no answer */
     int32_t permits;
     locker_status status;
     locker_error error;
@@ -69,6 +70,7 @@ static locker_status ask_unlocking(look *k, send_fn send, locker_error *err) LK_
 {
     lk_etcd_outcome outcome = LK_ETCD_CALL_DONE;
     k->unknown = true;
+    k->repeated = false;
     while (k->unknown && outcome == LK_ETCD_CALL_DONE) {
         if (!lk_etcd_is_up_locked(k->e->net)) {
             outcome = lk_etcd_await_up_unlocking(k->e->net, &k->call, false, k->until);
@@ -81,6 +83,7 @@ static locker_status ask_unlocking(look *k, send_fn send, locker_error *err) LK_
         outcome = lk_etcd_await_unlocking(k->e->net, &k->call, k->until);
         if (outcome != LK_ETCD_CALL_DONE)
             lk_etcd_forget_locked(request);
+        k->repeated |= k->unknown;
         k->call.done = false;
         if (outcome == LK_ETCD_CALL_DONE && k->unknown && lk_etcd_is_up_locked(k->e->net))
             (void)lk_etcd_await_unlocking(k->e->net, &k->call,
@@ -250,6 +253,9 @@ static locker_status break_named_unlocking(look *k, const locker_break_options *
         const locker_status status = ask_unlocking(k, send_break, err);
         if (status != LOCKER_OK)
             return status;
+        if (!k->succeeded && k->repeated) /* it isn't there any more, perhaps since it was asked for at first */
+            return lk_unavailable(err, "an answer was lost while '%s' was broken: whether it was is not known; "
+                                       "look again", k->base.text);
         h->broken = k->succeeded;
         *count += k->succeeded;
     }

@@ -213,6 +213,5 @@ bool lk_simetcd_left(const lk_simetcd *e, char *text, size_t room)
         (void)snprintf(text, room, "the key %.*s", (int)kv->key.len, (const char *)kv->key.bytes);
         return true;
     }
-    (void)snprintf(text, room, "%zu leases", store->lease_count);
-    return store->lease_count > 0;
+    return false;
 }

@@ -75,5 +75,5 @@ bool lk_simetcd_forget(lk_simetcd *e, int64_t revisions);
 int lk_simetcd_leader(const lk_simetcd *e);
 /* Whether it runs, isn't stopped and knows a leader. */
 bool lk_simetcd_serves(const lk_simetcd *e, int member);
-/* What the leader has of keys and leases, or that there is none; false: nothing. */
+/* A key that the leader has, or that there is no leader; false: nothing. Leases end by themselves. */
 bool lk_simetcd_left(const lk_simetcd *e, char *text, size_t room);
