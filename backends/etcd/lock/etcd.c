@@ -99,7 +99,7 @@ static const locker_semantics semantics = {
     .cut_off =
         "From all members or from the majority: the holder keeps the lock until its local deadline, and is "
         "LOST then, before anyone else can have it. That is two thirds of the lease time away, or more; of "
-        "a lock that was only just granted, half of it, and a quarter where the members are slow.",
+        "a lock that was only just granted, half of it, and a third where the members are slow.",
     .service_restarts =
         "Locks last if the members keep their data and are back before the holder's deadline. Without their "
         "data others may have the lock until the holder's next renewal, which tells it.",
