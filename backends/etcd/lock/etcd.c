@@ -102,18 +102,21 @@ static const locker_semantics semantics = {
     .quorum = true,
     .shared = LOCKER_ORDER_ARRIVAL,
     .permits_most = LK_ETCD_PERMITS_MAX,
-    .holder_dies = "Its lock ends with its lease, within the lease time, which is at least what the servers "
-                   "allow: one and a half times their election time-out.",
+    .holder_dies =
+        "Its lock ends with its lease, within the lease time and half a second; after an election, within "
+        "another one. The servers' lease times are whole seconds, and at least one and a half times their "
+        "election time-out.",
     .holder_stalls =
         "Beyond the lease time it loses its locks, which go to the next waiters; it is LOST as "
         "soon as it goes on. What it was about to write it may still write: with a fencing token "
         "that is out of date.",
     .cut_off =
-        "From all members or from the majority: the holder keeps the lock until its local deadline, two "
-        "thirds of the lease time or more after its last confirmed renewal, and is LOST then, before "
-        "anyone else can have it.",
+        "From all members or from the majority: the holder keeps the lock until its local deadline, and is "
+        "LOST then, before anyone else can have it. That is two thirds of the lease time away, or more; of "
+        "a lock that was only just granted, half of it, and a third where the members are slow.",
     .service_restarts =
-        "Locks last if the members keep their data and are back before the holder's deadline.",
+        "Locks last if the members keep their data and are back before the holder's deadline. Without their "
+        "data others may have the lock until the holder's next renewal, which tells it.",
     .failover =
         "Another member is elected by the majority and knows every grant; it gives each lease its full "
         "time again. The client goes to a member that is left, with its locks.",
@@ -122,8 +125,9 @@ static const locker_semantics semantics = {
         "its data. A restore from a snapshot takes it back.",
     .cost =
         "One transaction to lock and one to unlock, each agreed by a majority; a waiter is told of one "
-        "deletion and asks once more for each predecessor; a permit takes two transactions; every third of the "
-        "lease time one new lease and one transaction for each 125 locks that are held or waited for.",
+        "deletion and asks once more for each predecessor; a permit takes two transactions; a lock that was "
+        "waited for and is held for long, one more, to tell since when; every third of the lease time one "
+        "new lease, and one transaction for each 125 locks that are held or waited for.",
 };
 
 const locker_driver lk_etcd_driver = {

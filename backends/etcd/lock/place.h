@@ -47,10 +47,10 @@ struct lk_etcd_lease {
     unsigned requests; /* that refer to it */
 };
 
-/* Until when a claim has what is on it. */
+/* Until when a claim has what is on it: the servers' clocks may run up to a hundredth faster. */
 static inline int64_t lk_etcd_lease_until(const lk_etcd_lease *lease)
 {
-    return lk_time_after(lease->sent, lease->ttl_ns);
+    return lk_time_after(lease->sent, lease->ttl_ns - lease->ttl_ns / 100);
 }
 
 struct lk_etcd_place {
