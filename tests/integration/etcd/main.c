@@ -4,7 +4,7 @@
 
 #include "etcd_tests.h"
 
-static const lk_group *const groups[] = {&lk_interop, &lk_losses, &lk_slow, &lk_users, NULL};
+static const lk_group *const groups[] = {&lk_interop, &lk_leases, &lk_losses, &lk_slow, &lk_users, NULL};
 
 /* ------------------------------------------------------------------ environments ---- */
 
@@ -21,6 +21,15 @@ int lk_env_with(void **state, const char *const *options)
 int lk_env_server(void **state)
 {
     return lk_env_with(state, NULL);
+}
+
+int lk_env_proxied(void **state)
+{
+    if (lk_env_server(state) != 0)
+        return -1;
+    lk_env *env = *state;
+    env->proxy = lk_proxy_begin(NULL, env->etcd->port);
+    return 0;
 }
 
 int lk_env_end(void **state)
@@ -83,6 +92,12 @@ locker *lk_open_at(const lk_server *etcd, const char *rest)
     snprintf(uri, sizeof uri, "etcd://%s:%d%s", etcd->place.address, etcd->port, rest);
     assert_ok(locker_open(uri, &options, &l, &err), err);
     return l;
+}
+
+locker *lk_open_proxied(const lk_env *env, const char *rest)
+{
+    const lk_server before = {.port = lk_proxy_port(env->proxy), .place = lk_here};
+    return lk_open_at(&before, rest);
 }
 
 locker_handle *lk_take(locker *l, const char *key)
