@@ -7,7 +7,6 @@ enum { TTL_MS = 3000 };
 #define SHOP "/shop?ttl=3s"
 #define LONG "/shop?ttl=60s"
 
-#define proxied_test(f) cmocka_unit_test_setup_teardown(f, lk_env_proxied, lk_env_end)
 
 static int64_t cpu_ms(void)
 {
