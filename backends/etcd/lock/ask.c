@@ -246,7 +246,8 @@ static void entered_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone
         p->seen = sent;
         if (!p->tries)
             judge_locked(e, p, done, 1, sent);
-    } else if (own != NULL && own->n_kvs > 0 && !p->doubt) { /* of a use of its name before this one, by what was restored: */
+    } else if (own != NULL && own->n_kvs > 0 &&
+               !p->doubt) { /* of a use of its name before this one, by what was restored: */
         p->spent = true;
         p->step = LK_ETCD_GONE;
     } else if (own != NULL && own->n_kvs > 0) { /* by a request before this one, whose answer was lost */
@@ -267,7 +268,8 @@ static void looked_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone 
     if (!done->succeeded) {
         lk_etcd_place_vanish_locked(e, p, "its key was deleted, or its lease has ended");
     } else if (own != NULL && own->n_kvs == 1) {
-        if (own->kvs[0]->mod_revision >= p->modified) /* else it was put to another lease since, as was told before */
+        if (own->kvs[0]->mod_revision >=
+            p->modified) /* else it was put to another lease since, as was told before */
             lk_etcd_place_is_locked(e, p, own->kvs[0]);
         p->seen = has_permit(p) ? sent : p->seen;
         if (!has_permit(p))

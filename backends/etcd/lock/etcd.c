@@ -37,8 +37,7 @@ LK_UNCHECKED static locker_status etcd_open(const locker_driver_config *config, 
 }
 
 /* A while: the keeper is no more that would ask again. */
-static lk_etcd_outcome await_end_unlocking(lk_etcd *e, lk_etcd_call *call, int64_t until)
-    LK_REQUIRES(*e->net)
+static lk_etcd_outcome await_end_unlocking(lk_etcd *e, lk_etcd_call *call, int64_t until) LK_REQUIRES(*e->net)
 {
     const int64_t again = lk_time_after(lk_etcd_now_of(e), again_ns);
     call->done = false;

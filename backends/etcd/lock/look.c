@@ -253,9 +253,12 @@ static locker_status break_named_unlocking(look *k, const locker_break_options *
         const locker_status status = ask_unlocking(k, send_break, err);
         if (status != LOCKER_OK)
             return status;
-        if (!k->succeeded && k->repeated) /* it isn't there any more, perhaps since it was asked for at first */
-            return lk_unavailable(err, "an answer was lost while '%s' was broken: whether it was is not known; "
-                                       "look again", k->base.text);
+        if (!k->succeeded &&
+            k->repeated) /* it isn't there any more, perhaps since it was asked for at first */
+            return lk_unavailable(err,
+                                  "an answer was lost while '%s' was broken: whether it was is not known; "
+                                  "look again",
+                                  k->base.text);
         h->broken = k->succeeded;
         *count += k->succeeded;
     }

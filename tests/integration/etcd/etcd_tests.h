@@ -23,7 +23,8 @@ typedef struct {
     lk_child *children[LK_ENV_CHILDREN]; /* NULL where there is none */
 } lk_env;
 
-extern const lk_group lk_cost, lk_interop, lk_leases, lk_losses, lk_replies, lk_slow, lk_strangers, lk_tls, lk_users;
+extern const lk_group lk_cost, lk_interop, lk_leases, lk_losses, lk_replies, lk_slow, lk_strangers, lk_tls,
+    lk_users;
 
 /** Setup of cmocka: an empty server. lk_env_with() is for a setup of one's own, with the server's options. */
 int lk_env_server(void **state);

@@ -4,8 +4,8 @@
 
 #include "etcd_tests.h"
 
-static const lk_group *const groups[] = {&lk_cost, &lk_interop, &lk_leases, &lk_losses, &lk_replies, &lk_slow, &lk_strangers,
-                                         &lk_users,
+static const lk_group *const groups[] = {&lk_cost,    &lk_interop, &lk_leases,    &lk_losses,
+                                         &lk_replies, &lk_slow,    &lk_strangers, &lk_users,
 #ifdef LK_TEST_TLS
                                          &lk_tls,
 #endif
