@@ -239,6 +239,9 @@ static void entered_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone
         p->seen = sent;
         if (!p->tries)
             judge_locked(e, p, done, 1, sent);
+    } else if (own != NULL && own->n_kvs > 0 && !p->doubt) { /* of a use of its name before this one, by what was restored: */
+        p->spent = true;
+        p->step = LK_ETCD_GONE;
     } else if (own != NULL && own->n_kvs > 0) { /* by a request before this one, whose answer was lost */
         lk_etcd_place_is_locked(e, p, own->kvs[0]);
         p->step = p->tries ? LK_ETCD_FIRST : LK_ETCD_ENTERED;
@@ -321,6 +324,7 @@ static void answered_locked(lk_etcd *e, void *context, const lk_etcd_reply *repl
     lk_etcd_heard_locked(e, reply);
     p->asking = false;
     p->unanswered = lk_etcd_unknown(reply->status);
+    p->spent = p->spent || (makes && (reply->status != LK_ETCD_OK || done->header == NULL));
     if (p->unanswered) {
         p->doubt = p->doubt || makes;
         if (makes)

@@ -11,6 +11,7 @@ static void deleted_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply
     lk_etcd_heard_locked(e, reply);
     p->deleting = false;
     p->unanswered = lk_etcd_unknown(reply->status);
+    p->spent = p->spent || reply->status != LK_ETCD_OK;
     if (p->unanswered) {
         p->maybe_deleted = true;
     } else if (reply->status != LK_ETCD_OK) {
@@ -19,6 +20,7 @@ static void deleted_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply
     } else {
         p->step = LK_ETCD_GONE;
         p->freed = done->succeeded && p->created != 0;
+        p->spent = p->spent || !p->freed;
         p->created = 0;
         p->doubt = false;
     }

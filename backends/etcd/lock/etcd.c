@@ -62,6 +62,7 @@ static void etcd_close(void *self)
     lk_etcd_leave(e->net);
     lk_etcd_net_free(e->net); /* requests that are under way hear that they are lost */
     lk_etcd_leases_free(e);
+    free(e->names);
     free(e);
 }
 
@@ -125,7 +126,7 @@ const locker_driver lk_etcd_driver = {
     .caps = LOCKER_CAP_QUEUE | LOCKER_CAP_AUTH,
     .claim_size = sizeof(lk_etcd_claim),
     .ttl_min_ms = 100,
-    .ttl_max_ms = LK_ETCD_TTL_MAX_S * 1000,
+    .ttl_max_ms = INT64_C(1000) * LK_ETCD_TTL_MAX_S,
     .params = lk_etcd_params,
     .semantics = &semantics,
     .open = etcd_open,

@@ -61,6 +61,7 @@ struct lk_etcd_place {
     locker_claim *claim;  /* whose it is; NULL: nobody's, to be deleted */
     lk_etcd_call *call;   /* who waits for the answer; NULL: nobody */
     lk_etcd_lease *lease; /* which its key is on, or will be when it comes to be there */
+    uint64_t number;      /* in its id */
     int64_t created;      /* the revision of its creation: the fencing token; 0: it isn't known to be there */
     int64_t modified;     /* that of its latest change */
     int64_t seen;         /* when the latest request was sent that has shown it FIRST */
@@ -90,6 +91,7 @@ struct lk_etcd_place {
     bool watched;       /* `own` has been asked for, or the place itself */
     bool unseen;        /* ... that is to be next, as a watch tells nothing from its latest change on */
     bool told;          /* the time of its grant is in its record */
+    bool spent;         /* its name may come to be there once more, or may be there still: no other place gets it */
     char record[LK_ETCD_RECORD_MAX];
     lk_etcd_key key; /* of its place in the queue; of its permit, once it has that */
     char id[LK_ETCD_ID_LEN + 1];
