@@ -114,7 +114,13 @@ static bool first_unlocking(attempt *a, lk_etcd_place *p) LK_REQUIRES(*a->e->net
     if (grant_locked(a, p))
         return end(a, LOCKER_OK);
     if (!a->claim->renewed && lk_etcd_now_of(a->e) > a->claim->asked_at + a->claim->ttl_ns / 2) {
-        a->outcome = LK_ETCD_CALL_LATE; /* too little is left of what counts from this attempt's beginning: another one */
+        /* too little is left of what counts from this attempt's beginning: another one */
+        if (a->claim->will_wait) {
+            p->enrolled = true;
+            a->claim->retry_at = lk_etcd_now_of(a->e);
+            return end(a, LOCKER_BUSY);
+        }
+        a->outcome = LK_ETCD_CALL_LATE;
         return false;
     }
     lk_etcd_keeper_by_locked(a->e->net, 0); /* it has to be put to another lease */
