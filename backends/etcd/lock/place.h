@@ -77,6 +77,7 @@ struct lk_etcd_place {
     lk_etcd_asked asked;
     unsigned requests;  /* that refer to it */
     bool tries;         /* it is not there if it can't have the lock at once */
+    bool beside;              /* ... and there is room for it beside those who wait for permits */
     bool asking;        /* the request that makes its next step known is under way */
     bool unanswered;    /* the latest had no answer: another one is put off for a moment */
     bool doubt;         /* one that would make it there had no answer */
