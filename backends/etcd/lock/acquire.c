@@ -109,6 +109,7 @@ static bool grant_locked(attempt *a, lk_etcd_place *p) LK_REQUIRES(*a->e->net)
 static bool too_late_locked(attempt *a) LK_REQUIRES(*a->e->net)
 {
     a->claim->retry_at = lk_etcd_now_of(a->e);
+    a->data->place->enrolled = a->claim->will_wait;
     if (a->claim->will_wait)
         return end(a, LOCKER_BUSY);
     return end(a, lk_unavailable(a->err, "etcd at %s took more than half of the lock's lease time to answer",

@@ -42,7 +42,7 @@ static lk_etcd_outcome await_end_unlocking(lk_etcd *e, lk_etcd_call *call, int64
     const int64_t again = lk_time_after(lk_etcd_now_of(e), again_ns);
     call->done = false;
     if (!lk_etcd_is_up_locked(e->net))
-        return lk_etcd_await_up_unlocking(e->net, call, true, until);
+        return lk_etcd_await_up_unlocking(e->net, call, false, until); /* a reset is no reason to leave it */
     const lk_etcd_outcome outcome = lk_etcd_await_unlocking(e->net, call, lk_time_earlier(again, until));
     return outcome == LK_ETCD_CALL_LATE && again < until ? LK_ETCD_CALL_DONE : outcome;
 }

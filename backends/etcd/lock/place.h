@@ -76,14 +76,14 @@ struct lk_etcd_place {
     locker_mode mode;
     lk_etcd_step step;
     lk_etcd_asked asked;
-    unsigned requests; /* that refer to it */
-    bool tries;        /* it is not there if it can't have the lock at once */
-    bool asking;       /* the request that makes its next step known is under way */
-    bool unanswered;   /* the latest had no answer: another one is put off for a moment */
-    bool doubt;        /* one that would make it there had no answer */
-    bool moving;       /* a request that puts it to another lease is under way */
-    bool
-        may_move; /* one had no answer, and may be done as long as the key is as it was: on which lease it is, isn't known */
+    unsigned requests;  /* that refer to it */
+    bool tries;         /* it is not there if it can't have the lock at once */
+    bool beside;        /* ... and there is room for it beside those who wait for permits */
+    bool asking;        /* the request that makes its next step known is under way */
+    bool unanswered;    /* the latest had no answer: another one is put off for a moment */
+    bool doubt;         /* one that would make it there had no answer */
+    bool moving;        /* a request that puts it to another lease is under way */
+    bool may_move;      /* one had no answer, and may be done as long as its key is as it was then */
     bool unsure;        /* which lease it is on isn't known: it is put to another */
     bool retell;        /* its record is to be written anew */
     bool freed;         /* it was deleted by us, with proof */
