@@ -436,3 +436,5 @@ bool lk_row_ec(lk_bench *b);
 bool lk_row_ee(lk_bench *b);
 bool lk_row_enet(lk_bench *b);
 bool lk_row_eused(lk_bench *b);
+bool lk_row_ectl(lk_bench *b);
+bool lk_row_ego(lk_bench *b);

@@ -79,6 +79,10 @@ static row rows[] = {
     {"ec", lk_row_ec, false, false, true, false, false, "8 and 64 waiters on one key"},
     {"ee", lk_row_ee, false, false, true, false, false, "1,000 locks held"},
     {"eused", lk_row_eused, false, false, true, false, false, "one thread on a key that was locked often"},
+#ifdef LOCKER_BENCH_TOOL
+    {"ectl", lk_row_ectl, false, false, true, false, false, "`locker run` beside `etcdctl lock`"},
+#endif
+    {"ego", lk_row_ego, false, false, true, false, false, "beside Go's concurrency.Mutex; if the build has it"},
     {"enet", lk_row_enet, false, false, true, false, false, "10 ms added to the round trip"},
 #endif
 };
