@@ -67,7 +67,8 @@ static void command(const lk_server *server, lk_command *line)
 {
     const int usual_ms = server->id > 0 ? LK_ETCD_ENSEMBLE_TICK_MS : LK_ETCD_TICK_MS,
               tick_ms = server->setup.tick_ms > 0 ? server->setup.tick_ms : usual_ms;
-    lk_command_add(line, "etcd");
+    const char *const named = getenv("LOCKER_TEST_ETCD");
+    lk_command_add(line, named != NULL && named[0] != '\0' ? named : "etcd");
     lk_command_add(line, "--data-dir");
     lk_command_print(line, "%s/data", server->directory);
     add_members(server, line);

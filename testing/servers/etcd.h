@@ -10,5 +10,5 @@
  * them. Of the first a lease can have 1 s, of the others no less than 2. */
 enum { LK_ETCD_TICK_MS = 20, LK_ETCD_ENSEMBLE_TICK_MS = 100 };
 
-/** With certificates its port speaks TLS, and it is asked at another (election_port) without. */
+/** Its program: what LOCKER_TEST_ETCD in the environment names, a word for PATH or a path; else etcd. With certificates its port speaks TLS, and it is asked at another (election_port) without. */
 extern const lk_server_kind lk_server_etcd;

@@ -47,6 +47,12 @@ void lk_etcd_lease_taint_locked(lk_etcd *e, lk_etcd_lease *l)
     lk_etcd_keeper_by_locked(e->net, 0);
 }
 
+void lk_etcd_leases_settle_locked(lk_etcd *e)
+{
+    e->retry_at = 0;
+    lk_etcd_keeper_by_locked(e->net, 0);
+}
+
 int64_t lk_etcd_lease_next(const lk_etcd_lease *l)
 {
     return l->sent + l->ttl_ns / RENEW_PART;
@@ -160,10 +166,10 @@ void lk_etcd_leases_revoke_locked(lk_etcd *e)
         lk_etcd_lease_revoke_locked(e, l);
 }
 
-bool lk_etcd_leases_revoking_locked(const lk_etcd *e)
+bool lk_etcd_leases_left_locked(const lk_etcd *e)
 {
     LK_EACH(lk_etcd_lease, l, link, &e->leases)
-        if (l->revoking)
+        if (l->id != 0 && !l->dead)
             return true;
     return false;
 }

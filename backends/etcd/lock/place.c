@@ -74,7 +74,7 @@ void lk_etcd_place_vanish_locked(lk_etcd *e, lk_etcd_place *p, const char *why)
     p->step = LK_ETCD_GONE;
     p->spent = true;
     p->created = 0;
-    p->doubt = false;
+    p->doubt = p->may_move = false;
     lk_etcd_unwatch_locked(e->net, &p->ahead.watcher);
     lk_etcd_unwatch_locked(e->net, &p->own.watcher);
     p->granted_at = 0;
@@ -87,6 +87,7 @@ void lk_etcd_place_vanish_locked(lk_etcd *e, lk_etcd_place *p, const char *why)
 
 void lk_etcd_place_on_lease_locked(lk_etcd *e, lk_etcd_place *p, lk_etcd_lease *lease, int64_t modified)
 {
+    p->may_move = p->may_move && modified == p->modified;
     p->modified = modified;
     p->unsure = false;
     if (p->lease == lease)
@@ -108,6 +109,7 @@ void lk_etcd_place_is_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__KeyVa
             return;
         }
     }
+    p->may_move = p->may_move && kv->mod_revision == p->modified;
     p->modified = kv->mod_revision;
     p->unsure = e->remake = true; /* on one that is forgotten: it is put to another */
     lk_etcd_keeper_by_locked(e->net, 0);
