@@ -438,7 +438,8 @@ const char *lk_bench_etcd_lane_key(char out[64], const char *key, int number)
     return out;
 }
 
-LK_UNCHECKED void lk_bench_etcd_lanes(lk_bench_etcd *etcd, const char *key, bool shared, int lanes, size_t first)
+LK_UNCHECKED void lk_bench_etcd_lanes(lk_bench_etcd *etcd, const char *key, bool shared, int lanes,
+                                      size_t first)
 {
     lk_etcd *e = &etcd->e;
     lane *all = calloc((size_t)lanes, sizeof *all);
@@ -472,7 +473,8 @@ LK_UNCHECKED void lk_bench_etcd_idle(lk_bench_etcd *etcd, int64_t every)
 {
     static char what[] = "LeaseKeepAlive";
     lk_etcd *e = &etcd->e;
-    LkEtcdPb__LeaseRevoke message = LK_ETCD_PB__LEASE_REVOKE__INIT; /* it has the lease's number, as that one has */
+    LkEtcdPb__LeaseRevoke message =
+        LK_ETCD_PB__LEASE_REVOKE__INIT; /* it has the lease's number, as that one has */
     message.id = e->lease;
     for (int64_t next = lk_bench_now(); !lk_bench_crew_stopped(e->b); lk_bench_sleep(20 * LK_BENCH_MS)) {
         if (lk_bench_now() < next)

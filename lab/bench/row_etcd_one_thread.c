@@ -46,7 +46,8 @@ static bool one_row(lk_bench *b, const char *row, const char *what)
 {
     const lk_bench_figure half = {row, what, "us", "connection alone", LK_GOAL_RATIO_AT_MOST, 1.1},
                           most = {row, "... p99", "us", "connection alone", LK_GOAL_NONE, 0},
-                          used = {row, "client CPU for each cycle", "us", "connection alone", LK_GOAL_NONE, 0};
+                          used = {row, "client CPU for each cycle", "us", "connection alone", LK_GOAL_NONE,
+                                  0};
     lk_series p50[SIDES] = {0}, p99[SIDES] = {0}, cpu[SIDES] = {0};
     for (int round = 0; round < b->rounds; round++) {
         for (int side = BARE; side < SIDES; side++) {
@@ -125,8 +126,12 @@ static void handoff_body(lk_bench *b, int member, const void *arg)
 
 bool lk_row_eh(lk_bench *b)
 {
-    static const lk_bench_figure half = {"eh", "hand-off to a sleeping process, p50", "us", "connection alone",
-                                         LK_GOAL_RATIO_AT_MOST, 1.3},
+    static const lk_bench_figure half = {"eh",
+                                         "hand-off to a sleeping process, p50",
+                                         "us",
+                                         "connection alone",
+                                         LK_GOAL_RATIO_AT_MOST,
+                                         1.3},
                                  most = {"eh", "... p99", "us", "connection alone", LK_GOAL_NONE, 0};
     lk_series p50[SIDES] = {0}, p99[SIDES] = {0};
     (void)lk_bench_etcd_server_pin(b, b->server_cpu);

@@ -55,8 +55,8 @@ static void command_body(lk_bench *b, int member, const void *arg)
 
 bool lk_row_ectl(lk_bench *b)
 {
-    static const lk_bench_figure half = {
-        "ectl", "locker run KEY -- true, p50", "ms", "etcdctl lock", LK_GOAL_RATIO_AT_MOST, 1};
+    static const lk_bench_figure half = {"ectl",         "locker run KEY -- true, p50", "ms",
+                                         "etcdctl lock", LK_GOAL_RATIO_AT_MOST,         1};
     lk_series p50[2] = {0};
     if (system("command -v etcdctl >/dev/null") != 0) {
         lk_bench_progress("ectl is left out: there is no etcdctl; script/setup etcd installs it");
@@ -84,7 +84,8 @@ bool lk_row_ectl(lk_bench *b)
 bool lk_row_ego(lk_bench *b)
 {
     (void)b;
-    lk_bench_progress("ego is left out: this build has no Go; script/setup go, and configure with -DLOCKER_BENCH_GO=ON");
+    lk_bench_progress(
+        "ego is left out: this build has no Go; script/setup go, and configure with -DLOCKER_BENCH_GO=ON");
     return true;
 }
 
@@ -104,7 +105,8 @@ static void go_body(lk_bench *b, int member, const void *arg)
     char command[512], name[32];
     double value;
     (void)member;
-    (void)snprintf(command, sizeof command, "exec '%s' 127.0.0.1:%d %s", LOCKER_BENCH_GO, b->etcd.own.port, c->arguments);
+    (void)snprintf(command, sizeof command, "exec '%s' 127.0.0.1:%d %s", LOCKER_BENCH_GO, b->etcd.own.port,
+                   c->arguments);
     lk_bench_crew_ready(b);
     FILE *const from = popen(command, "re");
     if (from == NULL)
@@ -127,7 +129,8 @@ static bool go_side(lk_bench *b, lk_side *go)
 {
     call one = {.names = {"p50_ns", "cpu_ns"}}, many = {.names = {"rate"}};
     (void)snprintf(one.arguments, sizeof one.arguments, "one %lld", (long long)lk_scale(b, 5000));
-    (void)snprintf(many.arguments, sizeof many.arguments, "many %d %lld", THREADS, (long long)lk_scale(b, 2000));
+    (void)snprintf(many.arguments, sizeof many.arguments, "many %d %lld", THREADS,
+                   (long long)lk_scale(b, 2000));
     if (!go_run(b, &one))
         return false;
     lk_series_add(&go->p50, b->crew->value[0] / LK_BENCH_US);
@@ -163,7 +166,8 @@ static bool handoffs(lk_bench *b, lk_series *go, lk_series *ours)
 
 bool lk_row_ego(lk_bench *b)
 {
-    static const lk_bench_figure hand = {"ego", "hand-off to a sleeping waiter, p50", "us", "Go's Mutex", LK_GOAL_NONE, 0};
+    static const lk_bench_figure hand = {
+        "ego", "hand-off to a sleeping waiter, p50", "us", "Go's Mutex", LK_GOAL_NONE, 0};
     lk_side go = {.keys = 1}, ours = {.keys = 1};
     lk_series handed[2] = {0};
     (void)lk_bench_etcd_server_pin(b, b->server_cpu);
