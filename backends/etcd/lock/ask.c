@@ -47,8 +47,8 @@ static const LkEtcdPb__KeyValue *other_use(const LkEtcdPb__TxnDone *done, size_t
 
 static void make_enter(lk_etcd_txn_of *t, const lk_etcd_place *p)
 {
-    lk_etcd_if(t, &p->key, 0);
-    lk_etcd_get_op(&t->otherwise, &p->key);
+    lk_etcd_if(t, p->key, 0);
+    lk_etcd_get_op(&t->otherwise, p->key);
     add_use(t, p);
     if (p->tries && p->mode == LOCKER_SHARED) {
         lk_etcd_if_none(t, p->base, p->permits, LK_ETCD_UNSHARED1);
@@ -56,7 +56,7 @@ static void make_enter(lk_etcd_txn_of *t, const lk_etcd_place *p)
     } else if (p->tries) {
         lk_etcd_if_none(t, p->base, p->permits, LK_ETCD_QUEUE);
     }
-    lk_etcd_put_op(&t->then, &p->key, p->record, p->lease->id);
+    lk_etcd_put_op(&t->then, p->key, p->record, p->lease->id);
     if (!p->tries)
         add_ahead(&t->then, p);
 }
@@ -69,8 +69,8 @@ static bool has_permit(const lk_etcd_place *p)
 
 static void make_look(lk_etcd_txn_of *t, const lk_etcd_place *p)
 {
-    lk_etcd_if(t, &p->key, p->created);
-    lk_etcd_get_op(&t->then, &p->key);
+    lk_etcd_if(t, p->key, p->created);
+    lk_etcd_get_op(&t->then, p->key);
     if (!has_permit(p))
         add_ahead(&t->then, p);
 }
@@ -84,7 +84,7 @@ static void make_count(lk_etcd_txn_of *t, const lk_etcd_place *p)
     lk_etcd_latest_op(&t->then, p->base, p->permits, LK_ETCD_OTHERS2, 0, 1);
 }
 
-static void make_take(lk_etcd_txn_of *t, const lk_etcd_place *p, const lk_etcd_key *slot)
+static void make_take(lk_etcd_txn_of *t, const lk_etcd_place *p, ProtobufCBinaryData slot)
 {
     lk_etcd_if(t, slot, 0);
     lk_etcd_get_op(&t->otherwise, slot);
@@ -93,9 +93,9 @@ static void make_take(lk_etcd_txn_of *t, const lk_etcd_place *p, const lk_etcd_k
         lk_etcd_if_none(t, p->base, p->permits, LK_ETCD_WANTS);
         add_use(t, p);
     } else {
-        lk_etcd_get_op(&t->otherwise, &p->key);
-        lk_etcd_if(t, &p->key, p->created);
-        lk_etcd_delete_op(&t->then, &p->key);
+        lk_etcd_get_op(&t->otherwise, p->key);
+        lk_etcd_if(t, p->key, p->created);
+        lk_etcd_delete_op(&t->then, p->key);
     }
     lk_etcd_put_op(&t->then, slot, p->record, p->lease->id);
 }
@@ -129,7 +129,7 @@ bool lk_etcd_place_ask_locked(lk_etcd *e, lk_etcd_place *p)
         make_count(&t, p);
     } else {
         lk_etcd_slot_key(p->base, p->permits, p->slot, &slot);
-        make_take(&t, p, &slot);
+        make_take(&t, p, lk_etcd_bytes(&slot));
     }
     p->asking = lk_etcd_txn_send_locked(e, &t, answered_locked, p) != NULL;
     p->requests += p->asking;
@@ -150,7 +150,7 @@ static const LkEtcdPb__KeyValue *latest(const lk_etcd_place *p, const LkEtcdPb__
     for (size_t n = 0; n < 2; n++) {
         for (size_t i = 0; of[n] != NULL && i < of[n]->n_kvs; i++) {
             const LkEtcdPb__KeyValue *const kv = of[n]->kvs[i];
-            const bool own = kv->key.len == p->key.len && memcmp(kv->key.data, p->key.text, p->key.len) == 0;
+            const bool own = kv->key.len == p->key.len && memcmp(kv->key.data, p->key.data, p->key.len) == 0;
             if (!own && (found == NULL || kv->create_revision > found->create_revision))
                 found = kv;
         }
@@ -246,7 +246,8 @@ static void entered_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone
         p->seen = sent;
         if (!p->tries)
             judge_locked(e, p, done, 1, sent);
-    } else if (own != NULL && own->n_kvs > 0 && !p->doubt) { /* of a use of its name before this one, by what was restored: */
+    } else if (own != NULL && own->n_kvs > 0 &&
+               !p->doubt) { /* of a use of its name before this one, by what was restored: */
         p->spent = true;
         p->step = LK_ETCD_GONE;
     } else if (own != NULL && own->n_kvs > 0) { /* by a request before this one, whose answer was lost */
@@ -267,7 +268,8 @@ static void looked_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone 
     if (!done->succeeded) {
         lk_etcd_place_vanish_locked(e, p, "its key was deleted, or its lease has ended");
     } else if (own != NULL && own->n_kvs == 1) {
-        if (own->kvs[0]->mod_revision >= p->modified) /* else it was put to another lease since, as was told before */
+        if (own->kvs[0]->mod_revision >=
+            p->modified) /* else it was put to another lease since, as was told before */
             lk_etcd_place_is_locked(e, p, own->kvs[0]);
         p->seen = has_permit(p) ? sent : p->seen;
         if (!has_permit(p))
@@ -299,7 +301,9 @@ static void took_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone *d
     if (!done->succeeded && (slot == NULL || own == NULL))
         return;
     if (done->succeeded || strcmp(record.id, p->id) == 0) {
-        lk_etcd_slot_key(p->base, p->permits, p->slot, &p->key);
+        lk_etcd_key key;
+        lk_etcd_slot_key(p->base, p->permits, p->slot, &key);
+        lk_etcd_place_name(p, &key);
         if (done->succeeded)
             made_locked(e, p, done->header->revision);
         else
