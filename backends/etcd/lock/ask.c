@@ -181,12 +181,23 @@ static void other_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__KeyValue 
     p->step = LK_ETCD_OTHER;
 }
 
-/* Its end, or that of a permit, is to be told: from what was seen on. */
+/* Its end, or that of a permit, is to be told, from now on; it was there at this revision. What has come between is found by one more
+ * look, once the watch is there (lk_etcd_place_watched_locked). */
 static void behind_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__KeyValue *ahead, int64_t revision)
     LK_REQUIRES(*e->net)
 {
+    const int64_t created = ahead != NULL ? ahead->create_revision : 0;
     lk_etcd_key begin, end;
     end.len = 0;
+    p->waited = true;
+    if (p->ahead.watcher.id != 0 && p->behind == created) {
+        p->behind_at = lk_time_later(p->behind_at, revision);
+        p->step = p->behind_at >= p->told_from ? LK_ETCD_BEHIND : p->step; /* else it is looked at again */
+        return;
+    }
+    p->behind = created;
+    p->behind_at = revision;
+    p->told_from = 0;
     if (ahead == NULL) {
         lk_etcd_bounds(p->base, p->permits, LK_ETCD_SLOTS, &begin, &end);
     } else if (ahead->key.len < LK_ETCD_KEY_MAX) {
@@ -196,12 +207,20 @@ static void behind_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__KeyValue
         p->unanswered = true; /* nobody makes such a key: it is looked at again, as long as it is there */
         return;
     }
-    if (lk_etcd_watch_locked(e->net, &p->ahead.watcher, lk_etcd_bytes(&begin), lk_etcd_bytes(&end),
-                             revision + 1))
+    if (lk_etcd_watch_locked(e->net, &p->ahead.watcher, lk_etcd_bytes(&begin), lk_etcd_bytes(&end), 0))
         p->step = LK_ETCD_BEHIND;
     else
         p->unanswered = true;
-    p->waited = true;
+}
+
+void lk_etcd_place_watched_locked(lk_etcd *e, lk_etcd_place *p, int64_t revision)
+{
+    p->told_from = revision;
+    if (p->step != LK_ETCD_BEHIND || p->asking || p->behind_at >= revision || p->claim == NULL)
+        return; /* an answer that is to come is compared with it */
+    p->step = LK_ETCD_ENTERED;
+    if (!lk_etcd_place_ask_locked(e, p))
+        lk_etcd_place_tell_locked(e, p);
 }
 
 /* It is there. Is somebody ahead? The answers begin with the n-th. */
@@ -357,9 +376,11 @@ static void answered_locked(lk_etcd *e, void *context, const lk_etcd_reply *repl
     }
     if (doubted && !p->doubt)
         lk_etcd_leases_settle_locked(e);
+    const bool goes_on_waiting =
+        p->step == LK_ETCD_BEHIND && p->asked == LK_ETCD_LOOK && !p->unanswered && p->call == NULL;
     if (p->claim == NULL)
         lk_etcd_place_delete_locked(e, p);
-    else
+    else if (!goes_on_waiting)
         lk_etcd_place_tell_locked(e, p);
     lk_etcd_place_unref_locked(e, p);
 }

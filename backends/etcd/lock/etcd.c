@@ -37,8 +37,7 @@ LK_UNCHECKED static locker_status etcd_open(const locker_driver_config *config, 
 }
 
 /* A while: the keeper is no more that would ask again. */
-static lk_etcd_outcome await_end_unlocking(lk_etcd *e, lk_etcd_call *call, int64_t until)
-    LK_REQUIRES(*e->net)
+static lk_etcd_outcome await_end_unlocking(lk_etcd *e, lk_etcd_call *call, int64_t until) LK_REQUIRES(*e->net)
 {
     const int64_t again = lk_time_after(lk_etcd_now_of(e), again_ns);
     call->done = false;
@@ -122,7 +121,7 @@ static const locker_semantics semantics = {
         "its data. A restore from a snapshot takes it back.",
     .cost =
         "One transaction to lock and one to unlock, each agreed by a majority; a waiter is told of one "
-        "deletion and asks once more for each predecessor; a permit takes two transactions; every third of the "
+        "deletion and asks once more for each predecessor, and once where somebody wrote meanwhile; a permit takes two transactions; every third of the "
         "lease time one new lease and one transaction for each 125 locks that are held or waited for.",
 };
 

@@ -56,6 +56,9 @@ static inline int64_t lk_etcd_lease_until(const lk_etcd_lease *lease)
 struct lk_etcd_place {
     lk_list link;            /* in its lease's places */
     lk_list more;            /* in lk_etcd.left, or .granted, or in none */
+    int64_t behind;          /* what `ahead` is on: the revision at which that was created; 0: permits */
+    int64_t behind_at;       /* ... which was there at this revision, the latest that is known */
+    int64_t told_from;       /* ... and its deletion after this one is told; 0: that isn't known yet */
     lk_etcd_eye ahead;       /* on who is ahead */
     lk_etcd_eye own;         /* on itself, once it has been held for a while */
     locker_claim *claim;     /* whose it is; NULL: nobody's, to be deleted */
