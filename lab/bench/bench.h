@@ -432,6 +432,7 @@ bool lk_row_ea(lk_bench *b);
 bool lk_row_ea1(lk_bench *b);
 bool lk_row_eb(lk_bench *b);
 bool lk_row_eh(lk_bench *b);
+bool lk_row_ehw(lk_bench *b);
 bool lk_row_ec(lk_bench *b);
 bool lk_row_ee(lk_bench *b);
 bool lk_row_enet(lk_bench *b);
