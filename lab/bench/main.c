@@ -83,9 +83,15 @@ static row rows[] = {
     {"ea1", lk_row_ea1, false, false, true, false, false, "... with server and client on one processor"},
     {"eb", lk_row_eb, false, false, true, false, false, "64 threads with keys of their own"},
     {"eh", lk_row_eh, false, false, true, false, false, "hand-off to a waiter in another process"},
+    {"ehw", lk_row_ehw, false, false, true, false, false, "... while a third process writes other keys"},
     {"ec", lk_row_ec, false, false, true, false, false, "8 and 64 waiters on one key"},
     {"ee", lk_row_ee, false, false, true, false, false, "1,000 locks held"},
     {"eused", lk_row_eused, false, false, true, false, false, "one thread on a key that was locked often"},
+#ifdef LOCKER_BENCH_TOOL
+    {"ectl", lk_row_ectl, false, false, true, false, false, "`locker run` beside `etcdctl lock`"},
+#endif
+    {"ego", lk_row_ego, false, false, true, false, false,
+     "beside Go's concurrency.Mutex; if the build has it"},
     {"enet", lk_row_enet, false, false, true, false, false, "10 ms added to the round trip"},
 #endif
 };

@@ -235,8 +235,8 @@ static lk_etcd_request *send_break(look *k) LK_REQUIRES(*k->e->net)
 {
     lk_etcd_txn_of t;
     lk_etcd_txn_begin(&t);
-    lk_etcd_if(&t, &k->breaking->key, (int64_t)k->breaking->told.token);
-    lk_etcd_delete_op(&t.then, &k->breaking->key);
+    lk_etcd_if(&t, lk_etcd_bytes(&k->breaking->key), (int64_t)k->breaking->told.token);
+    lk_etcd_delete_op(&t.then, lk_etcd_bytes(&k->breaking->key));
     return lk_etcd_txn_send_locked(k->e, &t, broken_locked, k);
 }
 

@@ -56,6 +56,9 @@ static inline int64_t lk_etcd_lease_until(const lk_etcd_lease *lease)
 struct lk_etcd_place {
     lk_list link;            /* in its lease's places */
     lk_list more;            /* in lk_etcd.left, or .granted, or in none */
+    int64_t behind;          /* what `ahead` is on: the revision at which that was created; 0: permits */
+    int64_t behind_at;       /* ... which was there at this revision, the latest that is known */
+    int64_t told_from;       /* ... and its deletion after this one is told; 0: that isn't known yet */
     lk_etcd_eye ahead;       /* on who is ahead */
     lk_etcd_eye own;         /* on itself, once it has been held for a while */
     locker_claim *claim;     /* whose it is; NULL: nobody's, to be deleted */
@@ -96,14 +99,16 @@ struct lk_etcd_place {
     bool told;          /* the time of its grant is in its record */
     bool spent; /* its name may come to be there once more, or may be there still: no other place gets it */
     char record[LK_ETCD_RECORD_MAX];
-    lk_etcd_key key; /* of its place in the queue; of its permit, once it has that */
+    ProtobufCBinaryData key; /* of its place in the queue; of its permit, once it has that */
     char id[LK_ETCD_ID_LEN + 1];
-    char base[];
+    char base[]; /* and behind its end, the key's text */
 };
 
 /* NULL: no memory. */
 lk_etcd_place *lk_etcd_place_new_locked(lk_etcd *e, locker_claim *claim, const lk_etcd_key *base,
                                         lk_etcd_lease *lease) LK_REQUIRES(*e->net);
+/* That is its key from now on. */
+void lk_etcd_place_name(lk_etcd_place *place, const lk_etcd_key *key);
 /* One request less refers to it; freed, when it was the last, and nobody needs the place. */
 void lk_etcd_place_unref_locked(lk_etcd *e, lk_etcd_place *place) LK_REQUIRES(*e->net);
 /* Its key is on that lease, as changed at that revision. */

@@ -38,7 +38,7 @@ static void shown_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply) 
 static void doubt_locked(lk_etcd *e, lk_etcd_place *p) LK_REQUIRES(*e->net)
 {
     LkEtcdPb__Range range = LK_ETCD_PB__RANGE__INIT;
-    range.key = lk_etcd_bytes(&p->key);
+    range.key = p->key;
     range.keys_only = true;
     p->moving = lk_etcd_send_locked(e->net, &lk_etcd_range, &range.base, shown_locked, p) != NULL;
     p->requests += p->moving;
@@ -110,13 +110,13 @@ static void add_move(moves *m, lk_etcd_place *p)
     for (int i = 0; i < 2; i++) {
         LkEtcdPb__Compare *const c = m->compares[n][i] = &m->compare[n][i];
         lk_etcd_pb__compare__init(c);
-        c->key = lk_etcd_bytes(&p->key);
+        c->key = p->key;
         c->target = i == 0 ? LK_ETCD_PB__COMPARE__TARGET__CREATE : LK_ETCD_PB__COMPARE__TARGET__MOD;
         c->to_case = i == 0 ? LK_ETCD_PB__COMPARE__TO_CREATE_REVISION : LK_ETCD_PB__COMPARE__TO_MOD_REVISION;
         c->create_revision = i == 0 ? p->created : p->modified;
     }
     lk_etcd_pb__put__init(&m->put[n]);
-    m->put[n].key = lk_etcd_bytes(&p->key);
+    m->put[n].key = p->key;
     m->put[n].value = (ProtobufCBinaryData){.len = strlen(p->record), .data = (uint8_t *)p->record};
     m->put[n].lease = m->to->id;
     m->inners[n] = &m->inner[n];
