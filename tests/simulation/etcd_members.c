@@ -1,12 +1,13 @@
 /* etcd_members.c: what can't be compared with a real etcd step by step: three simulated members that lose their leader, or can't reach
  * each other. Each step takes no time, but ticks do. */
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <cmocka.h>
 
 #include "simulation/etcd/serve.h"
 
