@@ -105,6 +105,18 @@ static bool grant_locked(attempt *a, lk_etcd_place *p) LK_REQUIRES(*a->e->net)
     return true;
 }
 
+/* Too little is left of what counts from this attempt's beginning: another one, at once. For core a TIMEOUT before the attempt's end
+ * may be that of the whole call, which a try lives with. */
+static bool begin_anew_locked(attempt *a, lk_etcd_place *p) LK_REQUIRES(*a->e->net)
+{
+    a->outcome = LK_ETCD_CALL_LATE;
+    if (!a->claim->will_wait)
+        return false;
+    p->enrolled = true;
+    a->claim->retry_at = lk_etcd_now_of(a->e);
+    return end(a, LOCKER_BUSY);
+}
+
 static bool first_unlocking(attempt *a, lk_etcd_place *p) LK_REQUIRES(*a->e->net)
 {
     if (lk_etcd_now_of(a->e) - p->seen > recent_ns && a->looks < LOOKS_MAX) {
@@ -113,10 +125,8 @@ static bool first_unlocking(attempt *a, lk_etcd_place *p) LK_REQUIRES(*a->e->net
     }
     if (grant_locked(a, p))
         return end(a, LOCKER_OK);
-    if (!a->claim->renewed && lk_etcd_now_of(a->e) > a->claim->asked_at + a->claim->ttl_ns / 2) {
-        a->outcome = LK_ETCD_CALL_LATE; /* too little is left of what counts from this attempt's beginning: another one */
-        return false;
-    }
+    if (!a->claim->renewed && lk_etcd_now_of(a->e) > a->claim->asked_at + a->claim->ttl_ns / 2)
+        return begin_anew_locked(a, p);
     lk_etcd_keeper_by_locked(a->e->net, 0); /* it has to be put to another lease */
     return await_unlocking(a);
 }

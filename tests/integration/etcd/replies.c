@@ -143,6 +143,23 @@ static void the_answer_to_a_try_is_lost(void **state)
     lk_close_locker(l);
 }
 
+/* Of a lock that isn't renewed the time counts from its attempt, of which there may be several: the call lasts as long as it was told. */
+static void a_brief_lock_on_a_slow_line(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_proxied(env, "/shop?ttl=600ms");
+    locker_lock_options brief = lk_wait_options(4000);
+    locker_handle *held;
+    locker_error err;
+    brief.no_renew = true;
+    lk_proxy_delay(env->proxy, 0, 120);
+    assert_ok(locker_lock(l, "brief", &brief, &held, &err), err);
+    assert_true(locker_handle_remaining_ms(held) > 0);
+    (void)locker_unlock(held, &err);
+    locker_handle_free(held);
+    lk_close_locker(l);
+}
+
 /* ------------------------------------------------------------------ permits ---- */
 
 static locker_lock_options permit(int32_t permits)
@@ -340,6 +357,7 @@ static const struct CMUnitTest tests[] = {
     proxied_test(the_answers_to_a_move_and_a_lock_are_lost),
     proxied_test(the_answer_to_a_place_is_lost),
     proxied_test(the_answer_to_a_try_is_lost),
+    proxied_test(a_brief_lock_on_a_slow_line),
     proxied_test(a_permit_is_answered_late),
     proxied_test(the_answer_to_a_permit_is_lost),
     cmocka_unit_test_setup_teardown(a_permit_that_nobody_wants_any_more, patient, lk_env_end),
