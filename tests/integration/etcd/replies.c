@@ -89,7 +89,8 @@ static void the_answers_to_a_move_and_a_lock_are_lost(void **state)
 static void the_answer_to_a_place_is_lost(void **state)
 {
     lk_env *env = *state;
-    locker *holder = lk_open_at(env->etcd, LONG), *rival = lk_open_at(env->etcd, LONG), *l = lk_open_proxied(env, LONG);
+    locker *holder = lk_open_at(env->etcd, LONG), *rival = lk_open_at(env->etcd, LONG),
+           *l = lk_open_proxied(env, LONG);
     locker_handle *held = lk_take(holder, "place");
     lk_give(lk_take(l, "warm"));
     lk_locking first, second;
@@ -196,7 +197,8 @@ static void the_answer_to_a_permit_is_lost(void **state)
     locker_error err;
     for (int i = 0; i < 20; i++) {
         lk_proxy_harm(env->proxy, LK_PROXY_CUT, LK_EP_TAKE, 1, 0);
-        assert_ok(i % 2 == 0 ? locker_lock(l, "permit", &one, &held, &err) : locker_try_lock(l, "permit", &one, &held, &err),
+        assert_ok(i % 2 == 0 ? locker_lock(l, "permit", &one, &held, &err)
+                             : locker_try_lock(l, "permit", &one, &held, &err),
                   err);
         rest(20);
         assert_int_equal(lk_etcdctl_nth(env->etcd, "shop/permit", 0).create, locker_handle_token(held));
@@ -269,7 +271,8 @@ static void the_answer_to_an_unlock_is_lost(void **state)
 static void the_answer_to_a_break_is_lost(void **state)
 {
     lk_env *env = *state;
-    locker *holder = lk_open_at(env->etcd, LONG), *next = lk_open_at(env->etcd, LONG), *l = lk_open_proxied(env, LONG);
+    locker *holder = lk_open_at(env->etcd, LONG), *next = lk_open_at(env->etcd, LONG),
+           *l = lk_open_proxied(env, LONG);
     locker_handle *held = lk_take(holder, "broken");
     lk_locking waiter;
     locker_info broken = LOCKER_INFO_INIT;
