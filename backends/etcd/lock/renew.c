@@ -56,6 +56,9 @@ static void moved_locked(lk_etcd *e, const moves *m, const LkEtcdPb__TxnDone *do
     if (done->responses[n]->txn->succeeded) {
         p->retell = false;
         lk_etcd_place_on_lease_locked(e, p, m->to, done->header->revision);
+        if (p->step ==
+            LK_ETCD_BEHIND) /* it looks again: servers have lost what a watch was to tell (a compaction hid it) */
+            p->step = LK_ETCD_ENTERED;
     } else {
         doubt_locked(e, p);
     }

@@ -116,6 +116,28 @@ static void the_answer_to_a_place_is_lost(void **state)
     lk_close_locker(holder);
 }
 
+/* The key ahead is deleted before the watch comes, and that very revision is what is compacted: the servers before 3.4.36 and 3.5.18
+ * tell such a watch neither of the one nor of the other. */
+static void a_deletion_that_a_compaction_hides(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_proxied(env, SHOP);
+    lk_locking waiter;
+    lk_give(lk_take(l, "warm"));
+    lk_etcdctl_do(env->etcd, "put shop/hidden/somebody x");
+    lk_proxy_hold(env->proxy, false, true);
+    lk_locking_start(&waiter, l, "hidden", NULL);
+    lk_etcdctl_require_count(env->etcd, "shop/hidden/", 2);
+    const int64_t entered = lk_etcdctl_nth(env->etcd, "shop/hidden/", 1).modified;
+    lk_proxy_hold(env->proxy, true, false);
+    rest(50);
+    lk_etcdctl_do(env->etcd, "del shop/hidden/somebody");
+    lk_etcdctl_do(env->etcd, "compact %lld", (long long)entered + 1);
+    lk_proxy_hold(env->proxy, false, false);
+    lk_give(lk_locking_grant(&waiter));
+    lk_close_locker(l);
+}
+
 /* What else the locker does meanwhile has the lease looked at, which the lost request was for. */
 static void the_answer_to_a_try_is_lost(void **state)
 {
@@ -359,6 +381,7 @@ static const struct CMUnitTest tests[] = {
     proxied_test(a_lease_that_nobody_wants_any_more),
     proxied_test(the_answers_to_a_move_and_a_lock_are_lost),
     proxied_test(the_answer_to_a_place_is_lost),
+    proxied_test(a_deletion_that_a_compaction_hides),
     proxied_test(the_answer_to_a_try_is_lost),
     proxied_test(a_brief_lock_on_a_slow_line),
     proxied_test(a_permit_is_answered_late),
