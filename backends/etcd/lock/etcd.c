@@ -56,7 +56,8 @@ static void finish_unlocking(lk_etcd *e, int64_t until) LK_REQUIRES(*e->net)
     e->closer = &call;
     while (!lk_list_empty(&e->left) && outcome == LK_ETCD_CALL_DONE) {
         (void)lk_etcd_places_left_locked(e, lk_etcd_now_of(e));
-        outcome = await_end_unlocking(e, &call, until);
+        if (!lk_list_empty(&e->left))
+            outcome = await_end_unlocking(e, &call, until);
     }
     do {
         lk_etcd_leases_revoke_locked(e);

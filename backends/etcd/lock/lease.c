@@ -85,6 +85,7 @@ static void granted_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply
     } else {
         l->id = granted->id;
         l->sent = reply->sent;
+        l->given_ns = lk_time_later(l->ttl_ns, lk_time_earlier(granted->ttl, LK_ETCD_GIVEN_MAX_S) * LK_S);
     }
     tell_places_locked(e, l);
     e->retry_at = l->id != 0 ? 0 : e->retry_at; /* what is on the older one is put to it */

@@ -35,17 +35,24 @@ typedef struct {
 struct lk_etcd_lease {
     lk_list link;   /* in lk_etcd.leases */
     lk_list places; /* on it */
-    int64_t ttl_ns; /* what was asked for, but for a part of a second; the servers may have given more */
-    int64_t id;     /* 0: it has not been granted yet */
-    int64_t sent;   /* when it was asked for */
-    bool asking;    /* its request is under way */
-    bool dead;      /* the servers don't know it, or won't soon */
+    int64_t ttl_ns; /* what was asked for, but for a part of a second; the servers may have given more: */
+    int64_t given_ns;
+    int64_t id;   /* 0: it has not been granted yet */
+    int64_t sent; /* when it was asked for */
+    bool asking;  /* its request is under way */
+    bool dead;    /* the servers don't know it, or won't soon */
     bool
         tainted; /* a key may come to be on it of which nobody wants to know: it is revoked once nothing else is on it */
     bool revoking; /* that is under way */
     bool ending; /* ... or was, perhaps without an answer: nothing is put to it, and nothing granted on it */
     unsigned requests; /* that refer to it */
 };
+
+/* When the servers will have ended it by themselves, but for elections, which may give it more. */
+static inline int64_t lk_etcd_lease_over(const lk_etcd_lease *lease)
+{
+    return lk_time_after(lease->sent, 2 * lease->given_ns);
+}
 
 /* Until when a claim has what is on it: the servers' clocks may run up to a hundredth faster. */
 static inline int64_t lk_etcd_lease_until(const lk_etcd_lease *lease)
