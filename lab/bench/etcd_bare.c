@@ -11,7 +11,7 @@
 
 #define ROOT "bench/"
 
-enum { KEY = 160, NAME = 32, PATIENCE_S = 20 };
+enum { KEY = 160, NAME = 32, PATIENCE_S = 20, VALUES_MAX = 64 };
 
 static const char record[] = "0123456789abcdef0123456789abcdef 1700000000000 the name of an owner";
 
@@ -25,6 +25,7 @@ typedef struct {
     bool watched; /* it is behind somebody, whose end it watches */
     size_t count; /* of the crew, where its cycles are counted */
     int64_t created;
+    uint64_t name;   /* it has the same each time, as Go's Mutex has: etcd keeps all that were ever used */
     size_t base_len; /* of what is the lock's in `key`, its slash included */
     char key[KEY];
 } lane;
@@ -39,7 +40,7 @@ struct lk_etcd {
     int awaited;                      /* answers to requests that are no lane's */
     int busy;                         /* lanes that haven't ended */
     int64_t lease;
-    uint64_t last; /* of its keys' names */
+    uint64_t last; /* of its lanes' names */
     lane one;
 };
 
@@ -162,10 +163,12 @@ static void answered_locked(lk_etcd *e, void *context, const lk_etcd_reply *repl
 LK_UNCHECKED lk_bench_etcd *lk_bench_etcd_open(lk_bench *b, int port, int64_t ttl_s)
 {
     const locker_host host = {.name = "127.0.0.1", .port = port};
+    static const locker_value none[VALUES_MAX]; /* of the driver's parameters */
     const locker_driver_config config = {.size = sizeof config,
                                          .scheme = "etcd",
                                          .hosts = &host,
                                          .host_count = 1,
+                                         .values = none,
                                          .connect_timeout_ns = PATIENCE_S * LK_BENCH_S,
                                          .command_timeout_ns = PATIENCE_S * LK_BENCH_S};
     LkEtcdPb__LeaseGrant grant = LK_ETCD_PB__LEASE_GRANT__INIT;
@@ -180,7 +183,7 @@ LK_UNCHECKED lk_bench_etcd *lk_bench_etcd_open(lk_bench *b, int port, int64_t tt
                                .suspect = drop_mark,
                                .attend = drop_call,
                                .log = drop_message};
-    e->last = (uint64_t)lk_bench_now() << 8; /* no two clients have the same names */
+    e->last = (uint64_t)lk_bench_now() << 10; /* no two clients have the same names */
     if (lk_etcd_net_open(&e->net, e, &events, &config, &e->svc, &err) != LOCKER_OK)
         lk_bench_crew_fail(b, "the bare client: %s", err.text);
     lk_etcd_enter(e->net);
@@ -341,7 +344,6 @@ static void begin_locked(lk_etcd *e, lane *l)
     transaction t;
     l->step = ENTERING;
     l->created = 0;
-    (void)snprintf(l->key + l->base_len, sizeof l->key - l->base_len, "%032llx", (unsigned long long)++e->last);
     begin_txn(&t, l);
     lk_etcd_pb__put__init(&t.put);
     t.put.key = key_of(l);
@@ -379,16 +381,18 @@ static void leave_locked(lk_etcd *e, lane *l)
     ask_locked(e, &lk_etcd_txn, &t.txn.base, left_locked, l);
 }
 
-static void name_lane(lane *l, const char *key)
+static void name_lane(lk_etcd *e, lane *l, const char *key)
 {
     l->base_len = (size_t)snprintf(l->key, sizeof l->key - NAME - 1, ROOT "%s/", key);
+    l->name = l->name != 0 ? l->name : ++e->last;
+    (void)snprintf(l->key + l->base_len, sizeof l->key - l->base_len, "%032llx", (unsigned long long)l->name);
 }
 
 /* ------------------------------------------------------------------ one contender ---- */
 
 LK_UNCHECKED static void enter_until(lk_etcd *e, const char *key, bool (*enough)(const lk_etcd *e))
 {
-    name_lane(&e->one, key);
+    name_lane(e, &e->one, key);
     begin_locked(e, &e->one);
     drive_until_unlocking(e, enough);
 }
@@ -444,7 +448,7 @@ LK_UNCHECKED void lk_bench_etcd_lanes(lk_bench_etcd *etcd, const char *key, bool
     for (int i = 0; i < lanes; i++) {
         char own[64];
         all[i] = (lane){.goes_on = true, .count = first + (size_t)i};
-        name_lane(&all[i], shared ? key : lk_bench_etcd_lane_key(own, key, i));
+        name_lane(e, &all[i], shared ? key : lk_bench_etcd_lane_key(own, key, i));
         begin_locked(e, &all[i]);
     }
     drive_until_unlocking(e, is_over);

@@ -118,6 +118,8 @@ bool lk_etcd_place_ask_locked(lk_etcd *e, lk_etcd_place *p)
     if (p->asking)
         return true;
     p->asked = what_to_ask(p);
+    if (p->asked == LK_ETCD_TAKE && p->moving) /* its answer says on which lease the permit is to be */
+        return true;
     lk_etcd_txn_begin(&t);
     if (p->asked == LK_ETCD_ENTER) {
         make_enter(&t, p);
@@ -131,6 +133,9 @@ bool lk_etcd_place_ask_locked(lk_etcd *e, lk_etcd_place *p)
     }
     p->asking = lk_etcd_txn_send_locked(e, &t, answered_locked, p) != NULL;
     p->requests += p->asking;
+    p->asked_on = p->asking ? p->lease : NULL;
+    p->lease->requests += p->asking;
+    p->unanswered = !p->asking; /* no memory */
     return p->asking;
 }
 
@@ -194,6 +199,8 @@ static void behind_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__KeyValue
     if (lk_etcd_watch_locked(e->net, &p->ahead.watcher, lk_etcd_bytes(&begin), lk_etcd_bytes(&end),
                              revision + 1))
         p->step = LK_ETCD_BEHIND;
+    else
+        p->unanswered = true;
     p->waited = true;
 }
 
@@ -220,10 +227,12 @@ static void judge_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone *
     }
 }
 
-static void made_locked(lk_etcd_place *p, int64_t revision)
+/* Whatever was known of another key that it had, and of its lease. */
+static void made_locked(lk_etcd *e, lk_etcd_place *p, int64_t revision) LK_REQUIRES(*e->net)
 {
-    p->created = p->modified = revision;
-    p->doubt = p->unsure = false;
+    p->created = revision;
+    p->doubt = p->may_move = false;
+    lk_etcd_place_on_lease_locked(e, p, p->asked_on, revision);
 }
 
 static void entered_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone *done, int64_t sent)
@@ -232,11 +241,14 @@ static void entered_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone
     const LkEtcdPb__Ranged *const own = done->succeeded ? NULL : lk_etcd_ranged(done, 0);
     const LkEtcdPb__KeyValue *const other = done->succeeded ? NULL : other_use(done, 1);
     if (done->succeeded) {
-        made_locked(p, done->header->revision);
+        made_locked(e, p, done->header->revision);
         p->step = p->tries ? LK_ETCD_FIRST : p->step;
         p->seen = sent;
         if (!p->tries)
             judge_locked(e, p, done, 1, sent);
+    } else if (own != NULL && own->n_kvs > 0 && !p->doubt) { /* of a use of its name before this one, by what was restored: */
+        p->spent = true;
+        p->step = LK_ETCD_GONE;
     } else if (own != NULL && own->n_kvs > 0) { /* by a request before this one, whose answer was lost */
         lk_etcd_place_is_locked(e, p, own->kvs[0]);
         p->step = p->tries ? LK_ETCD_FIRST : LK_ETCD_ENTERED;
@@ -255,7 +267,8 @@ static void looked_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone 
     if (!done->succeeded) {
         lk_etcd_place_vanish_locked(e, p, "its key was deleted, or its lease has ended");
     } else if (own != NULL && own->n_kvs == 1) {
-        lk_etcd_place_is_locked(e, p, own->kvs[0]);
+        if (own->kvs[0]->mod_revision >= p->modified) /* else it was put to another lease since, as was told before */
+            lk_etcd_place_is_locked(e, p, own->kvs[0]);
         p->seen = has_permit(p) ? sent : p->seen;
         if (!has_permit(p))
             judge_locked(e, p, done, 1, sent);
@@ -288,7 +301,7 @@ static void took_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone *d
     if (done->succeeded || strcmp(record.id, p->id) == 0) {
         lk_etcd_slot_key(p->base, p->permits, p->slot, &p->key);
         if (done->succeeded)
-            made_locked(p, done->header->revision);
+            made_locked(e, p, done->header->revision);
         else
             lk_etcd_place_is_locked(e, p, slot->kvs[0]);
         p->step = LK_ETCD_FIRST;
@@ -304,7 +317,7 @@ static void took_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone *d
 static void refused_locked(lk_etcd *e, lk_etcd_place *p, const lk_etcd_reply *reply) LK_REQUIRES(*e->net)
 {
     if (reply->status == LK_ETCD_NOT_FOUND) {
-        lk_etcd_lease_dead_locked(e, p->lease);
+        lk_etcd_lease_dead_locked(e, p->asked_on);
         return;
     }
     p->step = LK_ETCD_FAILED;
@@ -315,14 +328,16 @@ static void answered_locked(lk_etcd *e, void *context, const lk_etcd_reply *repl
 {
     lk_etcd_place *p = context;
     const LkEtcdPb__TxnDone *const done = (const LkEtcdPb__TxnDone *)(const void *)reply->message;
-    const bool makes = p->asked == LK_ETCD_ENTER || p->asked == LK_ETCD_TAKE;
+    const bool makes = p->asked == LK_ETCD_ENTER || p->asked == LK_ETCD_TAKE, doubted = p->doubt;
     lk_etcd_heard_locked(e, reply);
     p->asking = false;
+    p->asked_on->requests--;
     p->unanswered = lk_etcd_unknown(reply->status);
+    p->spent = p->spent || (makes && (reply->status != LK_ETCD_OK || done->header == NULL));
     if (p->unanswered) {
         p->doubt = p->doubt || makes;
         if (makes)
-            lk_etcd_lease_taint_locked(e, p->lease);
+            lk_etcd_lease_taint_locked(e, p->asked_on);
     } else if (reply->status != LK_ETCD_OK) {
         refused_locked(e, p, reply);
     } else if (done->header == NULL || p->step == LK_ETCD_GONE) {
@@ -336,6 +351,8 @@ static void answered_locked(lk_etcd *e, void *context, const lk_etcd_reply *repl
     } else {
         took_locked(e, p, done, reply->sent);
     }
+    if (doubted && !p->doubt)
+        lk_etcd_leases_settle_locked(e);
     if (p->claim == NULL)
         lk_etcd_place_delete_locked(e, p);
     else

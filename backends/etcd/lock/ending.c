@@ -1,8 +1,15 @@
 /* ending.c: how a place ends: its key is deleted, with a caller that waits for that, or in the background. */
 #include "ending.h"
 #include "heard.h"
+#include "lease.h"
 
 static const int64_t again_ns = 100 * LK_MS;
+
+static void again_locked(lk_etcd *e) LK_REQUIRES(*e->net)
+{
+    e->retry_at = lk_time_earlier(e->retry_at, lk_etcd_now_of(e) + again_ns);
+    lk_etcd_keeper_by_locked(e->net, e->retry_at);
+}
 
 static void deleted_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply) LK_REQUIRES(*e->net)
 {
@@ -11,6 +18,7 @@ static void deleted_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply
     lk_etcd_heard_locked(e, reply);
     p->deleting = false;
     p->unanswered = lk_etcd_unknown(reply->status);
+    p->spent = p->spent || reply->status != LK_ETCD_OK;
     if (p->unanswered) {
         p->maybe_deleted = true;
     } else if (reply->status != LK_ETCD_OK) {
@@ -19,13 +27,16 @@ static void deleted_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply
     } else {
         p->step = LK_ETCD_GONE;
         p->freed = done->succeeded && p->created != 0;
+        p->spent = p->spent || !p->freed;
         p->created = 0;
         p->doubt = false;
     }
     if (p->call != NULL)
         lk_etcd_call_done_locked(e->net, p->call);
-    else if (p->claim == NULL)
+    else if (p->claim == NULL && !p->unanswered)
         lk_etcd_place_delete_locked(e, p);
+    else if (p->claim == NULL)
+        again_locked(e);
     lk_etcd_place_unref_locked(e, p);
 }
 
@@ -53,13 +64,15 @@ void lk_etcd_place_delete_locked(lk_etcd *e, lk_etcd_place *p)
     p->deleting = lk_etcd_txn_send_locked(e, &t, deleted_locked, p) != NULL;
     p->requests += p->deleting;
     if (!p->deleting)
-        e->retry_at = lk_time_earlier(e->retry_at, lk_etcd_now_of(e) + again_ns);
+        again_locked(e);
 }
 
 void lk_etcd_place_leave_locked(lk_etcd *e, lk_etcd_place *p)
 {
     if (p->granted_at != 0)
         lk_list_remove(&p->more);
+    if (p->doubt || p->may_move)
+        lk_etcd_leases_settle_locked(e);
     p->granted_at = 0;
     p->claim = NULL;
     p->call = NULL;
@@ -79,7 +92,8 @@ int64_t lk_etcd_places_left_locked(lk_etcd *e, int64_t now)
     LK_EACH_SAFE(lk_etcd_place, p, more, &e->left) {
         p->requests++;
         lk_etcd_place_delete_locked(e, p);
-        next = lk_time_earlier(next, lk_time_later(p->left_until, now + LK_MS));
+        if (!p->asking && !p->deleting) /* else the answer calls */
+            next = lk_time_earlier(next, lk_time_later(p->left_until, now + LK_MS));
         lk_etcd_place_unref_locked(e, p);
     }
     return next;

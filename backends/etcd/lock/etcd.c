@@ -2,10 +2,13 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
+#include "ending.h"
 #include "keeper.h"
 #include "keys.h"
 #include "lease.h"
 #include "lk_error.h"
+
+static const int64_t again_ns = 100 * LK_MS;
 
 /* Nobody else sees it yet. */
 LK_UNCHECKED static locker_status etcd_open(const locker_driver_config *config, const locker_services *svc,
@@ -33,6 +36,18 @@ LK_UNCHECKED static locker_status etcd_open(const locker_driver_config *config, 
     return status;
 }
 
+/* A while: the keeper is no more that would ask again. */
+static lk_etcd_outcome await_end_unlocking(lk_etcd *e, lk_etcd_call *call, int64_t until)
+    LK_REQUIRES(*e->net)
+{
+    const int64_t again = lk_time_after(lk_etcd_now_of(e), again_ns);
+    call->done = false;
+    if (!lk_etcd_is_up_locked(e->net))
+        return lk_etcd_await_up_unlocking(e->net, call, true, until);
+    const lk_etcd_outcome outcome = lk_etcd_await_unlocking(e->net, call, lk_time_earlier(again, until));
+    return outcome == LK_ETCD_CALL_LATE && again < until ? LK_ETCD_CALL_DONE : outcome;
+}
+
 /* What has been left is deleted, and the leases are given back, so that nothing of ours is there any more. */
 static void finish_unlocking(lk_etcd *e, int64_t until) LK_REQUIRES(*e->net)
 {
@@ -41,15 +56,14 @@ static void finish_unlocking(lk_etcd *e, int64_t until) LK_REQUIRES(*e->net)
     lk_etcd_call_begin_locked(e->net, &call);
     e->closer = &call;
     while (!lk_list_empty(&e->left) && outcome == LK_ETCD_CALL_DONE) {
-        call.done = false;
-        outcome = lk_etcd_is_up_locked(e->net) ? lk_etcd_await_unlocking(e->net, &call, until)
-                                               : lk_etcd_await_up_unlocking(e->net, &call, true, until);
+        (void)lk_etcd_places_left_locked(e, lk_etcd_now_of(e));
+        outcome = await_end_unlocking(e, &call, until);
     }
-    lk_etcd_leases_revoke_locked(e);
-    while (lk_etcd_leases_revoking_locked(e) && outcome == LK_ETCD_CALL_DONE) {
-        call.done = false;
-        outcome = lk_etcd_await_unlocking(e->net, &call, until);
-    }
+    do {
+        lk_etcd_leases_revoke_locked(e);
+        if (outcome == LK_ETCD_CALL_DONE && lk_etcd_leases_left_locked(e))
+            outcome = await_end_unlocking(e, &call, until);
+    } while (outcome == LK_ETCD_CALL_DONE && lk_etcd_leases_left_locked(e));
     e->closer = NULL;
     lk_etcd_call_end_locked(e->net, &call);
 }
@@ -62,6 +76,7 @@ static void etcd_close(void *self)
     lk_etcd_leave(e->net);
     lk_etcd_net_free(e->net); /* requests that are under way hear that they are lost */
     lk_etcd_leases_free(e);
+    free(e->names);
     free(e);
 }
 
@@ -125,7 +140,7 @@ const locker_driver lk_etcd_driver = {
     .caps = LOCKER_CAP_QUEUE | LOCKER_CAP_AUTH,
     .claim_size = sizeof(lk_etcd_claim),
     .ttl_min_ms = 100,
-    .ttl_max_ms = LK_ETCD_TTL_MAX_S * 1000,
+    .ttl_max_ms = INT64_C(1000) * LK_ETCD_TTL_MAX_S,
     .params = lk_etcd_params,
     .semantics = &semantics,
     .open = etcd_open,

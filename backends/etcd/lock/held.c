@@ -1,5 +1,7 @@
 /* held.c: places that are held: their end is told, and since when they are held is written. */
 #include "held.h"
+
+#include "heard.h"
 #include "lease.h"
 
 /* A lock that is given back sooner is worth neither a watch on its own key nor a write. */
@@ -20,15 +22,46 @@ void lk_etcd_place_granted_locked(lk_etcd *e, lk_etcd_place *p)
 }
 
 /* Its own deletion is told, unless that can't be asked for now. */
-static bool watch_own_locked(lk_etcd *e, lk_etcd_place *p) LK_REQUIRES(*e->net)
+static bool watch_own_locked(lk_etcd *e, lk_etcd_place *p, int64_t revision) LK_REQUIRES(*e->net)
 {
     return lk_etcd_watch_locked(e->net, &p->own.watcher, lk_etcd_bytes(&p->key),
-                                (ProtobufCBinaryData){0, NULL}, p->modified + 1);
+                                (ProtobufCBinaryData){0, NULL}, revision);
+}
+
+static void seen_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply) LK_REQUIRES(*e->net)
+{
+    lk_etcd_place *const p = context;
+    const LkEtcdPb__Ranged *const ranged = (const LkEtcdPb__Ranged *)(const void *)reply->message;
+    lk_etcd_heard_locked(e, reply);
+    p->watched = false;
+    if (reply->status == LK_ETCD_OK && p->granted_at != 0) {
+        lk_etcd_place_shown_locked(e, p, ranged);
+        if (p->granted_at != 0 && ranged->header != NULL)
+            p->watched = watch_own_locked(e, p, ranged->header->revision + 1);
+        p->unseen = !p->watched;
+    }
+    e->watch_at = 0;
+    lk_etcd_keeper_by_locked(e->net, 0);
+    lk_etcd_place_unref_locked(e, p);
+}
+
+/* What has happened since its latest change can't be told any more, where the servers have forgotten it: so it is looked at, and
+ * watched from then on. */
+static bool look_again_locked(lk_etcd *e, lk_etcd_place *p) LK_REQUIRES(*e->net)
+{
+    LkEtcdPb__Range range = LK_ETCD_PB__RANGE__INIT;
+    range.key = lk_etcd_bytes(&p->key);
+    range.keys_only = true;
+    if (lk_etcd_send_locked(e->net, &lk_etcd_range, &range.base, seen_locked, p) == NULL)
+        return false;
+    p->requests++;
+    return true;
 }
 
 void lk_etcd_place_unwatched_locked(lk_etcd *e, lk_etcd_place *p)
 {
     p->watched = false;
+    p->unseen = lk_etcd_is_up_locked(e->net); /* else it was the connection's end */
     e->watch_at = lk_time_earlier(e->watch_at, lk_etcd_now_of(e) + again_ns);
     lk_etcd_keeper_by_locked(e->net, e->watch_at);
 }
@@ -41,7 +74,7 @@ int64_t lk_etcd_places_look_after_locked(lk_etcd *e, int64_t now)
     LK_EACH(lk_etcd_place, p, more, &e->granted) {
         int64_t at = LOCKER_NEVER;
         if (!p->watched && now >= p->granted_at + watch_after_ns)
-            p->watched = watch_own_locked(e, p);
+            p->watched = p->unseen ? look_again_locked(e, p) : watch_own_locked(e, p, p->modified + 1);
         if (!p->watched)
             at = lk_time_later(p->granted_at + watch_after_ns, now + LK_MS);
         if (!p->told && now >= p->granted_at + tell_after_ns) {

@@ -47,6 +47,12 @@ void lk_etcd_lease_taint_locked(lk_etcd *e, lk_etcd_lease *l)
     lk_etcd_keeper_by_locked(e->net, 0);
 }
 
+void lk_etcd_leases_settle_locked(lk_etcd *e)
+{
+    e->retry_at = 0;
+    lk_etcd_keeper_by_locked(e->net, 0);
+}
+
 int64_t lk_etcd_lease_next(const lk_etcd_lease *l)
 {
     return l->sent + l->ttl_ns / RENEW_PART;
@@ -131,6 +137,7 @@ static void revoked_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply
         l->tainted = false;
         LK_EACH(lk_etcd_place, p, link, &l->places)
             if (p->claim == NULL) { /* its key is no more, nor will it come */
+                p->spent = true;
                 p->created = 0;
                 p->doubt = false;
             }
@@ -159,10 +166,10 @@ void lk_etcd_leases_revoke_locked(lk_etcd *e)
         lk_etcd_lease_revoke_locked(e, l);
 }
 
-bool lk_etcd_leases_revoking_locked(const lk_etcd *e)
+bool lk_etcd_leases_left_locked(const lk_etcd *e)
 {
     LK_EACH(lk_etcd_lease, l, link, &e->leases)
-        if (l->revoking)
+        if (l->id != 0 && !l->dead)
             return true;
     return false;
 }

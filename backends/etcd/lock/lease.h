@@ -13,6 +13,8 @@ lk_etcd_lease *lk_etcd_lease_for_locked(lk_etcd *e, int64_t ttl_ns) LK_REQUIRES(
 void lk_etcd_lease_used_locked(lk_etcd *e, const lk_etcd_lease *lease) LK_REQUIRES(*e->net);
 /* Something that had no answer may come to be on it. */
 void lk_etcd_lease_taint_locked(lk_etcd *e, lk_etcd_lease *lease) LK_REQUIRES(*e->net);
+/* It may be known now that nothing that is wanted can be on one that is tainted. */
+void lk_etcd_leases_settle_locked(lk_etcd *e) LK_REQUIRES(*e->net);
 /* The servers don't know it. */
 void lk_etcd_lease_dead_locked(lk_etcd *e, lk_etcd_lease *lease) LK_REQUIRES(*e->net);
 /* The latest of that time; NULL: none. */
@@ -28,7 +30,7 @@ void lk_etcd_lease_revoke_locked(lk_etcd *e, lk_etcd_lease *lease) LK_REQUIRES(*
 void lk_etcd_lease_free_locked(lk_etcd *e, lk_etcd_lease *lease) LK_REQUIRES(*e->net);
 /* At the end: all are given back. They are freed as their answers come. */
 void lk_etcd_leases_revoke_locked(lk_etcd *e) LK_REQUIRES(*e->net);
-/* Whether the answer to one of those is still to come. */
-bool lk_etcd_leases_revoking_locked(const lk_etcd *e) LK_REQUIRES(*e->net);
+/* Whether one is left that wasn't. */
+bool lk_etcd_leases_left_locked(const lk_etcd *e) LK_REQUIRES(*e->net);
 /* With all places that are still on them. The connection has ended. */
 void lk_etcd_leases_free(lk_etcd *e);

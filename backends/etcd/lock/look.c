@@ -79,7 +79,7 @@ static locker_status ask_unlocking(look *k, send_fn send, locker_error *err) LK_
         k->call.done = false;
         lk_etcd_request *const request = send(k);
         if (request == NULL)
-            continue;
+            return lk_out_of_memory(err);
         outcome = lk_etcd_await_unlocking(k->e->net, &k->call, k->until);
         if (outcome != LK_ETCD_CALL_DONE)
             lk_etcd_forget_locked(request);

@@ -6,6 +6,35 @@
 
 #include "place.h"
 
+/* ---------------------------------------------------------------- its name ---- */
+
+/* etcd goes through the names of deleted keys, too, for as long as it isn't compacted, so a range costs what the number of names is
+ * that a lock's contenders ever had. So a name is used again, once it is certain that nothing of its last use will come: every
+ * request that made a key of it was answered, and its deletion was, too. Who watches that key, or names it by its revision,
+ * does not take the later one for it. */
+static uint64_t take_name_locked(lk_etcd *e) LK_REQUIRES(*e->net)
+{
+    return e->names_len > 0 ? e->names[--e->names_len] : ++e->last_name;
+}
+
+/* Without memory it isn't used again. */
+static void give_name_locked(lk_etcd *e, const lk_etcd_place *p) LK_REQUIRES(*e->net)
+{
+    if (p->spent || p->created != 0 || p->doubt)
+        return;
+    if (e->names_len == e->names_room) {
+        const size_t room = e->names_room > 0 ? 2 * e->names_room : 16;
+        uint64_t *const names = realloc(e->names, room * sizeof *names);
+        if (names == NULL)
+            return;
+        e->names = names;
+        e->names_room = room;
+    }
+    e->names[e->names_len++] = p->number;
+}
+
+/* ---------------------------------------------------------------- its beginning ---- */
+
 lk_etcd_place *lk_etcd_place_new_locked(lk_etcd *e, locker_claim *claim, const lk_etcd_key *base,
                                         lk_etcd_lease *lease)
 {
@@ -13,7 +42,8 @@ lk_etcd_place *lk_etcd_place_new_locked(lk_etcd *e, locker_claim *claim, const l
     if (p == NULL)
         return NULL;
     (void)strcpy(p->base, base->text);
-    (void)snprintf(p->id, sizeof p->id, "%016" PRIx64 "%016" PRIx64, e->id, ++e->last_id);
+    p->number = take_name_locked(e);
+    (void)snprintf(p->id, sizeof p->id, "%016" PRIx64 "%016" PRIx64, e->id, p->number);
     p->claim = claim;
     p->mode = claim->mode;
     p->permits = claim->permits;
@@ -42,8 +72,9 @@ void lk_etcd_place_vanish_locked(lk_etcd *e, lk_etcd_place *p, const char *why)
 {
     const bool granted = p->granted_at != 0;
     p->step = LK_ETCD_GONE;
+    p->spent = true;
     p->created = 0;
-    p->doubt = false;
+    p->doubt = p->may_move = false;
     lk_etcd_unwatch_locked(e->net, &p->ahead.watcher);
     lk_etcd_unwatch_locked(e->net, &p->own.watcher);
     p->granted_at = 0;
@@ -56,6 +87,7 @@ void lk_etcd_place_vanish_locked(lk_etcd *e, lk_etcd_place *p, const char *why)
 
 void lk_etcd_place_on_lease_locked(lk_etcd *e, lk_etcd_place *p, lk_etcd_lease *lease, int64_t modified)
 {
+    p->may_move = p->may_move && modified == p->modified;
     p->modified = modified;
     p->unsure = false;
     if (p->lease == lease)
@@ -77,6 +109,7 @@ void lk_etcd_place_is_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__KeyVa
             return;
         }
     }
+    p->may_move = p->may_move && kv->mod_revision == p->modified;
     p->modified = kv->mod_revision;
     p->unsure = e->remake = true; /* on one that is forgotten: it is put to another */
     lk_etcd_keeper_by_locked(e->net, 0);
@@ -105,6 +138,7 @@ static void reap_locked(lk_etcd *e, lk_etcd_place *p) LK_REQUIRES(*e->net)
     lk_etcd_unwatch_locked(e->net, &p->ahead.watcher);
     lk_etcd_unwatch_locked(e->net, &p->own.watcher);
     lk_list_remove(&p->link);
+    give_name_locked(e, p);
     free(p);
     if (e->closer != NULL && lk_list_empty(&e->left))
         lk_etcd_call_done_locked(e->net, e->closer);

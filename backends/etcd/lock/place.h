@@ -61,6 +61,8 @@ struct lk_etcd_place {
     locker_claim *claim;  /* whose it is; NULL: nobody's, to be deleted */
     lk_etcd_call *call;   /* who waits for the answer; NULL: nobody */
     lk_etcd_lease *lease; /* which its key is on, or will be when it comes to be there */
+    uint64_t number;      /* in its id */
+    lk_etcd_lease *asked_on; /* which the request under way puts it to */
     int64_t created;      /* the revision of its creation: the fencing token; 0: it isn't known to be there */
     int64_t modified;     /* that of its latest change */
     int64_t seen;         /* when the latest request was sent that has shown it FIRST */
@@ -80,6 +82,7 @@ struct lk_etcd_place {
     bool unanswered;    /* the latest had no answer: another one is put off for a moment */
     bool doubt;         /* one that would make it there had no answer */
     bool moving;        /* a request that puts it to another lease is under way */
+    bool may_move; /* one had no answer, and may be done as long as the key is as it was: on which lease it is, isn't known */
     bool unsure;        /* which lease it is on isn't known: it is put to another */
     bool retell;        /* its record is to be written anew */
     bool freed;         /* it was deleted by us, with proof */
@@ -87,8 +90,10 @@ struct lk_etcd_place {
     bool deleting;      /* a delete is under way */
     bool enrolled;      /* the claim waits: wake it when there is something to be done */
     bool waited;        /* somebody was ahead */
-    bool watched;       /* `own` has been asked for */
+    bool watched;       /* `own` has been asked for, or the place itself */
+    bool unseen;        /* ... that is to be next, as a watch tells nothing from its latest change on */
     bool told;          /* the time of its grant is in its record */
+    bool spent;         /* its name may come to be there once more, or may be there still: no other place gets it */
     char record[LK_ETCD_RECORD_MAX];
     lk_etcd_key key; /* of its place in the queue; of its permit, once it has that */
     char id[LK_ETCD_ID_LEN + 1];

@@ -13,6 +13,7 @@ typedef struct {
     lk_etcd_lease *to;
     size_t count;
     lk_etcd_place *places[LK_ETCD_BATCH];
+    int64_t created[LK_ETCD_BATCH], modified[LK_ETCD_BATCH]; /* ... as they were then */
     LkEtcdPb__Txn txn[LK_ETCD_BATCH];
     LkEtcdPb__Compare compare[LK_ETCD_BATCH][2], *compares[LK_ETCD_BATCH][2];
     LkEtcdPb__Put put[LK_ETCD_BATCH];
@@ -22,8 +23,9 @@ typedef struct {
 static void shown_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply) LK_REQUIRES(*e->net)
 {
     lk_etcd_place *const p = context;
+    const bool becomes_permit = p->slot >= 0 && p->step != LK_ETCD_FIRST; /* which is another key */
     p->moving = false;
-    if (reply->status == LK_ETCD_OK && !p->deleting && p->created != 0)
+    if (reply->status == LK_ETCD_OK && !p->deleting && p->created != 0 && !becomes_permit)
         lk_etcd_place_shown_locked(e, p, (const LkEtcdPb__Ranged *)(const void *)reply->message);
     if (p->granted_at == 0)
         lk_etcd_place_tell_locked(e, p);
@@ -42,19 +44,29 @@ static void doubt_locked(lk_etcd *e, lk_etcd_place *p) LK_REQUIRES(*e->net)
     p->requests += p->moving;
 }
 
-static void moved_locked(lk_etcd *e, lk_etcd_place *p, lk_etcd_lease *to, const LkEtcdPb__TxnDone *done,
-                         size_t n) LK_REQUIRES(*e->net)
+/* What is said of a key that the place had before it became a permit, says nothing of that. */
+static void moved_locked(lk_etcd *e, const moves *m, const LkEtcdPb__TxnDone *done, size_t n)
+    LK_REQUIRES(*e->net)
 {
+    lk_etcd_place *const p = m->places[n];
     const bool answered = n < done->n_responses && done->header != NULL &&
                           done->responses[n]->done_case == LK_ETCD_PB__DONE__DONE_TXN;
-    if (!answered || p->created == 0 || p->deleting)
+    if (!answered || p->created != m->created[n] || p->deleting)
         return;
     if (done->responses[n]->txn->succeeded) {
         p->retell = false;
-        lk_etcd_place_on_lease_locked(e, p, to, done->header->revision);
+        lk_etcd_place_on_lease_locked(e, p, m->to, done->header->revision);
     } else {
         doubt_locked(e, p);
     }
+}
+
+/* It may have been done, or be done yet. */
+static void may_move_locked(lk_etcd *e, const moves *m, size_t n) LK_REQUIRES(*e->net)
+{
+    lk_etcd_place *const p = m->places[n];
+    p->may_move = p->may_move || (p->created == m->created[n] && p->modified == m->modified[n]);
+    e->remake = e->remake || p->unsure || p->retell;
 }
 
 static void all_moved_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply) LK_REQUIRES(*e->net)
@@ -73,7 +85,9 @@ static void all_moved_locked(lk_etcd *e, void *context, const lk_etcd_reply *rep
         lk_etcd_place *const p = m->places[i];
         p->moving = false;
         if (reply->status == LK_ETCD_OK)
-            moved_locked(e, p, m->to, done, i);
+            moved_locked(e, m, done, i);
+        else if (lk_etcd_unknown(reply->status))
+            may_move_locked(e, m, i);
         if (p->granted_at == 0)
             lk_etcd_place_tell_locked(e, p);
         lk_etcd_place_unref_locked(e, p);
@@ -90,6 +104,8 @@ static void add_move(moves *m, lk_etcd_place *p)
 {
     const size_t n = m->count++;
     m->places[n] = p;
+    m->created[n] = p->created;
+    m->modified[n] = p->modified;
     lk_etcd_pb__txn__init(&m->txn[n]);
     for (int i = 0; i < 2; i++) {
         LkEtcdPb__Compare *const c = m->compares[n][i] = &m->compare[n][i];
@@ -174,16 +190,20 @@ static bool is_wanted_locked(const lk_etcd *e, const lk_etcd_lease *l) LK_REQUIR
     return false;
 }
 
-/* What is on an older one may have been put to this one by a request that had no answer (models/etcd.pml, REVOKE_BETWEEN). */
+/* Whether something that is wanted may be there, or come to be, that isn't known to be: what is on an older one may have been put to
+ * this one by a request that had no answer (models/etcd.pml, REVOKE_BETWEEN), or be made on it by one that is under way. */
 static bool may_be_on_locked(const lk_etcd *e, const lk_etcd_lease *l) LK_REQUIRES(*e->net)
 {
     bool older = false;
-    LK_EACH(lk_etcd_lease, other, link, &e->leases) {
-        if (older && other->ttl_ns == l->ttl_ns && is_wanted_locked(e, other))
+    LK_EACH(lk_etcd_lease, any, link, &e->leases) {
+        if (any->ttl_ns == l->ttl_ns && older && is_wanted_locked(e, any))
             return true;
-        older = older || other == l;
+        LK_EACH(lk_etcd_place, p, link, &any->places)
+            if (any->ttl_ns == l->ttl_ns && p->claim != NULL && (p->doubt || p->may_move))
+                return true;
+        older = older || any == l;
     }
-    return false;
+    return l->requests > 0;
 }
 
 /* Of one that is over, or that nothing is on. True: it is gone. */

@@ -4,7 +4,7 @@
 
 #include "etcd_tests.h"
 
-static const lk_group *const groups[] = {&lk_interop, &lk_losses, &lk_slow, &lk_users, NULL};
+static const lk_group *const groups[] = {&lk_interop, &lk_losses, &lk_replies, &lk_slow, &lk_users, NULL};
 
 /* ------------------------------------------------------------------ environments ---- */
 
@@ -21,6 +21,15 @@ int lk_env_with(void **state, const char *const *options)
 int lk_env_server(void **state)
 {
     return lk_env_with(state, NULL);
+}
+
+int lk_env_proxied(void **state)
+{
+    const int failed = lk_env_server(state);
+    lk_env *env = *state;
+    if (failed == 0)
+        env->proxy = lk_proxy_begin(&lk_proxy_etcd, env->etcd->port);
+    return failed;
 }
 
 int lk_env_end(void **state)
@@ -74,15 +83,25 @@ static locker_options logging(void)
     return options;
 }
 
-locker *lk_open_at(const lk_server *etcd, const char *rest)
+static locker *open_port(const char *address, int port, const char *rest)
 {
     const locker_options options = logging();
     char uri[512];
     locker_error err;
     locker *l;
-    snprintf(uri, sizeof uri, "etcd://%s:%d%s", etcd->place.address, etcd->port, rest);
+    snprintf(uri, sizeof uri, "etcd://%s:%d%s", address, port, rest);
     assert_ok(locker_open(uri, &options, &l, &err), err);
     return l;
+}
+
+locker *lk_open_at(const lk_server *etcd, const char *rest)
+{
+    return open_port(etcd->place.address, etcd->port, rest);
+}
+
+locker *lk_open_proxied(const lk_env *env, const char *rest)
+{
+    return open_port("127.0.0.1", lk_proxy_port(env->proxy), rest);
 }
 
 locker_handle *lk_take(locker *l, const char *key)
