@@ -7,8 +7,6 @@ enum { TTL_MS = 3000 };
 #define SHOP "/shop?ttl=3s"
 #define LONG "/shop?ttl=60s"
 
-#define proxied_test(f) cmocka_unit_test_setup_teardown(f, lk_env_proxied, lk_env_end)
-
 static int64_t cpu_ms(void)
 {
     struct timespec at;
@@ -88,7 +86,8 @@ static void the_answers_to_a_move_and_a_lock_are_lost(void **state)
 static void the_answer_to_a_place_is_lost(void **state)
 {
     lk_env *env = *state;
-    locker *holder = lk_open_at(env->etcd, LONG), *rival = lk_open_at(env->etcd, LONG), *l = lk_open_proxied(env, LONG);
+    locker *holder = lk_open_at(env->etcd, LONG), *rival = lk_open_at(env->etcd, LONG),
+           *l = lk_open_proxied(env, LONG);
     locker_handle *held = lk_take(holder, "place");
     lk_give(lk_take(l, "warm"));
     lk_locking first, second;
@@ -178,7 +177,8 @@ static void the_answer_to_a_permit_is_lost(void **state)
     locker_error err;
     for (int i = 0; i < 20; i++) {
         lk_proxy_harm(env->proxy, LK_PROXY_CUT, LK_EP_TAKE, 1, 0);
-        assert_ok(i % 2 == 0 ? locker_lock(l, "permit", &one, &held, &err) : locker_try_lock(l, "permit", &one, &held, &err),
+        assert_ok(i % 2 == 0 ? locker_lock(l, "permit", &one, &held, &err)
+                             : locker_try_lock(l, "permit", &one, &held, &err),
                   err);
         rest(20);
         assert_int_equal(lk_etcdctl_nth(env->etcd, "shop/permit", 0).create, locker_handle_token(held));
@@ -213,7 +213,8 @@ static void the_answer_to_an_unlock_is_lost(void **state)
 static void the_answer_to_a_break_is_lost(void **state)
 {
     lk_env *env = *state;
-    locker *holder = lk_open_at(env->etcd, LONG), *next = lk_open_at(env->etcd, LONG), *l = lk_open_proxied(env, LONG);
+    locker *holder = lk_open_at(env->etcd, LONG), *next = lk_open_at(env->etcd, LONG),
+           *l = lk_open_proxied(env, LONG);
     locker_handle *held = lk_take(holder, "broken");
     lk_locking waiter;
     locker_info broken = LOCKER_INFO_INIT;
