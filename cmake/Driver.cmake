@@ -16,3 +16,14 @@ function(locker_add_driver name)
         set_property(GLOBAL APPEND PROPERTY LOCKER_PARTS locker_driver_${name})
     endif()
 endfunction()
+
+# TLS (backends/tls) for a driver that was added, and needs a client library: these targets of it see tls.h.
+function(locker_driver_has_tls name)
+    foreach(target IN LISTS ARGN)
+        target_link_libraries(${target} PRIVATE locker_tls) # between object libraries: how it is used, no objects
+    endforeach()
+    set_property(GLOBAL APPEND PROPERTY LOCKER_PARTS_OF_${name} locker_tls)
+    if(OPENSSL_FOUND)
+        set_property(GLOBAL APPEND PROPERTY LOCKER_LIBRARIES_OF_${name} PkgConfig::OPENSSL)
+    endif()
+endfunction()

@@ -81,6 +81,10 @@ typedef struct locker_conformance_subject {
      * processes ask for that one, and take a call that is told of an outage for a defect. An ensemble whose
      * driver leaves a server for another after a part of the lease needs longer ones. 0: 500. */
     int64_t kept_ttl_ms;
+
+    /** The shortest lease that the service gives, with the time until it looks for leases that are over, in ms: a dead
+     * holder's lock may be held for that long, though a shorter one was asked for. 0: none. */
+    int64_t freed_ttl_ms;
 } locker_conformance_subject;
 
 /** Run the tests: the whole of main(). The program may be started as

@@ -9,6 +9,8 @@
  *   redis_bare.c         what the work costs with hiredis alone
  *   zookeeper_server.c   the ZooKeeper server of a run
  *   zookeeper_bare.c     what the work costs with ZooKeeper's C client alone
+ *   etcd_server.c        the etcd server of a run
+ *   etcd_bare.c          what the work costs with the etcd driver's connection alone
  *   two_sides.c          the same work in two ways of liblocker's own, such as TLS and plain TCP
  *   readers.c            readers of one key, on any service
  *   handoff.c            hands a lock from process to process
@@ -291,6 +293,46 @@ void lk_zoo_lane_threads(lk_zoo *zoo, const char *key, int lanes, size_t first);
 /* The key of one of those that have each its own. */
 const char *lk_zoo_lane_key(char out[64], const char *key, int number);
 
+/* ---- etcd_server.c */
+typedef struct {
+    lk_server own;
+    char version[32];
+    int cpu; /* where it is pinned; -1: nowhere */
+} lk_bench_etcd_server;
+
+/* Start it, and stop it (SIGSTOP) until the first row that wants it. False: that failed, which was told. */
+bool lk_bench_etcd_server_need(lk_bench *b);
+/* Begin a row: wake it, bind it to a processor. False: it can't be bound. */
+bool lk_bench_etcd_server_pin(lk_bench *b, int cpu);
+void lk_bench_etcd_server_stop(lk_bench *b);
+/* How many messages clients have sent so far: requests, watches, and the ends of watches. */
+int64_t lk_bench_etcd_server_requests(lk_bench *b);
+/* How many transactions it has logged so far, leases that were granted or revoked among them. */
+int64_t lk_bench_etcd_server_transactions(lk_bench *b);
+/* For locker_open(), by this port. */
+const char *lk_bench_etcd_server_uri(char out[LK_SERVER_TEXT], int port, int64_t ttl_ms);
+
+/* ---- etcd_bare.c */
+typedef struct lk_bench_etcd lk_bench_etcd;
+/* A connection and a lease, which lasts so long; ends the process when there is none. */
+lk_bench_etcd *lk_bench_etcd_open(lk_bench *b, int port, int64_t ttl_s);
+void lk_bench_etcd_close(lk_bench_etcd *etcd);
+void lk_bench_etcd_lock(lk_bench_etcd *etcd, const char *key);
+/* Stand behind somebody, and watch it; then sleep until it has gone. */
+void lk_bench_etcd_enter(lk_bench_etcd *etcd, const char *key);
+void lk_bench_etcd_await(lk_bench_etcd *etcd);
+void lk_bench_etcd_unlock(lk_bench_etcd *etcd);
+/* One round trip. */
+void lk_bench_etcd_ping(lk_bench_etcd *etcd);
+/* Lock n keys; then keep the lease alive until the crew is stopped. */
+void lk_bench_etcd_hold(lk_bench_etcd *etcd, const char *prefix, int n);
+void lk_bench_etcd_idle(lk_bench_etcd *etcd, int64_t every);
+/* Lock and unlock without a pause, `lanes` contenders at once on this connection, until the crew is stopped: for one key, or for a
+ * key each. Counts the cycles from the crew's count `first` on. */
+void lk_bench_etcd_lanes(lk_bench_etcd *etcd, const char *key, bool shared, int lanes, size_t first);
+/* The key of one of those that have each its own. */
+const char *lk_bench_etcd_lane_key(char out[64], const char *key, int number);
+
 /* ---- delay_proxy.c */
 /* A process that passes connections on to a port of 127.0.0.1, `ms` later in each direction. 0: told. */
 pid_t lk_delay_start(lk_bench *b, int to, int64_t ms, int *port);
@@ -319,6 +361,7 @@ struct lk_bench {
     lk_bench_crew *crew;
     lk_bench_redis_server server;
     lk_zoo_server zoo;
+    lk_bench_etcd_server etcd;
     int client_cpu, server_cpu; /* -1: not pinned */
     bool failed;                /* some row could not be measured */
 };
@@ -385,3 +428,14 @@ bool lk_row_zwait(lk_bench *b);
 bool lk_row_zc(lk_bench *b);
 bool lk_row_ze(lk_bench *b);
 bool lk_row_znet(lk_bench *b);
+bool lk_row_ea(lk_bench *b);
+bool lk_row_ea1(lk_bench *b);
+bool lk_row_eb(lk_bench *b);
+bool lk_row_eh(lk_bench *b);
+bool lk_row_ehw(lk_bench *b);
+bool lk_row_ec(lk_bench *b);
+bool lk_row_ee(lk_bench *b);
+bool lk_row_enet(lk_bench *b);
+bool lk_row_eused(lk_bench *b);
+bool lk_row_ectl(lk_bench *b);
+bool lk_row_ego(lk_bench *b);

@@ -14,62 +14,85 @@ enum { EXIT_USAGE = 64, EXIT_INTERRUPTED = 130, DEFAULT_ROUNDS = 5 };
 typedef struct {
     const char *name;
     bool (*run)(lk_bench *b);
-    bool redis, zookeeper; /* the server that it needs */
-    bool is_long;          /* only with --long, or when named */
+    bool redis, zookeeper, etcd; /* the server that it needs */
+    bool is_long;                /* only with --long, or when named */
     bool wanted;
     const char *about;
 } row;
 
 static row rows[] = {
-    {"memory", lk_row_memory, false, false, false, false, "the memory driver beside a mutex and a table"},
-    {"file", lk_row_file, false, false, false, false, "the file driver beside open, F_OFD_SETLK, close"},
-    {"mread", lk_row_readers_memory, false, false, false, false, "readers of one key of the memory driver"},
-    {"fread", lk_row_readers_file, false, false, false, false, "readers of one key of the file driver"},
+    {"memory", lk_row_memory, false, false, false, false, false,
+     "the memory driver beside a mutex and a table"},
+    {"file", lk_row_file, false, false, false, false, false,
+     "the file driver beside open, F_OFD_SETLK, close"},
+    {"mread", lk_row_readers_memory, false, false, false, false, false,
+     "readers of one key of the memory driver"},
+    {"fread", lk_row_readers_file, false, false, false, false, false,
+     "readers of one key of the file driver"},
 #ifdef LOCKER_BENCH_TOOL
-    {"line", lk_row_line, false, false, false, false, "processes that wait for one lock, beside flock(1)"},
+    {"line", lk_row_line, false, false, false, false, false,
+     "processes that wait for one lock, beside flock(1)"},
 #endif
 #ifdef LOCKER_BENCH_REDIS
-    {"a", lk_row_a, true, false, false, false, "Redis: one thread, lock + unlock"},
-    {"a1", lk_row_a1, true, false, false, false, "... with server and client on one processor"},
-    {"b", lk_row_b, true, false, false, false, "64 threads with keys of their own"},
+    {"a", lk_row_a, true, false, false, false, false, "Redis: one thread, lock + unlock"},
+    {"a1", lk_row_a1, true, false, false, false, false, "... with server and client on one processor"},
+    {"b", lk_row_b, true, false, false, false, false, "64 threads with keys of their own"},
 #ifdef LOCKER_BENCH_TLS
-    {"tls", lk_row_tls, true, false, false, false, "one thread and 64 by TLS, beside plain TCP"},
+    {"tls", lk_row_tls, true, false, false, false, false, "one thread and 64 by TLS, beside plain TCP"},
 #endif
-    {"cluster", lk_row_cluster, true, false, false, false,
+    {"cluster", lk_row_cluster, true, false, false, false, false,
      "one thread and 64 at a Redis Cluster, beside one server"},
-    {"read", lk_row_readers_redis, true, false, false, false, "readers of one key on Redis"},
-    {"h", lk_row_h, true, false, false, false, "hand-off to a waiter in another process"},
-    {"c", lk_row_c, true, false, false, false, "8 and 64 waiters on one key"},
-    {"d", lk_row_d, true, false, false, false, "100 waiters asleep"},
-    {"e", lk_row_e, true, false, false, false, "1,000 leases kept alive"},
-    {"many", lk_row_many, true, false, false, false, "10,000 threads that wait for one key"},
-    {"wait", lk_row_wait, true, false, true, false,
+    {"read", lk_row_readers_redis, true, false, false, false, false, "readers of one key on Redis"},
+    {"h", lk_row_h, true, false, false, false, false, "hand-off to a waiter in another process"},
+    {"c", lk_row_c, true, false, false, false, false, "8 and 64 waiters on one key"},
+    {"d", lk_row_d, true, false, false, false, false, "100 waiters asleep"},
+    {"e", lk_row_e, true, false, false, false, false, "1,000 leases kept alive"},
+    {"many", lk_row_many, true, false, false, false, false, "10,000 threads that wait for one key"},
+    {"wait", lk_row_wait, true, false, false, true, false,
      "200 processes that wait for one key; only with --long or by name"},
-    {"waitkeys", lk_row_wait_keys, true, false, false, false, "one process that waits for 5,000 keys"},
-    {"keys", lk_row_keys, true, false, false, false, "50,000 keys, used once each"},
-    {"held", lk_row_e_held_up, true, false, false, false, "lock + unlock beside 20,000 leases"},
-    {"lag", lk_row_lag, true, false, false, false, "how soon a loss is told"},
-    {"break", lk_row_break, true, false, false, false, "how soon a holder is told that its lock was broken"},
-    {"net", lk_row_net, true, false, false, false, "10 ms added to the round trip"},
-    {"e100k", lk_row_e_long, true, false, true, false,
+    {"waitkeys", lk_row_wait_keys, true, false, false, false, false, "one process that waits for 5,000 keys"},
+    {"keys", lk_row_keys, true, false, false, false, false, "50,000 keys, used once each"},
+    {"held", lk_row_e_held_up, true, false, false, false, false, "lock + unlock beside 20,000 leases"},
+    {"lag", lk_row_lag, true, false, false, false, false, "how soon a loss is told"},
+    {"break", lk_row_break, true, false, false, false, false,
+     "how soon a holder is told that its lock was broken"},
+    {"net", lk_row_net, true, false, false, false, false, "10 ms added to the round trip"},
+    {"e100k", lk_row_e_long, true, false, false, true, false,
      "100,000 leases kept alive; only with --long or by name"},
-    {"keys1m", lk_row_keys_long, true, false, true, false,
+    {"keys1m", lk_row_keys_long, true, false, false, true, false,
      "1,000,000 keys, used once each; only with --long or by name"},
 #endif
 #ifdef LOCKER_BENCH_ZOOKEEPER
-    {"za", lk_row_za, false, true, false, false, "ZooKeeper: one thread, lock + unlock"},
-    {"za1", lk_row_za1, false, true, false, false, "... with server and client on one processor"},
-    {"zfresh", lk_row_zfresh, false, true, false, false, "... with a key that is used for the first time"},
-    {"zb", lk_row_zb, false, true, false, false, "64 threads with keys of their own"},
-    {"zread", lk_row_readers_zookeeper, false, true, false, false, "readers of one key on ZooKeeper"},
-    {"zh", lk_row_zh, false, true, false, false, "hand-off to a waiter in another process"},
-    {"zhi", lk_row_zhi, false, true, true, false,
+    {"za", lk_row_za, false, true, false, false, false, "ZooKeeper: one thread, lock + unlock"},
+    {"za1", lk_row_za1, false, true, false, false, false, "... with server and client on one processor"},
+    {"zfresh", lk_row_zfresh, false, true, false, false, false,
+     "... with a key that is used for the first time"},
+    {"zb", lk_row_zb, false, true, false, false, false, "64 threads with keys of their own"},
+    {"zread", lk_row_readers_zookeeper, false, true, false, false, false, "readers of one key on ZooKeeper"},
+    {"zh", lk_row_zh, false, true, false, false, false, "hand-off to a waiter in another process"},
+    {"zhi", lk_row_zhi, false, true, false, true, false,
      "... that has waited for 30 s; only with --long or by name"},
-    {"zwait", lk_row_zwait, false, true, true, false,
+    {"zwait", lk_row_zwait, false, true, false, true, false,
      "200 processes that wait for one key; only with --long or by name"},
-    {"zc", lk_row_zc, false, true, false, false, "8 and 64 waiters on one key"},
-    {"ze", lk_row_ze, false, true, false, false, "1,000 locks held"},
-    {"znet", lk_row_znet, false, true, false, false, "10 ms added to the round trip"},
+    {"zc", lk_row_zc, false, true, false, false, false, "8 and 64 waiters on one key"},
+    {"ze", lk_row_ze, false, true, false, false, false, "1,000 locks held"},
+    {"znet", lk_row_znet, false, true, false, false, false, "10 ms added to the round trip"},
+#endif
+#ifdef LOCKER_BENCH_ETCD
+    {"ea", lk_row_ea, false, false, true, false, false, "etcd: one thread, lock + unlock"},
+    {"ea1", lk_row_ea1, false, false, true, false, false, "... with server and client on one processor"},
+    {"eb", lk_row_eb, false, false, true, false, false, "64 threads with keys of their own"},
+    {"eh", lk_row_eh, false, false, true, false, false, "hand-off to a waiter in another process"},
+    {"ehw", lk_row_ehw, false, false, true, false, false, "... while a third process writes other keys"},
+    {"ec", lk_row_ec, false, false, true, false, false, "8 and 64 waiters on one key"},
+    {"ee", lk_row_ee, false, false, true, false, false, "1,000 locks held"},
+    {"eused", lk_row_eused, false, false, true, false, false, "one thread on a key that was locked often"},
+#ifdef LOCKER_BENCH_TOOL
+    {"ectl", lk_row_ectl, false, false, true, false, false, "`locker run` beside `etcdctl lock`"},
+#endif
+    {"ego", lk_row_ego, false, false, true, false, false,
+     "beside Go's concurrency.Mutex; if the build has it"},
+    {"enet", lk_row_enet, false, false, true, false, false, "10 ms added to the round trip"},
 #endif
 };
 
@@ -214,10 +237,11 @@ static void choose_processors(lk_bench *b)
 /* Start the servers of the rows that are wanted. False: one of them can't be had. */
 static bool start_servers(lk_bench *b)
 {
-    bool redis = false, zookeeper = false;
+    bool redis = false, zookeeper = false, etcd = false;
     for (size_t i = 0; i < ROWS; i++) {
         redis = redis || (rows[i].wanted && rows[i].redis);
         zookeeper = zookeeper || (rows[i].wanted && rows[i].zookeeper);
+        etcd = etcd || (rows[i].wanted && rows[i].etcd);
     }
 #ifdef LOCKER_BENCH_REDIS
     if (redis && !lk_bench_redis_server_need(b))
@@ -225,6 +249,10 @@ static bool start_servers(lk_bench *b)
 #endif
 #ifdef LOCKER_BENCH_ZOOKEEPER
     if (zookeeper && !lk_zoo_server_need(b))
+        return false;
+#endif
+#ifdef LOCKER_BENCH_ETCD
+    if (etcd && !lk_bench_etcd_server_need(b))
         return false;
 #endif
     (void)b;
@@ -238,6 +266,9 @@ static void stop_servers(lk_bench *b)
 #endif
 #ifdef LOCKER_BENCH_ZOOKEEPER
     lk_zoo_server_stop(b);
+#endif
+#ifdef LOCKER_BENCH_ETCD
+    lk_bench_etcd_server_stop(b);
 #endif
     lk_scratch_close();
     (void)b;

@@ -186,13 +186,15 @@ void lk_bench_report_machine(lk_bench *b)
     (void)json_object_set_new(line, "processors", json_integer(sysconf(_SC_NPROCESSORS_ONLN)));
     (void)json_object_set_new(line, "redis", json_string(b->server.version));
     (void)json_object_set_new(line, "zookeeper", json_string(b->zoo.version));
+    (void)json_object_set_new(line, "etcd", json_string(b->etcd.version));
     (void)json_object_set_new(line, "rounds", json_integer(b->rounds));
     (void)json_object_set_new(line, "quick", json_boolean(b->quick));
     write_json(b, line);
     json_decref(line);
-    (void)printf("liblocker %s, Linux %s, %ld processors, %s, ZooKeeper %s, medians of %d rounds%s\n\n",
+    (void)printf("liblocker %s, Linux %s, %ld processors, %s, ZooKeeper %s, %s, medians of %d rounds%s\n\n",
                  locker_version(), system.release, sysconf(_SC_NPROCESSORS_ONLN),
                  b->server.version[0] != '\0' ? b->server.version : "Redis not used",
-                 b->zoo.version[0] != '\0' ? b->zoo.version : "not used", b->rounds,
+                 b->zoo.version[0] != '\0' ? b->zoo.version : "not used",
+                 b->etcd.version[0] != '\0' ? b->etcd.version : "etcd not used", b->rounds,
                  b->quick ? " (--quick: the numbers mean nothing)" : "");
 }

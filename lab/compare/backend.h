@@ -1,7 +1,7 @@
 /* backend.h: a lock service under comparison: one that was given by --backend, or one that --spawn starts.
  * What may be done to it is said by bits, and done by the functions of its kind; a scenario asks for bits and
- * never for a kind. spawn_redis.c and spawn_zookeeper.c are the kinds
- * that have servers. */
+ * never for a kind. spawn_redis.c, spawn_zookeeper.c and spawn_etcd.c
+ * are the kinds that have servers. */
 #pragma once
 
 #include <locker/locker.h>

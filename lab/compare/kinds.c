@@ -28,8 +28,14 @@ static const lk_kind kind_file = {
     .heal = file_is_there,
 };
 
-extern const lk_kind lk_kind_redis, lk_kind_redis_replica, lk_kind_zookeeper, lk_kind_zookeeper_ensemble;
+extern const lk_kind lk_kind_redis, lk_kind_redis_replica, lk_kind_zookeeper, lk_kind_zookeeper_ensemble,
+    lk_kind_etcd, lk_kind_etcd_ensemble;
 
-const lk_kind *const lk_kinds[] = {
-    &kind_file, &lk_kind_redis, &lk_kind_redis_replica, &lk_kind_zookeeper, &lk_kind_zookeeper_ensemble,
-    NULL};
+const lk_kind *const lk_kinds[] = {&kind_file,
+                                   &lk_kind_redis,
+                                   &lk_kind_redis_replica,
+                                   &lk_kind_zookeeper,
+                                   &lk_kind_zookeeper_ensemble,
+                                   &lk_kind_etcd,
+                                   &lk_kind_etcd_ensemble,
+                                   NULL};

@@ -26,6 +26,16 @@ void lk_spawn_stop(lk_backend *backend);
 bool lk_spawn_open_cut(lk_compare_cut *cut, const lk_network *network);
 void lk_spawn_close_cut(lk_compare_cut *cut);
 
+/* ------------------------------------------------------------------ an ensemble ---- */
+
+/** Start three that agree; kill the leader, and wait for another one; start those that are dead again. */
+void lk_spawn_ensemble_start(lk_backend *backend);
+bool lk_spawn_ensemble_fail_over(lk_backend *backend);
+bool lk_spawn_ensemble_heal(lk_backend *backend);
+
+/** A copy of one: the holder's connection to its follower stays; that follower is cut from the leader, which is the rival's. */
+bool lk_spawn_ensemble_open_cut(lk_compare_cut *cut, const lk_network *network);
+
 /* ------------------------------------------------------------------ for kinds ---- */
 
 /** Room for servers. */

@@ -1,5 +1,4 @@
 /* spawn_zookeeper.c: ZooKeeper servers, alone or as an ensemble of three; see spawn.h and backend.h. */
-
 #include "servers/zookeeper.h"
 #include "spawn.h"
 
@@ -28,56 +27,7 @@ const lk_kind lk_kind_zookeeper = {
     .open_cut = lk_spawn_open_cut,
 };
 
-/* ------------------------------------------------------------------ an ensemble ---- */
-
-static lk_server *start(const lk_server_setup *setup, const lk_place *places)
-{
-    lk_server *members = lk_spawn_room(LK_ENSEMBLE);
-    if (!lk_ensemble_start(members, setup, places))
-        for (int i = 0; i < LK_ENSEMBLE; i++)
-            lk_spawn_need(&members[i], members[i].error[0] == '\0');
-    return members;
-}
-
-static void ensemble_start(lk_backend *backend)
-{
-    backend->servers = start(&backend->kind->setup, NULL);
-}
-
-static bool ensemble_fail_over(lk_backend *backend)
-{
-    lk_server *leader = lk_ensemble_find(backend->servers, "leader", 0);
-    if (!leader)
-        return false;
-    lk_server_kill(leader);
-    return lk_ensemble_find(backend->servers, "leader", 0) != NULL;
-}
-
-static bool ensemble_heal(lk_backend *backend)
-{
-    return lk_spawn_start_again(backend, true);
-}
-
-/* The holder's connection to its follower stays; that follower is cut from the leader. They give each other
- * up only after 20 s, so that the follower goes on believing. */
-static bool ensemble_open_cut(lk_compare_cut *cut, const lk_network *network)
-{
-    lk_server *members = cut->servers = start(&cut->kind->cut_setup, network->members);
-    lk_server *leader = lk_ensemble_await(members) == NULL ? lk_ensemble_find(members, "leader", 0) : NULL;
-    if (!leader)
-        return false;
-    lk_server *follower = leader == &members[0] ? &members[1] : &members[0];
-    cut->holder = cut->rival = &network->hub;
-    cut->near = &network->members[follower - members];
-    cut->far = &network->members[leader - members];
-    cut->what = "the holder's server and the leader";
-    snprintf(cut->holder_uri, sizeof cut->holder_uri, "zookeeper://%s:%d/", follower->place.address,
-             follower->port);
-    snprintf(cut->rival_uri, sizeof cut->rival_uri, "zookeeper://%s:%d/", leader->place.address,
-             leader->port);
-    return true;
-}
-
+/* A follower that is cut from its leader goes on believing: they give each other up only after 20 s. */
 const lk_kind lk_kind_zookeeper_ensemble = {
     .name = "zookeeper-ensemble",
     .about = "Three servers on this machine with a tick of 200 ms; a majority has every write on disk before "
@@ -94,9 +44,9 @@ const lk_kind lk_kind_zookeeper_ensemble = {
     .cut_setup = {.options = java, .sync_limit = CUT_SYNC_LIMIT},
     .scheme = "zookeeper",
     .path = "",
-    .start = ensemble_start,
+    .start = lk_spawn_ensemble_start,
     .await = lk_spawn_await,
-    .fail_over = ensemble_fail_over,
-    .heal = ensemble_heal,
-    .open_cut = ensemble_open_cut,
+    .fail_over = lk_spawn_ensemble_fail_over,
+    .heal = lk_spawn_ensemble_heal,
+    .open_cut = lk_spawn_ensemble_open_cut,
 };

@@ -52,7 +52,7 @@ static const lk_attempt *greatest_before(const peaks *p, const lk_history_key *k
     const lk_attempt *found = NULL;
     for (int kind = 0; kind < LK_KINDS; kind++)
         found = greater(
-            found, p->of[kind][returned(key, lk_excludes(a->kind, (lk_kind)kind) ? a->from : a->asked->t)]);
+            found, p->of[kind][returned(key, lk_excludes(a->kind, (lk_kind)kind) ? a->from : a->asked_at)]);
     return found;
 }
 

@@ -57,6 +57,7 @@ typedef struct {
     /* by intervals.c, of attempts that were granted */
     int64_t from, to; /* held for certain; from == to: never */
     int64_t grant_to; /* the same of the whole grant, with those handles that entered again */
+    int64_t asked_at; /* for the whole grant: its first call may have returned after those that came to it */
     int64_t open_to; /* until when a call of its process may have come to share it: its unlock has returned */
     bool again;      /* entered again: its grant was another handle's */
 } lk_attempt;

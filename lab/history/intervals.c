@@ -35,6 +35,7 @@ static void hold(lk_attempt *attempt)
     attempt->from = attempt->answered->t;
     attempt->to = to > attempt->from ? to : attempt->from;
     attempt->grant_to = attempt->to;
+    attempt->asked_at = attempt->asked->t;
     attempt->open_to = attempt->unlocked ? attempt->unlocked->t : LK_NEVER;
 }
 
@@ -51,6 +52,7 @@ static bool is_one_grant(const lk_attempt *first, const lk_attempt *second)
 static void join_grant(lk_attempt *first, lk_attempt *second)
 {
     second->again = true;
+    first->asked_at = earlier(first->asked_at, second->asked_at);
     if (second->from < second->to && second->to > first->grant_to)
         first->grant_to = second->to;
     if (second->open_to > first->open_to)

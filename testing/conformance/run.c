@@ -150,6 +150,8 @@ static int check_subject(const locker_conformance_subject *s)
         return wrong("the subject's poll_ms is negative");
     if (s->kept_ttl_ms < 0 || s->kept_ttl_ms > 30000)
         return wrong("the subject's kept_ttl_ms isn't one of 0 to 30000");
+    if (s->freed_ttl_ms < 0 || s->freed_ttl_ms > 30000)
+        return wrong("the subject's freed_ttl_ms isn't one of 0 to 30000");
     if (s->driver->semantics != NULL && s->driver->semantics->leases &&
         (s->driver->ttl_min_ms > 300 || (s->driver->ttl_max_ms > 0 && s->driver->ttl_max_ms < 30000)))
         return wrong(

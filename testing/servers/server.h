@@ -1,5 +1,5 @@
 /* server.h: a real server of one's own: a private port and a private directory, started, awaited, asked,
- * killed, frozen and thawed, and gone when our process is. redis.h and zookeeper.h are the kinds; a kind is a
+ * killed, frozen and thawed, and gone when our process is. redis.h, zookeeper.h and etcd.h are the kinds; a kind is a
  * table of what is not the same for all. What fails says why in `error`; nothing here ends the program. A
  * server dies with the thread that started it. */
 #pragma once
@@ -38,6 +38,9 @@ typedef struct {
     bool (*serves)(const lk_server *server);
     bool (*ask)(const lk_server *server, const char *question, char *answer, size_t size);
     void (*version)(const lk_server *server, char *text, size_t size); /**< "" before it serves */
+    bool (*is)(
+        const lk_server *server,
+        const char *mode); /**< whether it serves as "leader" or "follower" (ensemble.h); NULL: neither */
 } lk_server_kind;
 
 /** Who may use a ZooKeeper server. */
@@ -52,12 +55,13 @@ typedef enum {
 typedef struct {
     const char *const *options; /**< of its program, ended by NULL: static text. NULL: none */
     const lk_place *place;      /**< where it runs; NULL: here. Copied. */
-    int tick_ms;    /**< ZooKeeper's tickTime; 0: LK_ZOOKEEPER_TICK_MS. Redis' cluster-node-timeout */
+    int tick_ms; /**< ZooKeeper's tickTime; 0: LK_ZOOKEEPER_TICK_MS. etcd's heartbeat; 0: LK_ETCD_TICK_MS, and of
+                         three LK_ETCD_ENSEMBLE_TICK_MS. Redis' cluster-node-timeout */
     int sync_limit; /**< ticks after which its leader and followers give each other up; 0: 10 */
     lk_server_login login;
     const char
         *certificates; /**< a directory with ca.crt, server.crt and server.key: a node of a Redis Cluster
-                                   speaks TLS with all. NULL: with nobody */
+                                   speaks TLS with all, an etcd server with its clients. NULL: with nobody */
 } lk_server_setup;
 
 struct lk_server {
@@ -97,7 +101,7 @@ void lk_server_thaw(lk_server *server);
 /** Kills it and removes its directory. What was never started is allowed. */
 void lk_server_remove(lk_server *server);
 
-/** Asks it behind the library's back: Redis by a command of a line, ZooKeeper by a four-letter one. False:
+/** Asks it behind the library's back: Redis by a command of a line, ZooKeeper by a four-letter one, etcd as etcd.h says. False:
  * there is no answer within seconds, or it is an error, which is copied all the same. */
 bool lk_server_ask(const lk_server *server, const char *question, char *answer, size_t size);
 

@@ -588,12 +588,13 @@ static bool took(use *u, unsigned key, int64_t wait_ms)
 
 static void take_each(inhabitant *p, bool tries)
 {
+    const int64_t lease_ms = LEASE_MS + LEASE_MORE_MS + 500, rest_ms = p->of->rest_ns / MS;
     p->places[0].l = opened(p);
     for (unsigned key = 0; key < p->of->keys; key++) {
         use u = {.p = p, .at = &p->places[0], .options = LOCKER_LOCK_OPTIONS_INIT};
         u.options.permits = tries ? 0 : p->of->uses[key].permits; /* at the end it is free for any use */
         if (!tries || !took(&u, key, 0))
-            (void)took(&u, key, LEASE_MS + LEASE_MORE_MS + 500);
+            (void)took(&u, key, rest_ms > lease_ms ? rest_ms : lease_ms);
     }
     shut(p, &p->places[0]);
 }

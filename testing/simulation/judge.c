@@ -280,8 +280,8 @@ static int64_t sent_at(const lk_sim_hold *hold)
     const int64_t term = judge.bounds.term_ns;
     if (hold->until_local == INT64_MAX)
         return hold->asked_at;
-    return judge.bounds.has_leases ? hold->until - hold->ttl_ns
-                                   : lk_sim_true(hold->process, hold->until_local - (term - term / 100));
+    return lk_sim_true(hold->process,
+                       hold->until_local - (judge.bounds.has_leases ? hold->ttl_ns : term - term / 100));
 }
 
 /* What its deadline counts from was sent before the service lost its data; where locks have no leases it was asked for before
@@ -1008,11 +1008,23 @@ static void see_renewed(const lk_sim_hold *hold)
                     (long long)((hold->until - lk_sim_now()) / MS));
 }
 
+/* Whose process has another, from before the service lost its data and began to count anew: the greater token is taken for the
+ * later one. */
+static bool is_taken_for_older(const lk_sim_hold *hold)
+{
+    for (const lk_sim_hold *other = judge.holds; other != NULL; other = other->next)
+        if (other->process == hold->process && other->key == hold->key && other->token > hold->token &&
+            is_forgotten(other))
+            return true;
+    return false;
+}
+
 static void see_loss(lk_sim_hold *hold)
 {
     const uint8_t phase = LK_READ(hold->handle->claim->phase);
     const int64_t ran = lk_sim_ran(hold->process);
-    if (hold->over < 0 && phase == LK_LOST && lk_sim_now() < hold->until && !is_excused(hold))
+    if (hold->over < 0 && phase == LK_LOST && lk_sim_now() < hold->until && !is_excused(hold) &&
+        !is_taken_for_older(hold))
         lk_sim_fail("key %u: process %d is told that it has lost token %llu, and nothing had taken it",
                     hold->key, hold->process->pid, (unsigned long long)hold->token);
     if (hold->over < 0 && (phase == LK_LOST || phase == LK_GRANTED)) {

@@ -39,6 +39,8 @@ void lk_sim_run_redis_cluster(const lk_sim_plan *plan, FILE *trace, lk_sim_resul
 void lk_sim_run_memory(const lk_sim_plan *plan, FILE *trace, lk_sim_result *result);
 /** The same with ZooKeeper, where there is an archive of its client library. */
 void lk_sim_run_zookeeper(const lk_sim_plan *plan, FILE *trace, lk_sim_result *result);
+/** The same with etcd. */
+void lk_sim_run_etcd(const lk_sim_plan *plan, FILE *trace, lk_sim_result *result);
 
 /** Whether several may hold the key at once, or that is not known yet. */
 bool lk_sim_may_be_shared(unsigned key);

@@ -45,6 +45,9 @@ static const driver drivers[] = {
 #ifdef LK_SIM_ZOOKEEPER
     {"zookeeper", lk_sim_run_zookeeper},
 #endif
+#ifdef LK_SIM_ETCD
+    {"etcd", lk_sim_run_etcd},
+#endif
 };
 
 enum { DRIVERS = sizeof drivers / sizeof *drivers };

@@ -28,8 +28,7 @@ def options():
     parser = argparse.ArgumentParser(prog="campaign", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--driver", choices=sorted(plan.SETUPS), action="append")
-    parser.add_argument("--setup", choices=("file", "redis", "cluster-masters", "cluster-slots", "zookeeper", "ensemble"),
-                        action="append",
+    parser.add_argument("--setup", choices=list(plan.KINDS), action="append",
                         help="only this sort of service; the seeds are other plans then")
     parser.add_argument("--fault", action="append", help="only this kind of fault; likewise")
     parser.add_argument("--minutes", type=float)
@@ -71,7 +70,8 @@ class Lane:
         self.scratch = os.path.join(scratch, "lane-%d" % number)
         self.services = {}
         missing = services.enter_a_network_of_our_own()
-        self.setups = None if missing is None else tuple(s for d in plan.SETUPS.values() for s in d if s != "ensemble")
+        self.setups = None if missing is None else tuple(s for d in plan.SETUPS.values() for s in d
+                                                           if s not in plan.NEED_NETWORKS)
         if chosen.setup:
             self.setups = tuple(chosen.setup)
         if missing and number == 0:

@@ -6,6 +6,8 @@ NAME = "2"
 
 WORKERS = ("worker-stop", "worker-kill")
 NETWORK = ("delay", "cut", "cut-reply", "hold-requests", "hold-replies", "late", "refuse", "trickle")
+MEMBERS = ("leader-stop", "follower-stop", "leader-kill", "follower-kill", "leader-cut", "follower-cut", "leader-deaf",
+           "follower-deaf", "leader-mute", "follower-mute", "clients-cut")
 KINDS = {
     "file": WORKERS,
     "redis": WORKERS + NETWORK + ("server-stop", "server-kill", "memory-full"),
@@ -13,18 +15,21 @@ KINDS = {
     "cluster-masters": WORKERS + NETWORK + ("master-stop", "master-kill", "failover", "takeover"),
     "cluster-slots": WORKERS + NETWORK + ("slot-half", "slot-half", "slot-move"),
     "zookeeper": WORKERS + NETWORK + ("server-stop", "server-kill"),
-    "ensemble": WORKERS + NETWORK + ("leader-stop", "follower-stop", "leader-kill", "follower-kill", "leader-cut",
-                                     "follower-cut", "leader-deaf", "follower-deaf", "leader-mute", "follower-mute",
-                                     "clients-cut"),
+    "ensemble": WORKERS + NETWORK + MEMBERS,
+    "etcd": WORKERS + NETWORK + ("server-stop", "server-kill", "no-room", "compact"),
+    "etcd-ensemble": WORKERS + NETWORK + MEMBERS + ("no-room", "compact"),
 }
 # What these may break is told in the documents; see round.py.
 EXCEPTIONS = {"file": (), "redis": ("flushall", "restart-empty"), "cluster-masters": (), "cluster-slots": (),
-              "zookeeper": ("restart-empty",), "ensemble": ()}
+              "zookeeper": ("restart-empty",), "ensemble": (), "etcd": ("restart-empty",), "etcd-ensemble": ()}
 SETUPS = {"file": ("file",), "redis": ("redis",), "redis-cluster": ("cluster-masters", "cluster-slots"),
-          "zookeeper": ("zookeeper", "ensemble", "ensemble")}
+          "zookeeper": ("zookeeper", "ensemble", "ensemble"), "etcd": ("etcd", "etcd-ensemble", "etcd-ensemble")}
+# What needs networks that are cut; and whose clients may be told of one server alone.
+NEED_NETWORKS = ("ensemble", "etcd-ensemble")
+PINNED = ("zookeeper", "etcd")
 # What a key is, by the letters of worker.c: taken alone, by readers and writers, or with permits.
 KEYS = "arp"
-AT_ONCE = ("worker-kill", "cut", "flushall", "failover", "takeover", "slot-move")
+AT_ONCE = ("worker-kill", "cut", "flushall", "failover", "takeover", "slot-move", "compact")
 
 
 def fault(rng, kind, seconds):

@@ -5,7 +5,10 @@ import json
 import os
 import subprocess
 
-CONCERN = {"file": "backends/file", "redis": "backends/redis", "redis-cluster": "backends/redis", "zookeeper": "backends/zookeeper"}
+import plan
+
+CONCERN = {"file": "backends/file", "redis": "backends/redis", "redis-cluster": "backends/redis", "zookeeper": "backends/zookeeper",
+           "etcd": "backends/etcd"}
 
 
 def git(root, *words):
@@ -52,7 +55,7 @@ def show(root, ledger, drivers):
     runs = [run for run in read(ledger) if run["driver"] in drivers and run["lines"] == lines(root, run["driver"])]
     print("| Service | Runs | Faults | Grants | Kept | Excused | by | Broken | First grant after healing, ms: p50 / "
           "longest |\n|---|---|---|---|---|---|---|---|---|")
-    for setup in ("file", "redis", "cluster-masters", "cluster-slots", "zookeeper", "ensemble"):
+    for setup in plan.KINDS:
         those = [run for run in runs if run["setup"] == setup]
         if those:
             print(row(setup, those))

@@ -1,5 +1,5 @@
-"""The services of a campaign: a Redis server, a Redis Cluster, one ZooKeeper server or an ensemble of three in network namespaces, or a
-directory. Each lane of a campaign has its own, for all of its rounds; a round has a namespace of its own there."""
+"""The services of a campaign: a Redis server, a Redis Cluster, one server of ZooKeeper or etcd or an ensemble of three in network
+namespaces, or a directory. Each lane of a campaign has its own, for all of its rounds; a round has a namespace of its own there."""
 import ctypes
 import os
 import shutil
@@ -10,7 +10,7 @@ from proxy import Proxy
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 from redis_cluster import RedisCluster, slot_of  # noqa: E402
-from servers import NoService, RedisServer, ZooServer, die_with_us  # noqa: E402
+from servers import EtcdServer, NoService, RedisServer, ZooServer, die_with_us  # noqa: E402
 
 CLONE_NEWNET = 0x40000000
 libc = ctypes.CDLL(None, use_errno=True)
@@ -161,10 +161,11 @@ def hash_of(name):
 
 class ZooKeeper(Service):
     ttl_s, bound_s = 2.0, 7.5
+    scheme, kind = "zookeeper", ZooServer
     settings = "ttl=2s&command_timeout=1500ms&connect_timeout=2s"
 
     def __init__(self, directory):
-        self.servers = [ZooServer(os.path.join(directory, "one"), os.path.join(directory, "one.log"))]
+        self.servers = [self.kind(os.path.join(directory, "one"), os.path.join(directory, "one.log"))]
         self.begin()
 
     def uri(self, space, proxies, pinned=None):
@@ -172,7 +173,7 @@ class ZooKeeper(Service):
             [(server.host, server.port) for server in self.servers]
         if pinned is not None:
             ends = [ends[pinned % len(ends)]]
-        return "zookeeper://%s/?namespace=%s&%s" % (",".join("%s:%d" % end for end in ends), space, self.settings)
+        return "%s://%s/?namespace=%s&%s" % (self.scheme, ",".join("%s:%d" % end for end in ends), space, self.settings)
 
     def leader(self):
         for i, server in enumerate(self.servers):
@@ -183,15 +184,16 @@ class ZooKeeper(Service):
 
 class Ensemble(ZooKeeper):
     """Each member in a namespace of its own, at a bridge in ours."""
+    net, hub = 201, "10.201.0.254"
 
     def __init__(self, directory):
         self.places = []
-        run("ip link add bridge type bridge")
-        run("ip address add 10.201.0.254/24 dev bridge")
-        run("ip link set bridge up")
+        run("ip link add bridge%d type bridge" % self.net)
+        run("ip address add %s/24 dev bridge%d" % (self.hub, self.net))
+        run("ip link set bridge%d up" % self.net)
         for number in (1, 2, 3):
             self.join(number)
-        self.servers = [ZooServer(os.path.join(directory, str(number)), os.path.join(directory, "%d.log" % number),
+        self.servers = [self.kind(os.path.join(directory, str(number)), os.path.join(directory, "%d.log" % number),
                                   number, self.places[number - 1].pid) for number in (1, 2, 3)]
         self.begin()
 
@@ -202,9 +204,9 @@ class Ensemble(ZooKeeper):
         place.stdin.flush()
         place.stdout.readline()  # unshare has become cat
         self.places.append(place)
-        good = (run("ip link add m%d type veth peer name eth0 netns %d" % (number, place.pid)) and
-                run("ip link set m%d master bridge up" % number) and
-                run("ip address add 10.201.0.%d/24 dev eth0" % number, place.pid) and
+        good = (run("ip link add m%d-%d type veth peer name eth0 netns %d" % (self.net, number, place.pid)) and
+                run("ip link set m%d-%d master bridge%d up" % (self.net, number, self.net)) and
+                run("ip address add 10.%d.0.%d/24 dev eth0" % (self.net, number), place.pid) and
                 run("ip link set eth0 up", place.pid) and run("ip link set lo up", place.pid))
         if not good:
             self.close()
@@ -228,9 +230,46 @@ class Ensemble(ZooKeeper):
     def close(self):
         super().close()
         for number, place in enumerate(self.places, 1):
-            run("ip link delete m%d" % number)  # at once; the kernel takes its time with an ended namespace
+            run("ip link delete m%d-%d" % (self.net, number))  # at once; the kernel takes its time with an ended namespace
             place.kill()
             place.wait()
+
+
+class OfEtcd:
+    """What is done to etcd alone, one or three."""
+    scheme, kind = "etcd", EtcdServer
+
+    def alarm(self, action):
+        """Of the first that answers: all of them are told."""
+        self.ask("maintenance/alarm", action=action, memberID="0", alarm="NOSPACE")
+
+    def compact(self):
+        self.ask("kv/compaction", revision=self.ask("maintenance/status")["header"]["revision"])
+
+    def ask(self, path, **question):
+        for server in self.servers[1:]:
+            try:
+                return server.ask(path, **question)
+            except OSError:
+                pass
+        return self.servers[0].ask(path, **question)
+
+    def heal(self):
+        super().heal()
+        self.alarm("DEACTIVATE")
+
+    def left_behind(self, space):
+        """Keys that would stay for ever, but for the marks of breaks, which do."""
+        return [name for name, told in self.servers[0].keys(space + "/").items()
+                if "lease" not in told and not name.endswith("%broken")]
+
+
+class Etcd(OfEtcd, ZooKeeper):
+    pass
+
+
+class EtcdEnsemble(OfEtcd, Ensemble):
+    net, hub = 202, "10.202.0.254"
 
 
 class File(Service):
@@ -245,4 +284,5 @@ class File(Service):
 
 def make(setup, directory):
     os.makedirs(directory, exist_ok=True)
-    return {"redis": Redis, "cluster-masters": Cluster, "cluster-slots": Cluster, "zookeeper": ZooKeeper, "ensemble": Ensemble, "file": File}[setup](directory)
+    return {"redis": Redis, "cluster-masters": Cluster, "cluster-slots": Cluster, "zookeeper": ZooKeeper, "ensemble": Ensemble, "etcd": Etcd,
+            "etcd-ensemble": EtcdEnsemble, "file": File}[setup](directory)

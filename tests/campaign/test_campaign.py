@@ -52,6 +52,9 @@ class Campaign(unittest.TestCase):
     def test_zookeeper(self):
         self.keeps("zookeeper", 3)
 
+    def test_etcd(self):
+        self.keeps("etcd", 3)
+
     def catches(self, fault, *words, kind="worker-stop"):
         """Within a few rounds: in which of them the threads meet, and what it leads to first, is chance."""
         for seed in range(5, 11):

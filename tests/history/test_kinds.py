@@ -56,6 +56,13 @@ class Shared(Twins):
         alone = stay(1, 10, 20, token=5) + stay(1, 25, 30, come=20.5, handle=2, token=5)
         self.assertEqual(self.broken(alone), ["tokens"])
 
+    def test_a_ride_whose_call_returns_first(self):
+        """The grant was asked for before the other reader's had come."""
+        good = stay(2, 10, 30, SHARED, token=6) + stay(1, 20.2, 40, SHARED, come=5, token=5) + \
+            stay(1, 20, 40, SHARED, come=15, handle=2, token=5)
+        self.assertEqual(self.judge(good)["checks"]["tokens"]["seen"], 2)
+        self.twins("tokens", good, 4, asked(10.5, 1, **SHARED))
+
     def test_a_ride_that_another_keeps_the_grant_for(self):
         good = stay(1, 10, 20, SHARED, token=5) + stay(1, 30, 40, SHARED, come=28, handle=2, token=5) + \
             stay(1, 35, 36, SHARED, come=15, handle=3, token=5) + stay(1, 34, 38, SHARED, come=32, handle=4, token=5)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # One test of what is installed, named by the argument. The environment says where: BUILD (the build folder),
-# PREFIX (where to install), LIBDIR (below it), WORK (scratch), CC, CMAKE, SANITIZE, MODULES (the drivers that are), REDIS
-# and ZOOKEEPER (whether the build has them), SOVERSION (the number of the ABI). See CMakeLists.txt.
+# PREFIX (where to install), LIBDIR (below it), WORK (scratch), CC, CMAKE, SANITIZE, MODULES (the drivers that are), REDIS,
+# ZOOKEEPER and ETCD (whether the build has them), SOVERSION (the number of the ABI). See CMakeLists.txt.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -31,7 +31,7 @@ rm -rf "$WORK"
 mkdir -p "$WORK"
 
 needs_client() { # whether a library or program needs the client library of a service; says which
-    readelf -d "$1" | grep -E 'NEEDED.*(hiredis|ssl|crypto|zookeeper)'
+    readelf -d "$1" | grep -E 'NEEDED.*(hiredis|ssl|crypto|zookeeper|nghttp2|protobuf)'
 }
 
 list_drivers() { # FOLDER MODULE...: what the liblocker.so there tells of each driver, of which these are modules
@@ -250,7 +250,7 @@ builtin)
     {
         "$CMAKE" -S "$here/../.." -B "$WORK/build" -DCMAKE_C_COMPILER="$CC" -DLOCKER_MODULES=OFF -DLOCKER_TOOLS=OFF \
             -DLOCKER_TESTS=OFF -DLOCKER_BENCH=OFF -DLOCKER_EXAMPLES=OFF -DLOCKER_REDIS="$REDIS" \
-            -DLOCKER_ZOOKEEPER="$ZOOKEEPER" -DLOCKER_FAULT=ON -DLOCKER_SYMLINK_COMPILE_COMMANDS=OFF \
+            -DLOCKER_ZOOKEEPER="$ZOOKEEPER" -DLOCKER_ETCD="$ETCD" -DLOCKER_FAULT=ON -DLOCKER_SYMLINK_COMPILE_COMMANDS=OFF \
             -DLOCKER_SANITIZE="$SANITIZE" && "$CMAKE" --build "$WORK/build" --target locker &&
             "$CC" $flags -I"$here/../../include" -I"$WORK/build/include" "$consumer/list.c" -L"$WORK/build" -llocker \
                 -o "$WORK/list"
@@ -269,7 +269,7 @@ small)
     (cd "$here/../.." && tar -c --exclude=.git --exclude='./build*' .) | tar -x -C "$WORK/source"
     {
         "$CMAKE" -S "$WORK/source" -B "$WORK/build" -DCMAKE_C_COMPILER="$CC" -DLOCKER_TOOLS=OFF -DLOCKER_TESTS=OFF \
-            -DLOCKER_BENCH=OFF -DLOCKER_EXAMPLES=OFF -DLOCKER_REDIS=OFF -DLOCKER_ZOOKEEPER=OFF \
+            -DLOCKER_BENCH=OFF -DLOCKER_EXAMPLES=OFF -DLOCKER_REDIS=OFF -DLOCKER_ZOOKEEPER=OFF -DLOCKER_ETCD=OFF \
             -DLOCKER_SYMLINK_COMPILE_COMMANDS=OFF &&
             "$CMAKE" --build "$WORK/build" && "$CMAKE" --install "$WORK/build" --prefix "$WORK/prefix"
     } >"$log" 2>&1 || fail "$(cat "$log")"

@@ -118,8 +118,9 @@ static int run_alone(const lk_server_setup *setup, const orders *o, const char *
 static int run_ensemble(const lk_server_setup *setup, const orders *o, const char *program)
 {
     lk_server members[LK_ENSEMBLE] = {0};
-    const lk_server *const failed =
-        lk_ensemble_start(members, setup, NULL) ? lk_ensemble_await(members) : &members[0];
+    const lk_server *const failed = lk_ensemble_start(members, &lk_server_zookeeper, setup, NULL)
+                                        ? lk_ensemble_await(members)
+                                        : &members[0];
     const lk_server *const server = failed == NULL ? lk_ensemble_find(members, o->at, 0) : NULL;
     int status = 1;
     if (server != NULL)

@@ -3,6 +3,7 @@
  */
 #pragma once
 
+#include "proxy/etcd.h"
 #include "proxy/proxy.h"
 #include "proxy/redis.h"
 #include "proxy/zookeeper.h"

@@ -1,6 +1,9 @@
 """Real servers for what is written in Python, as testing/servers are for what is written in C: on a private port, in a
 directory, killed, frozen and started again; they end with us."""
+import base64
 import ctypes
+import http.client
+import json
 import os
 import shutil
 import signal
@@ -182,3 +185,75 @@ class ZooServer(Server):
 
     def serves(self):
         return self.role() != ""
+
+
+class EtcdServer(Server):
+    """One; or a member of an ensemble, at an address of its own in the namespace `place`. It is asked by its gateway."""
+    package = "etcd-server"
+
+    def __init__(self, directory=None, log=None, number=0, place=None):
+        super().__init__(directory, log)
+        self.number, self.place = number, place
+        self.host = self.address(number) if number else "127.0.0.1"
+        self.port, self.peer_port = (2379, 2380) if number else (free_port(), free_port())
+        self.uri = "etcd://%s:%d/shop" % (self.host, self.port)
+
+    @staticmethod
+    def address(number):
+        return "10.202.0.%d" % number
+
+    def command(self):
+        here, peer = "http://%s:%d" % (self.host, self.port), "http://%s:%d" % (self.host, self.peer_port)
+        all_of_them = ",".join("m%d=http://%s:2380" % (i, self.address(i)) for i in (1, 2, 3)) if self.number else "m0=" + peer
+        words = ["etcd", "--name", "m%d" % self.number, "--data-dir", os.path.join(self.directory, "data"), "--initial-cluster",
+                 all_of_them, "--initial-advertise-peer-urls", peer, "--listen-peer-urls", peer, "--listen-client-urls", here,
+                 "--advertise-client-urls", here, "--unsafe-no-fsync", "--logger", "zap", "--log-level", "warn"]
+        if not self.number:
+            words += ["--heartbeat-interval", "20", "--election-timeout", "200"]
+        return (["nsenter", "-t", str(self.place), "-n"] if self.place else []) + words
+
+    def get(self, path):
+        return self.request("GET", path, None)
+
+    def ask(self, path, **question):
+        """What the gateway answers, as from JSON; OSError when it does not, or when it refuses."""
+        return self.request("POST", "/v3/" + path, json.dumps(question))
+
+    def request(self, method, path, body):
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=3)
+        try:
+            connection.request(method, path, body)
+            answer = connection.getresponse()
+            text = answer.read().decode()
+            if answer.status != 200:
+                raise OSError("%s: %s" % (path, text))
+            return json.loads(text)
+        except (http.client.HTTPException, ValueError) as error:
+            raise OSError("%s: %s" % (path, error)) from error
+        finally:
+            connection.close()
+
+    def keys(self, prefix):
+        """{name: what is told of it} of the keys that begin so."""
+        end = prefix[:-1] + chr(ord(prefix[-1]) + 1)
+        found = self.ask("kv/range", key=encode(prefix), range_end=encode(end))
+        return {base64.b64decode(one["key"]).decode(): one for one in found.get("kvs", [])}
+
+    def role(self):
+        try:
+            told = self.ask("maintenance/status")
+        except OSError:
+            return ""
+        if "leader" not in told:
+            return ""
+        return "leader" if told["leader"] == told["header"]["member_id"] else "follower"
+
+    def serves(self):
+        try:
+            return self.get("/health?exclude=NOSPACE")["health"] == "true"
+        except OSError:
+            return False
+
+
+def encode(text):
+    return base64.b64encode(text.encode()).decode()

@@ -1,10 +1,11 @@
-/* servers_test.c: what servers are started by, and the second client that tests of the ZooKeeper driver lean
- * on. */
+/* servers_test.c: what servers are started by, and the second clients that tests of the ZooKeeper driver
+ * and of the etcd driver lean on. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "etcdctl.h"
 #include "expect.h"
 #include "servers/process.h"
 #include "zkclient.h"
@@ -123,7 +124,64 @@ static void an_ensemble_survives_its_leader(void **state)
     lk_test_ensemble_free(members);
 }
 
-int main(void)
+/* ------------------------------------------------------------------ etcd ---- */
+
+static void an_etcd_server_keeps_or_loses_its_data(void **state)
+{
+    lk_server *etcd = lk_test_etcd(NULL);
+    char version[64];
+    (void)state;
+    lk_server_version(etcd, version, sizeof version);
+    assert_memory_equal(version, "etcd 3.", strlen("etcd 3."));
+    lk_etcdctl_do(etcd, "put kept text");
+    lk_server_kill(etcd);
+    lk_test_launch(etcd, true);
+    assert_int_equal(lk_etcdctl_count(etcd, "kept"), 1);
+    lk_test_freeze(etcd);
+    assert_false(lk_server_ask(etcd, "/version", version, sizeof version));
+    lk_server_thaw(etcd);
+    lk_etcdctl_do(etcd, "put more text");
+    lk_server_kill(etcd);
+    lk_test_launch(etcd, false);
+    assert_int_equal(lk_etcdctl_count(etcd, ""), 0);
+    lk_test_free(etcd);
+}
+
+static void etcdctl_locks_and_a_lease_is_revoked(void **state)
+{
+    lk_server *etcd = lk_test_etcd(NULL);
+    lk_child *first = lk_etcdctl_lock(etcd, "shop", 60), *second;
+    const int64_t create = lk_etcdctl_locked(etcd, first);
+    (void)state;
+    assert_int_equal(lk_etcdctl_nth(etcd, "shop/", 0).create, create);
+    second = lk_etcdctl_lock(etcd, "shop", 60);
+    lk_etcdctl_require_count(etcd, "shop/", 2);
+    lk_etcdctl_unlock(first);
+    assert_true(lk_etcdctl_locked(etcd, second) > create);
+    lk_etcdctl_revoke(etcd, lk_etcdctl_nth(etcd, "shop/", 0).lease);
+    assert_int_equal(lk_etcdctl_count(etcd, "shop/"), 0);
+    lk_child_kill(second);
+    lk_test_free(etcd);
+}
+
+static void three_etcd_servers_survive_their_leader(void **state)
+{
+    lk_server *members = lk_test_etcd_ensemble(NULL, NULL), *leader = lk_test_leader(members);
+    (void)state;
+    lk_etcdctl_do(lk_test_follower(members, 1), "put kept text");
+    lk_server_kill(leader);
+    assert_ptr_not_equal(lk_test_leader(members), leader);
+    lk_test_ensemble_heal(members);
+    assert_int_equal(lk_etcdctl_count(leader, "kept"), 1);
+    leader = lk_test_leader(members);
+    lk_test_freeze(leader);
+    assert_ptr_not_equal(lk_test_leader(members), leader);
+    lk_test_ensemble_heal(members);
+    assert_int_equal(lk_etcdctl_count(leader, "kept"), 1);
+    lk_test_ensemble_free(members);
+}
+
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_directory_goes_with_its_program), /* before there is one of ours */
@@ -132,6 +190,11 @@ int main(void)
         cmocka_unit_test(a_server_keeps_or_loses_its_data),
         cmocka_unit_test(a_session_is_ended_by_its_id),
         cmocka_unit_test(an_ensemble_survives_its_leader),
+        cmocka_unit_test(an_etcd_server_keeps_or_loses_its_data),
+        cmocka_unit_test(etcdctl_locks_and_a_lease_is_revoked),
+        cmocka_unit_test(three_etcd_servers_survive_their_leader),
     };
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests_name("servers", tests, NULL, NULL);
 }

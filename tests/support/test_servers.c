@@ -41,6 +41,16 @@ lk_server *lk_test_zookeeper(lk_server_login login)
     return server;
 }
 
+static const char *const fast[] = {LK_TEST_ETCD_FAST, NULL};
+
+lk_server *lk_test_etcd(const char *const *options)
+{
+    const lk_server_setup setup = {.options = options != NULL ? options : fast};
+    lk_server *server = room_for(1);
+    lk_test_need(server, lk_server_start(server, &lk_server_etcd, &setup) && lk_server_await(server));
+    return server;
+}
+
 void lk_test_launch(lk_server *server, bool keep_data)
 {
     lk_test_need(server, lk_server_launch(server, keep_data) && lk_server_await(server));
@@ -72,15 +82,26 @@ static void await_all(lk_server *members)
         lk_test_need(&members[i], lk_server_await(&members[i]));
 }
 
-lk_server *lk_test_ensemble(int tick_ms, int sync_limit, const lk_place *places)
+static lk_server *start_all(const lk_server_kind *kind, const lk_server_setup *setup, const lk_place *places)
 {
-    const lk_server_setup setup = {.options = java, .tick_ms = tick_ms, .sync_limit = sync_limit};
     lk_server *members = room_for(LK_ENSEMBLE);
-    if (!lk_ensemble_start(members, &setup, places))
+    if (!lk_ensemble_start(members, kind, setup, places))
         for (int i = 0; i < LK_ENSEMBLE; i++)
             lk_test_need(&members[i], members[i].error[0] == '\0');
     await_all(members);
     return members;
+}
+
+lk_server *lk_test_ensemble(int tick_ms, int sync_limit, const lk_place *places)
+{
+    const lk_server_setup setup = {.options = java, .tick_ms = tick_ms, .sync_limit = sync_limit};
+    return start_all(&lk_server_zookeeper, &setup, places);
+}
+
+lk_server *lk_test_etcd_ensemble(const char *const *options, const lk_place *places)
+{
+    const lk_server_setup setup = {.options = options != NULL ? options : fast};
+    return start_all(&lk_server_etcd, &setup, places);
 }
 
 void lk_test_ensemble_heal(lk_server *members)

@@ -157,4 +157,4 @@ static void describe(int set, int number, char *text, size_t size)
              t.away_ms, t.late ? "true" : "false");
 }
 
-const lk_sweep lk_swept = {set_names, mode_names, MODES, run, describe, end};
+const lk_sweep lk_swept = {set_names, mode_names, MODES, run, describe, end, NULL, NULL};

@@ -325,4 +325,4 @@ static void describe(int set, int number, char *text, size_t size)
              t.ttl_ms, t.before_ms, t.late ? "true" : "false");
 }
 
-const lk_sweep lk_swept = {set_names, mode_names, MODES, run, describe, end};
+const lk_sweep lk_swept = {set_names, mode_names, MODES, run, describe, end, NULL, NULL};

@@ -13,7 +13,7 @@
 #include "holding.h"
 #include "locking.h"
 
-enum { WORKERS_MAX = 16, SETS_MAX = 4, TRIALS_MAX = 100000, TRIES = 3 };
+enum { WORKERS_MAX = 16, SETS_MAX = 4, TRIALS_MAX = 100000, TRIES = 3, WORDS_MAX = 8, SKIPPED = 77 };
 
 double lk_spread(int number, double step)
 {
@@ -28,6 +28,13 @@ static bool is_told(void)
     return poll(&wait, 1, 2) > 0;
 }
 
+/* So much longer it goes on than it may: with that a sweep must find two holders. */
+static int64_t lateness(void)
+{
+    const char *const late = getenv("LOCKER_SWEEP_LATE_MS");
+    return late != NULL ? strtoll(late, NULL, 10) : 0;
+}
+
 static int play_holder(int argc, char **argv)
 {
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
@@ -35,6 +42,7 @@ static int play_holder(int argc, char **argv)
     locker *l = NULL;
     locker_error err;
     int64_t deadline = 0;
+    const int64_t late = lateness();
     char line[64];
     if (argc < 2)
         return 64;
@@ -48,22 +56,23 @@ static int play_holder(int argc, char **argv)
     lk_side_say("open");
     if (fgets(line, sizeof line, stdin) == NULL)
         return 1;
-    options.wait_ms = 0;
+    options.wait_ms = argc > 2 ? strtoll(argv[2], NULL, 10) : 0;
     if (locker_lock(l, argv[1], &options, &held, &err) != LOCKER_OK) {
         lk_side_say("failed %s", err.text);
         return 1;
     }
-    lk_side_say("held %lld", (long long)locker_handle_remaining_ms(held));
-    do {
-        const int64_t left = locker_handle_remaining_ms(held), now = lk_test_now_ms();
-        if (left > 0 && now + left > deadline)
-            deadline = now + left;
+    const int64_t granted = lk_test_now_ms();
+    lk_side_say("held %lld %lld", (long long)locker_handle_remaining_ms(held), (long long)granted);
+    do { /* the time first: whoever stands still in between makes it earlier, and the next turn makes up for it */
+        const int64_t now = lk_test_now_ms(), left = locker_handle_remaining_ms(held);
+        if (left > 0 && now + left + late > deadline)
+            deadline = now + left + late;
         if (is_told()) {
             lk_side_say("kept %lld", (long long)deadline);
             _exit(0);
         }
     } while (locker_handle_state(held) != LOCKER_STATE_LOST);
-    lk_side_say("lost %lld %lld", (long long)lk_test_now_ms(), (long long)deadline);
+    lk_side_say("lost %lld %lld", (long long)(lk_test_now_ms() + late), (long long)deadline);
     (void)fgets(line, sizeof line, stdin); /* until nobody has anything to say to it */
     _exit(0);
 }
@@ -94,7 +103,7 @@ bool lk_is_settled(locker *l, locker_error *err)
 
 /* ------------------------------------------------------------------ the ledger ---- */
 
-static const char *ledger, *commit = "unknown", *only = ""; /* a mode; "": all */
+static const char *ledger, *commit = "unknown", *only = ""; /* modes, with commas between; "": all */
 
 static const char *mode_of(const lk_sweep *sweep, int number)
 {
@@ -135,12 +144,22 @@ static void note(const lk_sweep *sweep, int set, int number, const lk_outcome *o
 static struct {
     bool done[TRIALS_MAX];
     int kept, overlaps, voids, lived;
-    long long least; /* from a deadline to the rival's grant */
+    long long least;      /* from a deadline to the rival's grant */
+    int words[WORDS_MAX]; /* lk_sweep.words */
 } so_far;
+
+bool lk_sweep_wants(const char *mode)
+{
+    const size_t length = strlen(mode);
+    for (const char *at = only; (at = strstr(at, mode)) != NULL; at += length)
+        if ((at == only || at[-1] == ',') && (at[length] == ',' || at[length] == '\0'))
+            return true;
+    return only[0] == '\0';
+}
 
 static bool is_wanted(const lk_sweep *sweep, int number)
 {
-    return only[0] == '\0' || strcmp(mode_of(sweep, number), only) == 0;
+    return lk_sweep_wants(mode_of(sweep, number));
 }
 
 static void read_ledger(const lk_sweep *sweep, int set, int count)
@@ -167,6 +186,8 @@ static void read_ledger(const lk_sweep *sweep, int set, int count)
         so_far.done[number] = true;
         *(strcmp(result, "kept") == 0 ? &so_far.kept : &so_far.overlaps) += 1;
         so_far.lived += gap == NULL;
+        for (int i = 0; sweep->words != NULL && sweep->words[i] != NULL; i++)
+            so_far.words[i] += strstr(line, sweep->words[i]) != NULL;
         if (left < so_far.least)
             so_far.least = left;
     }
@@ -199,11 +220,35 @@ static int work(const lk_sweep *sweep, int argc, char **argv)
     return 0;
 }
 
-static bool sweep_set(const lk_sweep *sweep, int set, int count, int workers)
+static void tell(const lk_sweep *sweep, int set, int count)
+{
+    printf("%s: %d of %d trials, %d kept, %d with two holders, %d broken off", sweep->sets[set],
+           so_far.kept + so_far.overlaps, count, so_far.kept, so_far.overlaps, so_far.voids);
+    if (so_far.lived > 0 && sweep->words == NULL)
+        printf("; in %d of them the holder went on", so_far.lived);
+    for (int i = 0; sweep->words != NULL && sweep->words[i] != NULL; i++)
+        printf("; %d: %s", so_far.words[i], sweep->words[i]);
+    if (so_far.least < INT64_MAX)
+        printf("; least from a deadline to the rival's grant: %lld ms", so_far.least);
+    printf("\n");
+}
+
+/* Waits for its end, and passes on what it says: why it skips all. */
+static int end_worker(lk_child *worker, bool quietly)
+{
+    char text[512];
+    for (ssize_t got; (got = read(worker->output, text, sizeof text)) > 0;)
+        if (!quietly)
+            fwrite(text, 1, (size_t)got, stderr);
+    return lk_child_end(worker);
+}
+
+/* An exit code. */
+static int sweep_set(const lk_sweep *sweep, int set, int count, int workers)
 {
     lk_child *worker[WORKERS_MAX];
     char index[16], first[16], step[16], most[16];
-    bool ended = true;
+    bool ended = true, skipped = false;
     int undone = 0;
     snprintf(index, sizeof index, "%d", set);
     snprintf(step, sizeof step, "%d", workers);
@@ -213,19 +258,16 @@ static bool sweep_set(const lk_sweep *sweep, int set, int count, int workers)
         snprintf(first, sizeof first, "%d", i);
         worker[i] = lk_child_start("worker", arguments);
     }
-    for (int i = 0; i < workers; i++)
-        ended = lk_child_end(worker[i]) == 0 && ended;
+    for (int i = 0; i < workers; i++) {
+        const int code = end_worker(worker[i], skipped);
+        ended = code == 0 && ended;
+        skipped = code == SKIPPED || skipped;
+    }
     read_ledger(sweep, set, count);
     for (int number = 0; number < count; number++)
         undone += is_wanted(sweep, number) && !so_far.done[number];
-    printf("%s: %d of %d trials, %d kept, %d with two holders, %d broken off", sweep->sets[set],
-           so_far.kept + so_far.overlaps, count, so_far.kept, so_far.overlaps, so_far.voids);
-    if (so_far.lived > 0)
-        printf("; in %d of them the holder went on", so_far.lived);
-    if (so_far.least < INT64_MAX)
-        printf("; least from a deadline to the rival's grant: %lld ms", so_far.least);
-    printf("\n");
-    return ended && undone == 0 && so_far.overlaps == 0;
+    tell(sweep, set, count);
+    return ended && undone == 0 && so_far.overlaps == 0 ? 0 : skipped && so_far.overlaps == 0 ? SKIPPED : 1;
 }
 
 static int usage(const lk_sweep *sweep, const char *program)
@@ -233,7 +275,7 @@ static int usage(const lk_sweep *sweep, const char *program)
     fprintf(stderr, "usage: %s", program);
     for (int i = 0; sweep->sets[i] != NULL; i++)
         fprintf(stderr, " [--%s N]", sweep->sets[i]);
-    fprintf(stderr, " [--only MODE] [--workers N] [--ledger FILE] [--commit NAME]\n");
+    fprintf(stderr, " [--only MODE[,MODE...]] [--workers N] [--ledger FILE] [--commit NAME]\n");
     return 64;
 }
 
@@ -241,7 +283,7 @@ static int run(const lk_sweep *sweep, int argc, char **argv)
 {
     int counts[SETS_MAX] = {0}, workers = 2, scratch = -1, all = 0;
     char path[] = "/tmp/sweep.XXXXXX";
-    bool kept = true;
+    int code = 0;
     if (argc % 2 == 0)
         return usage(sweep, argv[0]);
     for (int i = 1; i + 1 < argc; i += 2) {
@@ -272,13 +314,15 @@ static int run(const lk_sweep *sweep, int argc, char **argv)
     if (ledger == NULL && (scratch = mkstemp(path)) >= 0)
         ledger = path;
     for (int set = 0; sweep->sets[set] != NULL; set++)
-        if (counts[set] > 0)
-            kept = sweep_set(sweep, set, counts[set], workers) && kept;
+        if (counts[set] > 0) {
+            const int of_set = sweep_set(sweep, set, counts[set], workers);
+            code = code == 1 || of_set == 0 ? code : of_set;
+        }
     if (scratch >= 0) {
         close(scratch);
         unlink(path);
     }
-    return kept ? 0 : 1;
+    return code;
 }
 
 static int play_worker(int argc, char **argv)
@@ -288,7 +332,10 @@ static int play_worker(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    static const lk_role roles[] = {{"holder", play_holder}, {"worker", play_worker}, {NULL, NULL}};
+    const lk_role roles[] = {{"holder", play_holder},
+                             {"worker", play_worker},
+                             {lk_swept.other != NULL ? "other" : NULL, lk_swept.other},
+                             {NULL, NULL}};
     lk_child_main(argc, argv, roles);
     return run(&lk_swept, argc, argv);
 }

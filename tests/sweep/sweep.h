@@ -26,15 +26,20 @@ typedef struct {
     lk_outcome (*run)(int set, int number);
     /** Its parameters, as members of a JSON object. */
     void (*describe)(int set, int number, char *text, size_t size);
-    void (*end)(void); /**< of a worker: what was made goes */
+    void (*end)(void);        /**< of a worker: what was made goes */
+    const char *const *words; /**< ended by NULL: of each it is told in how many texts it is; NULL: none */
+    int (*other)(int argc, char **argv); /**< a role "other"; NULL: none */
 } lk_sweep;
 
-/** What the program sweeps: --SET N for each set, --only MODE, --workers N, --ledger FILE, --commit NAME. Its role "holder",
- * with a URI and a key, opens, says so, locks when it is told to, and says "lost WHEN DEADLINE" once it has lost the lock, or
- * "kept DEADLINE" when it is told again. */
+/** What the program sweeps: --SET N for each set, --only MODE,MODE, --workers N, --ledger FILE, --commit NAME. Its role "holder",
+ * with a URI, a key, and for how many ms it may wait (0 if nothing is said), opens, says so, locks when it is told to, says
+ * "held LEFT WHEN", and "lost WHEN DEADLINE" once it has lost the lock, or "kept DEADLINE" when it is told again. With
+ * LOCKER_SWEEP_LATE_MS in the environment it takes the lock to be its own for so long after that: two holders must be found. */
 extern const lk_sweep lk_swept;
 
 lk_outcome lk_broken_off(const char *text);
+/** Whether trials of a mode are to be made. */
+bool lk_sweep_wants(const char *mode);
 /** Takes a lock of its own, for which it has to wait while a server recovers. */
 bool lk_is_settled(locker *l, locker_error *err);
 /** A child's next line, but no longer than that; NULL: none came. */

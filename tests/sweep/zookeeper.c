@@ -209,4 +209,4 @@ static void end(void)
 }
 
 static const char *const set_names[] = {"short", "default", NULL};
-const lk_sweep lk_swept = {set_names, mode_names, MODES, run, describe, end};
+const lk_sweep lk_swept = {set_names, mode_names, MODES, run, describe, end, NULL, NULL};

@@ -1,10 +1,12 @@
-/* base.c: what every part uses: the list, the table, and the arithmetic of times. */
+/* base.c: what every part uses: the list, the table, the buffer, and the arithmetic of times. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
+#include "lk_buffer.h"
 #include "lk_list.h"
 #include "lk_time.h"
 #include "lk_wakeup.h"
@@ -124,6 +126,26 @@ static void test_table_without_memory_is_empty(void **state)
     lk_table_destroy(&table);
 }
 
+static void test_buffers_grow_and_shrink(void **state)
+{
+    static const char text[] = "what was there before";
+    lk_buffer b = {0};
+    (void)state;
+    memcpy(lk_buffer_room(&b, sizeof text), text, sizeof text);
+    b.len = sizeof text;
+    const char *const room = lk_buffer_room(&b, 3 * LK_BUFFER_FIRST);
+    assert_ptr_equal(room, b.data + sizeof text);
+    assert_true(b.cap >= sizeof text + 3 * LK_BUFFER_FIRST);
+    assert_string_equal(b.data, text);
+    lk_buffer_empty(&b);
+    assert_int_equal(b.len, 0);
+    assert_non_null(b.data);
+    assert_non_null(lk_buffer_room(&b, LK_BUFFER_KEEP + 1));
+    lk_buffer_empty(&b);
+    assert_null(b.data);
+    assert_int_equal(b.cap, 0);
+}
+
 static void test_times_end_at_never(void **state)
 {
     (void)state;
@@ -154,6 +176,7 @@ int main(void)
         cmocka_unit_test(test_list_keeps_its_order),
         cmocka_unit_test(test_table_finds_what_it_was_given),
         cmocka_unit_test(test_table_without_memory_is_empty),
+        cmocka_unit_test(test_buffers_grow_and_shrink),
         cmocka_unit_test(test_times_end_at_never),
         cmocka_unit_test(test_wakeups_are_merged),
     };

@@ -69,7 +69,7 @@ _locker() {
     --html) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
     -f | --config) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
     --profile) mapfile -t COMPREPLY < <(compgen -W "$(_locker_profiles)" -- "$current") ;;
-    -u | --uri | -b | --backend) mapfile -t COMPREPLY < <(compgen -W 'file:/// memory: redis:// zookeeper://' -- "$current") ;;
+    -u | --uri | -b | --backend) mapfile -t COMPREPLY < <(compgen -W 'file:/// memory: redis:// zookeeper:// etcd://' -- "$current") ;;
     --on-lost) mapfile -t COMPREPLY < <(compgen -W 'term ignore int hup quit usr1 usr2 kill' -- "$current") ;;
     --promise | --allow)
         mapfile -t COMPREPLY < <(compgen -W 'overlap truth tokens release writes orphans waiters fifo notice' -- "$current")

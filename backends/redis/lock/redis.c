@@ -102,7 +102,7 @@ static locker_status redis_open(const locker_driver_config *config, const locker
         return status;
     }
     const lk_redis_scripts scripts = {r->script, LK_REDIS_SCRIPTS_LOADED, r->sha};
-    if (r->set.target.tls.on && r->set.target.tls.verify == LK_REDIS_TLS_NONE)
+    if (r->set.target.tls.on && r->set.target.tls.verify == LK_TLS_NONE)
         svc->log(svc, LOCKER_LOG_WARN,
                  "redis: tls_verify=none: whoever can redirect the connection can pose as the server");
     status = lk_redis_net_connect(r->nodes->net, &scripts, err);
@@ -254,7 +254,7 @@ const locker_driver lk_redis_driver = {
                                      "valkey+sentinel", "valkeys+sentinel", "valkey+cluster",
                                      "valkeys+cluster", NULL},
     .example = "redis://127.0.0.1:6379/0?ttl=30s",
-#ifdef LOCKER_REDIS_TLS
+#ifdef LOCKER_HAS_TLS
     .features = "",
 #else
     .features = "no TLS (rediss://, valkeys://): it was built without OpenSSL",

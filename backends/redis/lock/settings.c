@@ -16,11 +16,7 @@ enum {
     SENTINEL_USER,
     SENTINEL_PASSWORD,
     SENTINEL_TLS,
-    TLS_VERIFY,
-    TLS_CA,
-    TLS_CERT,
-    TLS_KEY,
-    TLS_NAME
+    TLS /* its five */
 };
 
 const locker_parameter lk_redis_params[] = {
@@ -41,15 +37,7 @@ const locker_parameter lk_redis_params[] = {
      "+sentinel: a file whose first line is the password at the Sentinels"},
     {"sentinel_tls", LOCKER_PARAM_BOOL, NULL, 0, 0,
      "+sentinel: TLS with the Sentinels, by the parameters of tls_...; by itself as with the servers"},
-    {"tls_verify", LOCKER_PARAM_TEXT, "name", 0, 0,
-     "rediss, valkeys: the server's certificate has to be of a trusted authority and for its name ('name'); of such an authority "
-     "('ca'); anything ('none')"},
-    {"tls_ca", LOCKER_PARAM_PATH, "system", 0, 0,
-     "rediss, valkeys: file with the authorities that are trusted; 'system': the machine's"},
-    {"tls_cert", LOCKER_PARAM_PATH, NULL, 0, 0, "rediss, valkeys: file with the client's certificate"},
-    {"tls_key", LOCKER_PARAM_PATH, NULL, 0, 0, "rediss, valkeys: file with its key, not open to other users"},
-    {"tls_name", LOCKER_PARAM_TEXT, NULL, 0, 0,
-     "rediss, valkeys: the name or address that the server's certificate has to have, where it is not the host's"},
+    LK_TLS_PARAMETER_ROWS("rediss, valkeys"),
     {NULL, LOCKER_PARAM_TEXT, NULL, 0, 0, NULL},
 };
 
@@ -135,28 +123,6 @@ static locker_status read_path(lk_redis_target *t, const locker_driver_config *c
     return LOCKER_OK;
 }
 
-static bool read_verify(lk_redis_tls_verify *verify, const char *text)
-{
-    static const char *const words[] = {
-        [LK_REDIS_TLS_NAME] = "name", [LK_REDIS_TLS_CA] = "ca", [LK_REDIS_TLS_NONE] = "none"};
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        if (strcmp(text, words[i]) == 0) {
-            *verify = (lk_redis_tls_verify)i;
-            return true;
-        }
-    }
-    return false;
-}
-
-static locker_status begin_tls(lk_redis_tls_settings *tls, const locker_value *v, locker_error *err)
-{
-    if (!tls->on)
-        return LOCKER_OK;
-    if (!read_verify(&tls->verify, v[TLS_VERIFY].text))
-        return lk_misconfigured(err, "tls_verify=%.40s is none of name, ca and none", v[TLS_VERIFY].text);
-    return lk_redis_tls_init(tls, err);
-}
-
 static locker_status read_tls(lk_redis_target *t, const locker_driver_config *config, locker_error *err)
 {
     const locker_value *v = config->values;
@@ -164,20 +130,22 @@ static locker_status read_tls(lk_redis_target *t, const locker_driver_config *co
     if (t->sentinels != NULL)
         t->sentinels->tls.on = v[SENTINEL_TLS].given ? v[SENTINEL_TLS].number != 0 : t->tls.on;
     const bool nowhere = !t->tls.on && (t->sentinels == NULL || !t->sentinels->tls.on);
-    for (int i = TLS_VERIFY; i <= TLS_NAME && nowhere; i++)
+    for (int i = TLS; i < TLS + LK_TLS_PARAMETERS && nowhere; i++)
         if (v[i].given)
             return lk_misconfigured(err, "the parameter '%s' needs the scheme %ss", lk_redis_params[i].name,
                                     t->service->scheme);
-    const locker_status status = begin_tls(&t->tls, v, err);
-    return status != LOCKER_OK || t->sentinels == NULL ? status : begin_tls(&t->sentinels->tls, v, err);
+    const locker_status status = t->tls.on ? lk_tls_init(&t->tls, &v[TLS], err) : LOCKER_OK;
+    return status != LOCKER_OK || t->sentinels == NULL || !t->sentinels->tls.on
+               ? status
+               : lk_tls_init(&t->sentinels->tls, &v[TLS], err);
 }
 
-/* The system's authorities have no file of their own, and are not looked at where none are. */
-static bool copy_tls(lk_redis_tls_settings *tls, const locker_value *v)
+static bool copy_tls(lk_redis_target *t, const locker_value *v)
 {
-    const bool is_system = v[TLS_CA].text == NULL || strcmp(v[TLS_CA].text, "system") == 0;
-    return copy(&tls->ca, is_system ? NULL : v[TLS_CA].text) && copy(&tls->cert, v[TLS_CERT].text) &&
-           copy(&tls->key, v[TLS_KEY].text) && copy(&tls->name, v[TLS_NAME].text);
+    t->tls.service = t->service->name;
+    t->tls.without_tls = t->service->without_tls;
+    t->tls.needing = "rediss:// and valkeys:// need";
+    return lk_tls_settings_copy(&t->tls, &v[TLS]);
 }
 
 static bool copy_prefix(lk_redis_prefix *prefix, const char *name_space)
@@ -204,7 +172,7 @@ static bool copy_sentinels(lk_redis_target *t, const locker_driver_config *confi
     if (s == NULL)
         return false;
     s->service = &services[is_valkey(config)];
-    if (!copy_tls(&s->tls, v))
+    if (!copy_tls(s, v))
         return false;
     free(s->tls.name); /* the servers' */
     s->tls.name = NULL;
@@ -218,7 +186,7 @@ static bool copy_texts(lk_redis_settings *s, const locker_driver_config *config)
     lk_redis_target *t = &s->target;
     return copy(&t->unix_path, is_unix ? config->path : NULL) && copy(&t->user, config->user) &&
            copy(&t->password, config->password) && copy_prefix(&s->prefix, config->name_space) &&
-           copy_tls(&t->tls, config->values) &&
+           copy_tls(t, config->values) &&
            (is_unix || (is_by_sentinels(config) ? copy_sentinels(t, config) : copy_hosts(t, config, 6379)));
 }
 
@@ -289,14 +257,13 @@ locker_status lk_redis_settings_init(lk_redis_settings *s, const locker_driver_c
 
 static void clear_target(lk_redis_target *t)
 {
-    lk_redis_tls_clear(&t->tls);
+    lk_tls_clear(&t->tls);
     for (size_t i = 0; i < t->host_count; i++)
         free((char *)(uintptr_t)t->hosts[i].name);
     free(t->hosts);
     if (t->password != NULL)
         explicit_bzero(t->password, strlen(t->password));
-    char *const texts[] = {t->unix_path, t->user,     t->password, t->master_name,
-                           t->tls.ca,    t->tls.cert, t->tls.key,  t->tls.name};
+    char *const texts[] = {t->unix_path, t->user, t->password, t->master_name};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         free(texts[i]);
 }

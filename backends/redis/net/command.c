@@ -1,12 +1,5 @@
 /* command.c: see command.h. */
-#include <stdlib.h>
-
 #include "command.h"
-
-enum {
-    BUFFER_FIRST = 4096,
-    BUFFER_KEEP = 1 << 20 /* one that grew beyond it is given back when it is empty */
-};
 
 char *lk_redis_put_digits(char *out, uint64_t n)
 {
@@ -58,28 +51,4 @@ char *lk_redis_command_put(const lk_redis_command *a, char *out)
     for (int i = 0; i < a->argc; i++)
         out = put_argument(out, a->argv[i], a->len[i]);
     return out;
-}
-
-char *lk_redis_buffer_room(lk_redis_buffer *b, size_t len)
-{
-    if (b->cap - b->len < len) {
-        size_t cap = b->cap > 0 ? b->cap : BUFFER_FIRST;
-        while (cap - b->len < len)
-            cap *= 2;
-        char *grown = realloc(b->data, cap);
-        if (grown == NULL)
-            return NULL;
-        b->data = grown;
-        b->cap = cap;
-    }
-    return b->data + b->len;
-}
-
-void lk_redis_buffer_empty(lk_redis_buffer *b)
-{
-    b->len = 0;
-    if (b->cap > BUFFER_KEEP) {
-        free(b->data);
-        *b = (lk_redis_buffer){0};
-    }
 }

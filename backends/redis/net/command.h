@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "lk_buffer.h"
+
 enum {
     LK_REDIS_COMMAND_MAX = 18, /* arguments */
     LK_REDIS_NUMBER_MAX = 21,  /* bytes of a number as text: 20 digits and a NUL */
@@ -20,12 +22,6 @@ typedef struct {
     const char *argv[LK_REDIS_COMMAND_MAX];
     size_t len[LK_REDIS_COMMAND_MAX];
 } lk_redis_command;
-
-/* Bytes on their way out. */
-typedef struct {
-    char *data;
-    size_t len, cap;
-} lk_redis_buffer;
 
 /* For a command that nobody waits for: called with the mutex. reply NULL: the connection was lost. */
 typedef void (*lk_redis_done)(void *context, redisReply *reply);
@@ -89,10 +85,6 @@ static inline lk_redis_command lk_redis_command_of(const char *const *texts)
 /* Room for the command in the protocol's form, and writing it there; answers its end. */
 size_t lk_redis_command_room(const lk_redis_command *a);
 char *lk_redis_command_put(const lk_redis_command *a, char *out);
-
-/* Room for so many bytes behind those that are there; NULL when memory ran out. */
-char *lk_redis_buffer_room(lk_redis_buffer *b, size_t len);
-void lk_redis_buffer_empty(lk_redis_buffer *b);
 
 /* A number as text, ended by a NUL; answers `out`. */
 const char *lk_redis_number_text(char *out, uint64_t n);

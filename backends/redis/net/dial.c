@@ -136,10 +136,10 @@ static int finish_handshake(lk_redis_socket *socket, const struct addrinfo *addr
     bool doubted = false;
     for (;;) {
         short waits;
-        int failure = lk_redis_tls_handshake(socket->tls, &waits);
+        int failure = lk_tls_handshake(socket->tls, &waits);
         if (failure != EAGAIN)
             return failure;
-        const bool doubting = !doubted && !lk_redis_tls_heard(socket->tls);
+        const bool doubting = !doubted && !lk_tls_heard(socket->tls);
         failure = lk_redis_wait_for(socket->fd, waits, doubting ? silent_at : until);
         if (failure == ETIMEDOUT && doubting) {
             doubted = true;
@@ -155,7 +155,7 @@ static int finish_handshake(lk_redis_socket *socket, const struct addrinfo *addr
 static bool begin_tls(const lk_redis_target *t, lk_redis_socket *socket, const char *host,
                       const struct addrinfo *address, int64_t until, lk_redis_failure *why)
 {
-    socket->tls = lk_redis_tls_new(&t->tls, socket->fd, host);
+    socket->tls = lk_tls_new(&t->tls, socket->fd, host);
     if (socket->tls == NULL) {
         lk_out_of_memory(&why->error);
         return false;
@@ -170,7 +170,7 @@ static bool begin_tls(const lk_redis_target *t, lk_redis_socket *socket, const c
             "%s at %s speaks no TLS at this port; name its port for TLS, or %s on a network that you "
             "trust",
             t->service->name, socket->peer, t->service->without_tls);
-    else if (!lk_redis_tls_told(socket->tls, t->service, socket->peer, why))
+    else if (!lk_tls_told(socket->tls, socket->peer, &why->error, &why->permanent))
         locker_error_set(&why->error, LOCKER_UNAVAILABLE, failure,
                          "what listens at %s did not finish the handshake of TLS: %s; is it a port for TLS?",
                          socket->peer,

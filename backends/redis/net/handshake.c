@@ -30,7 +30,7 @@ enum step {
 
 /* The commands of one flight, and what each is for. */
 struct flight {
-    lk_redis_buffer bytes;
+    lk_buffer bytes;
     enum step step[STEP_MAX];
     redisReply *reply[STEP_MAX];
     size_t count;
@@ -39,7 +39,7 @@ struct flight {
 
 static void add(struct flight *f, enum step step, const lk_redis_command a)
 {
-    char *room = lk_redis_buffer_room(&f->bytes, lk_redis_command_room(&a));
+    char *room = lk_buffer_room(&f->bytes, lk_redis_command_room(&a));
     if (room == NULL) {
         f->failed = true;
         return;
@@ -331,13 +331,13 @@ bool lk_redis_handshake(const lk_redis_target *t, lk_redis_socket *socket, const
     bool served = false;
     master[0] = '\0';
     why->permanent = why->transient = false;
-    (void)lk_redis_buffer_room(&f.bytes, FLIGHT_ROOM);
+    (void)lk_buffer_room(&f.bytes, FLIGHT_ROOM);
     fill(&f, t, scripts);
     const int failure = f.failed ? ENOMEM : exchange(&f, socket, until);
     hide(f.reply[0], t->password);
     if (failure == 0) {
         served = read_answers(t, &f, socket, scripts, master, why);
-    } else if (socket->tls != NULL && lk_redis_tls_told(socket->tls, t->service, socket->peer, why)) {
+    } else if (socket->tls != NULL && lk_tls_told(socket->tls, socket->peer, &why->error, &why->permanent)) {
         /* by TLS 1.3 a server says what it thinks of a client's certificate only now */
     } else if (socket->tls == NULL && socket->guard.head[0] == TLS_ALERT) {
         why->permanent = true;

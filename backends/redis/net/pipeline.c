@@ -129,8 +129,8 @@ static void reap_locked(lk_redis_pipeline *p) LK_REDIS_LOCKED
     lk_redis_socket_free(p->socket, true);
     p->socket = NULL;
     p->state = LK_REDIS_DOWN;
-    lk_redis_buffer_empty(&p->out);
-    lk_redis_buffer_empty(&p->going);
+    lk_buffer_empty(&p->out);
+    lk_buffer_empty(&p->going);
     lk_redis_reconnect_want_locked(p->reconnect);
 }
 
@@ -162,7 +162,7 @@ static lk_redis_op *append_locked(lk_redis_pipeline *p, size_t len) LK_REDIS_LOC
 
 char *lk_redis_room_locked(lk_redis_pipeline *p, size_t len)
 {
-    return p->state == LK_REDIS_UP ? lk_redis_buffer_room(&p->out, len) : NULL;
+    return p->state == LK_REDIS_UP ? lk_buffer_room(&p->out, len) : NULL;
 }
 
 bool lk_redis_submit_locked(lk_redis_pipeline *p, const char *end, lk_redis_done done, void *context)
@@ -181,7 +181,7 @@ lk_redis_op *lk_redis_pipeline_append_locked(lk_redis_pipeline *p, const lk_redi
     size_t room = 0;
     for (size_t i = 0; i < count; i++)
         room += lk_redis_command_room(&a[i]);
-    char *const start = lk_redis_buffer_room(&p->out, room), *end = start;
+    char *const start = lk_buffer_room(&p->out, room), *end = start;
     if (start == NULL)
         return NULL;
     for (size_t i = 0; i < count; i++)
@@ -259,7 +259,7 @@ static void flush_unlocking(lk_redis_pipeline *p) LK_REDIS_LOCKED
     while (p->state == LK_REDIS_UP && !p->writing && !p->blocked &&
            (p->out.len > 0 || p->gone < p->going.len || p->socket->unsent)) {
         if (p->gone == p->going.len) {
-            const lk_redis_buffer empty = p->going;
+            const lk_buffer empty = p->going;
             p->going = p->out;
             p->out = empty;
             p->out.len = 0;

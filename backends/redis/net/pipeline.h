@@ -19,9 +19,9 @@ typedef struct lk_redis_pipeline {
     int kick_fd; /* ends the reader's poll */
     lk_redis_pipeline_state state LK_GUARDED_BY(mutex);
     lk_redis_socket *socket;
-    lk_redis_buffer out;   /* commands to send */
-    lk_redis_buffer going; /* being sent */
-    size_t gone;           /* of `going`, how much has been sent */
+    lk_buffer out;   /* commands to send */
+    lk_buffer going; /* being sent */
+    size_t gone;     /* of `going`, how much has been sent */
     bool writing, reading;
     short blocked LK_GUARDED_BY(mutex);  /* nothing can be sent until poll tells of this; 0: it can */
     bool gathering LK_GUARDED_BY(mutex); /* the reader lets others append before it sends for all */

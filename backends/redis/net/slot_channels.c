@@ -23,7 +23,7 @@ static void ask_locked(lk_redis_slot_channels *c, void *owner, uint16_t slot) LK
 {
     char name[LK_REDIS_CHANNEL_MAX];
     const lk_redis_command a = LK_REDIS_COMMAND("SSUBSCRIBE", c->events.channel_of(owner, slot, name));
-    char *const room = lk_redis_buffer_room(&c->out, lk_redis_command_room(&a));
+    char *const room = lk_buffer_room(&c->out, lk_redis_command_room(&a));
     if (room == NULL)
         return; /* who waits polls */
     c->out.len += (size_t)(lk_redis_command_put(&a, room) - room);
@@ -58,7 +58,7 @@ void lk_redis_slot_channels_end_locked(lk_redis_slot_channels *c)
         c->sent[i] = 0;
         c->missed[i] |= c->wanted[i];
     }
-    lk_redis_buffer_empty(&c->out);
+    lk_buffer_empty(&c->out);
     c->gone = 0;
 }
 

@@ -24,7 +24,7 @@ typedef struct {
     uint32_t missed[LK_REDIS_SLOTS / 32]; /* messages, perhaps, since it was wanted */
     uint32_t news[LK_REDIS_SLOTS / 32];   /* there, or gone, and not told yet */
     bool has_news;
-    lk_redis_buffer out; /* commands that are yet to be sent, from `gone` on */
+    lk_buffer out; /* commands that are yet to be sent, from `gone` on */
     size_t gone;
     bool none; /* the server knows no such channels */
 } lk_redis_slot_channels;

@@ -35,7 +35,7 @@ void lk_redis_socket_free(lk_redis_socket *socket, bool reset)
         const struct linger drop = {.l_onoff = 1, .l_linger = 0};
         (void)setsockopt(socket->fd, SOL_SOCKET, SO_LINGER, &drop, sizeof drop);
     }
-    lk_redis_tls_free(socket->tls, !reset);
+    lk_tls_free(socket->tls, !reset);
     close(socket->fd);
     redisReaderFree(socket->reader);
     free(socket->map);
@@ -46,7 +46,7 @@ ssize_t lk_redis_socket_send(lk_redis_socket *socket, const char *data, size_t l
 {
     ssize_t n;
     if (socket->tls != NULL)
-        return lk_redis_tls_send(socket->tls, data, len, &socket->send_waits, &socket->unsent);
+        return lk_tls_send(socket->tls, data, len, &socket->send_waits, &socket->unsent);
     do {
         n = send(socket->fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL);
     } while (n < 0 && errno == EINTR);
@@ -57,7 +57,7 @@ ssize_t lk_redis_socket_receive(lk_redis_socket *socket, char *data, size_t cap)
 {
     ssize_t n;
     if (socket->tls != NULL)
-        return lk_redis_tls_receive(socket->tls, data, cap, &socket->more);
+        return lk_tls_receive(socket->tls, data, cap, &socket->more);
     do {
         n = recv(socket->fd, data, cap, MSG_DONTWAIT);
     } while (n < 0 && errno == EINTR);

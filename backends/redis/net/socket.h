@@ -22,7 +22,7 @@ typedef struct {
     int fd;               /* close-on-exec */
     redisReader *reader;  /* belongs to the receiving thread */
     lk_redis_guard guard; /* ... as does this, which stands before it */
-    lk_redis_tls *tls;    /* NULL: plain */
+    lk_tls *tls;          /* NULL: plain */
     short
         send_waits; /* what poll has to tell before more can be sent, when there was EAGAIN; of the sending thread */
     bool unsent;       /* TLS: bytes that were taken wait for POLLOUT, and another call; likewise */

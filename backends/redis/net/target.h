@@ -7,6 +7,7 @@
 #include "lk_atomic.h"
 #include "lk_error.h"
 #include "lk_time.h"
+#include "tls_settings.h"
 
 enum { LK_REDIS_PEER_MAX = 300 };
 
@@ -23,20 +24,6 @@ static inline int64_t lk_redis_system_now(void)
     const locker_clock *clock = locker_system_clock();
     return clock->now(clock->context);
 }
-
-/* What a server's certificate has to be: of an authority that is trusted and for the server's name; of such an authority; or
- * anything, which protects from nobody who can redirect the connection. */
-typedef enum { LK_REDIS_TLS_NAME, LK_REDIS_TLS_CA, LK_REDIS_TLS_NONE } lk_redis_tls_verify;
-
-/* What is said of TLS. */
-typedef struct {
-    bool on;
-    lk_redis_tls_verify verify;
-    char *ca;                 /* the file of the authorities that are trusted; NULL: the system's are */
-    char *cert, *key;         /* the client's, both or none: NULL */
-    char *name;               /* the server's; NULL: the host by which it is reached */
-    struct ssl_ctx_st *files; /* what the files said when the locker was opened; NULL without TLS */
-} lk_redis_tls_settings;
 
 /* What texts call a server, where its password is given, the scheme of its URIs, which has an s behind it for TLS; and what has
  * TLS spoken with it, or not. */
@@ -58,7 +45,7 @@ typedef struct lk_redis_target {
     char *user;        /* NULL: none */
     char *password;    /* NULL: none; wiped when freed */
     int64_t database;
-    lk_redis_tls_settings tls;
+    lk_tls_settings tls;
     int64_t connect_timeout_ns, command_timeout_ns;
 } lk_redis_target;
 

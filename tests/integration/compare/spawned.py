@@ -67,7 +67,7 @@ class Spawned:
         self.assertIn("locker compare", told["command"])
         self.assertEqual([b["name"] for b in told["backends"]], list(self.BACKENDS))
         for backend in told["backends"]:
-            self.assertRegex(backend["version"], r"^(Redis|Valkey|ZooKeeper) \d+\.\d+|kernel")
+            self.assertRegex(backend["version"], r"^(Redis|Valkey|ZooKeeper|etcd) \d+\.\d+|kernel")
 
     def test_counter(self):
         self.assert_kept("counter", *self.BACKENDS)

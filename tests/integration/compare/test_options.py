@@ -8,7 +8,7 @@ from comparetest import CompareCase
 SCENARIOS = ("counter", "uncontended", "hand-off", "throughput", "fairness", "crash", "stall", "slow-work",
              "unlock-after-loss", "readers", "permits", "restart", "restart-empty", "recovery", "failover", "failover-wait",
              "failover-recovery", "partition")
-KINDS = ("file", "redis", "redis-replica", "zookeeper", "zookeeper-ensemble")
+KINDS = ("file", "redis", "redis-replica", "zookeeper", "zookeeper-ensemble", "etcd", "etcd-ensemble")
 
 
 class Options(CompareCase):
@@ -60,6 +60,7 @@ class Options(CompareCase):
         os.mkdir(empty)
         self.assert_wrong(69, "install the package " + RedisServer.package, "--spawn=file,redis", PATH=empty)
         self.assert_wrong(69, "install the package default-jre-headless", "--spawn=zookeeper", PATH=empty)
+        self.assert_wrong(69, "install the package etcd-server", "--spawn=etcd", PATH=empty)
 
     def test_files_on_their_own(self):
         found = self.compare("--spawn=file", "-s", "counter", "-s", "crash", "-s", "restart", "-s", "counter",

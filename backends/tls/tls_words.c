@@ -94,7 +94,7 @@ static void say_wrong_name(words *w, X509 *certificate, const char *name)
 }
 
 /* Whose: the certificate's own, or one of those behind it. */
-static void say_authority(words *w, X509 *certificate, int error, const lk_redis_tls_settings *s)
+static void say_authority(words *w, X509 *certificate, int error, const lk_tls_settings *s)
 {
     const bool is_self_signed = error == X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT;
     add_text(w, is_self_signed ? " is self-signed" : " is by an authority that is not trusted, '");
@@ -111,10 +111,10 @@ static void say_authority(words *w, X509 *certificate, int error, const lk_redis
                                : "; if it is the right one, give the authority's certificate as tls_ca");
 }
 
-void lk_redis_tls_say_wrong(X509_STORE_CTX *found, const lk_redis_tls_settings *s, const char *name,
-                            char out[LK_REDIS_TLS_WORDS])
+void lk_tls_say_wrong(X509_STORE_CTX *found, const lk_tls_settings *s, const char *name,
+                      char out[LK_TLS_WORDS])
 {
-    words w = {.text = out, .cap = LK_REDIS_TLS_WORDS};
+    words w = {.text = out, .cap = LK_TLS_WORDS};
     X509 *const certificate = X509_STORE_CTX_get_current_cert(found);
     const int error = X509_STORE_CTX_get_error(found);
     out[0] = '\0';
@@ -152,10 +152,22 @@ void lk_redis_tls_say_wrong(X509_STORE_CTX *found, const lk_redis_tls_settings *
     }
 }
 
-bool lk_redis_tls_say_alert(int alert, bool asked, const lk_redis_tls_settings *s, const char *server,
-                            const char *peer, locker_error *err)
+void lk_tls_say_other_protocol(const lk_tls_settings *s, const char *peer, locker_error *err)
 {
+    locker_error_set(
+        err, LOCKER_PROTOCOL, 0,
+        "what listens at %s speaks TLS, but not %s by it (ALPN), as %s does; check host and port", peer,
+        s->alpn, s->service);
+}
+
+bool lk_tls_say_alert(int alert, bool asked, const lk_tls_settings *s, const char *peer, locker_error *err)
+{
+    const char *const server = s->service;
     const char *const what = SSL_alert_desc_string_long(alert);
+    if (alert == SSL_AD_NO_APPLICATION_PROTOCOL && s->alpn != NULL) {
+        lk_tls_say_other_protocol(s, peer, err);
+        return true;
+    }
     switch (alert) {
     case SSL_AD_CERTIFICATE_REQUIRED:
     case SSL_AD_HANDSHAKE_FAILURE:

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "command.h"
+#include "lk_buffer.h"
 #include "lk_mutex.h"
 #include "tls.h"
 #include "tls_files.h"
@@ -17,42 +17,44 @@
 
 enum {
     NAME_MAX_LEN = 255,
+    PROTOCOL_MAX_LEN = 255,
     ALERTS_BEGIN = SSL_AD_REASON_OFFSET, /* an alert that has come is an error of this number and its own */
     ALERTS_END = ALERTS_BEGIN + 256,
     ALERT_RECORD = 21, /* what a server that speaks TLS begins with: one of these (RFC 8446, 5.1) */
     HANDSHAKE_RECORD = 22
 };
 
-struct lk_redis_tls {
+struct lk_tls {
     lk_mutex mutex; /* guards what follows, but what is constant */
     int fd;         /* constant, as the next three */
-    const lk_redis_tls_settings *settings;
+    const lk_tls_settings *settings;
     BIO_METHOD *method;
     char name[NAME_MAX_LEN + 1]; /* the server's, as it is checked */
     SSL *ssl LK_GUARDED_BY(mutex);
-    lk_redis_buffer out LK_GUARDED_BY(mutex); /* records that found no room ... */
-    size_t gone LK_GUARDED_BY(mutex);         /* ... of which so much has been sent */
-    bool heard LK_GUARDED_BY(mutex);          /* something has come ... */
-    char first LK_GUARDED_BY(mutex);          /* ... which began with this */
-    bool ended LK_GUARDED_BY(mutex);          /* the other end has closed the connection */
-    bool broken LK_GUARDED_BY(mutex);         /* nothing more can be said on it */
-    bool is_up LK_GUARDED_BY(mutex);          /* the handshake is done */
-    bool asked LK_GUARDED_BY(mutex);          /* the server has asked for a certificate */
-    int failure LK_GUARDED_BY(mutex);         /* the errno of what the system refused last; 0: nothing */
-    int reason LK_GUARDED_BY(mutex);          /* of OpenSSL, why it is broken; 0: none */
-    char wrong[LK_REDIS_TLS_WORDS] LK_GUARDED_BY(
+    lk_buffer out LK_GUARDED_BY(mutex); /* records that found no room ... */
+    size_t gone LK_GUARDED_BY(mutex);   /* ... of which so much has been sent */
+    bool heard LK_GUARDED_BY(mutex);    /* something has come ... */
+    char first LK_GUARDED_BY(mutex);    /* ... which began with this */
+    bool ended LK_GUARDED_BY(mutex);    /* the other end has closed the connection */
+    bool broken LK_GUARDED_BY(mutex);   /* nothing more can be said on it */
+    bool is_up LK_GUARDED_BY(mutex);    /* the handshake is done */
+    bool asked LK_GUARDED_BY(mutex);    /* the server has asked for a certificate */
+    bool is_other LK_GUARDED_BY(mutex); /* the handshake has ended without settings->alpn */
+    int failure LK_GUARDED_BY(mutex);   /* the errno of what the system refused last; 0: nothing */
+    int reason LK_GUARDED_BY(mutex);    /* of OpenSSL, why it is broken; 0: none */
+    char wrong[LK_TLS_WORDS] LK_GUARDED_BY(
         mutex); /* what is wrong with the server's certificate; "": nothing */
 };
 
 /* What OpenSSL calls while a function below has the mutex: the compiler can't follow that. */
 
-static lk_redis_tls *of_bio(BIO *bio)
+static lk_tls *of_bio(BIO *bio)
 {
     return BIO_get_data(bio);
 }
 
 /* 0: there is no room. -1: tls->failure says why. */
-LK_UNCHECKED static ssize_t send_bytes(lk_redis_tls *tls, const char *data, size_t len)
+LK_UNCHECKED static ssize_t send_bytes(lk_tls *tls, const char *data, size_t len)
 {
     ssize_t n;
     do {
@@ -66,7 +68,7 @@ LK_UNCHECKED static ssize_t send_bytes(lk_redis_tls *tls, const char *data, size
 }
 
 /* False: tls->failure says why. */
-LK_UNCHECKED static bool send_kept(lk_redis_tls *tls)
+LK_UNCHECKED static bool send_kept(lk_tls *tls)
 {
     ssize_t n = 1;
     while (n > 0 && tls->gone < tls->out.len) {
@@ -75,7 +77,7 @@ LK_UNCHECKED static bool send_kept(lk_redis_tls *tls)
     }
     if (tls->gone < tls->out.len)
         return n == 0;
-    lk_redis_buffer_empty(&tls->out);
+    lk_buffer_empty(&tls->out);
     tls->gone = 0;
     return true;
 }
@@ -84,11 +86,11 @@ LK_UNCHECKED static bool send_kept(lk_redis_tls *tls)
  * meanwhile, a change of keys, and break off ("bad length", 3.0). */
 LK_UNCHECKED static int write_bytes(BIO *bio, const char *data, int len)
 {
-    lk_redis_tls *tls = of_bio(bio);
+    lk_tls *tls = of_bio(bio);
     BIO_clear_retry_flags(bio);
     const ssize_t n = tls->out.len == 0 ? send_bytes(tls, data, (size_t)len) : 0;
     const size_t rest = n < 0 ? 0 : (size_t)len - (size_t)n;
-    char *const room = rest > 0 ? lk_redis_buffer_room(&tls->out, rest) : NULL;
+    char *const room = rest > 0 ? lk_buffer_room(&tls->out, rest) : NULL;
     if (n < 0)
         return -1;
     if (rest > 0 && room == NULL) {
@@ -103,7 +105,7 @@ LK_UNCHECKED static int write_bytes(BIO *bio, const char *data, int len)
 
 LK_UNCHECKED static int read_bytes(BIO *bio, char *data, int cap)
 {
-    lk_redis_tls *tls = of_bio(bio);
+    lk_tls *tls = of_bio(bio);
     ssize_t n;
     BIO_clear_retry_flags(bio);
     do {
@@ -133,15 +135,15 @@ LK_UNCHECKED static long control(BIO *bio, int what, long number, void *pointer)
 LK_UNCHECKED static int on_verified(int good, X509_STORE_CTX *found)
 {
     const SSL *const ssl = X509_STORE_CTX_get_ex_data(found, SSL_get_ex_data_X509_STORE_CTX_idx());
-    lk_redis_tls *tls = SSL_get_app_data(ssl);
+    lk_tls *tls = SSL_get_app_data(ssl);
     if (good == 0 && tls->wrong[0] == '\0')
-        lk_redis_tls_say_wrong(found, tls->settings, tls->name, tls->wrong);
+        lk_tls_say_wrong(found, tls->settings, tls->name, tls->wrong);
     return good;
 }
 
 LK_UNCHECKED static int on_asked(SSL *ssl, void *self)
 {
-    lk_redis_tls *tls = self;
+    lk_tls *tls = self;
     (void)ssl;
     tls->asked = true;
     return 1;
@@ -151,7 +153,7 @@ LK_UNCHECKED static int on_asked(SSL *ssl, void *self)
 
 /* The name that the settings say, or the host's. "example.com." is as good as without its last point, and what names the
  * interface of an address ("fe80::1%eth0") is no part of it. False: nobody can have such a name. */
-static bool take_name(lk_redis_tls *tls, const char *host)
+static bool take_name(lk_tls *tls, const char *host)
 {
     const char *from = tls->settings->name != NULL ? tls->settings->name : host;
     size_t len = strlen(from);
@@ -170,12 +172,12 @@ static bool take_name(lk_redis_tls *tls, const char *host)
 }
 
 /* What the certificate has to be for, and what the server is told that it is called: addresses aren't told (RFC 6066). */
-static bool ask_for_name(const lk_redis_tls *tls, SSL *ssl)
+static bool ask_for_name(const lk_tls *tls, SSL *ssl)
 {
     unsigned char address[sizeof(struct in6_addr)];
     const bool is_address =
         inet_pton(AF_INET, tls->name, address) == 1 || inet_pton(AF_INET6, tls->name, address) == 1;
-    const bool is_checked = tls->settings->verify == LK_REDIS_TLS_NAME;
+    const bool is_checked = tls->settings->verify == LK_TLS_NAME;
     if (!is_address && SSL_set_tlsext_host_name(ssl, tls->name) != 1)
         return false;
     SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
@@ -185,7 +187,21 @@ static bool ask_for_name(const lk_redis_tls *tls, SSL *ssl)
                       : SSL_set1_host(ssl, tls->name) == 1;
 }
 
-static bool make_bio(lk_redis_tls *tls, SSL *ssl)
+/* It alone is spoken by this TLS. NULL is allowed. */
+static bool offer_protocol(const char *name, SSL *ssl)
+{
+    unsigned char list[1 + PROTOCOL_MAX_LEN];
+    if (name == NULL)
+        return true;
+    const size_t len = strlen(name);
+    if (len == 0 || len > PROTOCOL_MAX_LEN)
+        return false;
+    list[0] = (unsigned char)len;
+    memcpy(list + 1, name, len);
+    return SSL_set_alpn_protos(ssl, list, (unsigned)len + 1) == 0; /* 0 is good */
+}
+
+static bool make_bio(lk_tls *tls, SSL *ssl)
 {
     tls->method = BIO_meth_new(BIO_TYPE_SOURCE_SINK, "locker");
     if (tls->method == NULL || BIO_meth_set_write(tls->method, write_bytes) != 1 ||
@@ -201,19 +217,19 @@ static bool make_bio(lk_redis_tls *tls, SSL *ssl)
 }
 
 /* Files that were changed are used as they are now, as certificates don't last; as they were, while they can't be. */
-static SSL *make_ssl(const lk_redis_tls_settings *settings)
+static SSL *make_ssl(const lk_tls_settings *settings)
 {
     locker_error ignored;
-    SSL_CTX *const now = lk_redis_tls_read_files(settings, &ignored);
+    SSL_CTX *const now = lk_tls_read_files(settings, &ignored);
     SSL *const ssl = SSL_new(now != NULL ? now : settings->files);
     SSL_CTX_free(now); /* what it is made of keeps it */
     return ssl;
 }
 
 /* Nobody else sees it yet. */
-LK_UNCHECKED lk_redis_tls *lk_redis_tls_new(const lk_redis_tls_settings *settings, int fd, const char *host)
+LK_UNCHECKED lk_tls *lk_tls_new(const lk_tls_settings *settings, int fd, const char *host)
 {
-    lk_redis_tls *tls = calloc(1, sizeof *tls);
+    lk_tls *tls = calloc(1, sizeof *tls);
     if (tls == NULL)
         return NULL;
     lk_mutex_init(&tls->mutex);
@@ -221,12 +237,12 @@ LK_UNCHECKED lk_redis_tls *lk_redis_tls_new(const lk_redis_tls_settings *setting
     tls->settings = settings;
     tls->ssl = make_ssl(settings);
     if (tls->ssl == NULL || !take_name(tls, host) || !ask_for_name(tls, tls->ssl) ||
-        !make_bio(tls, tls->ssl)) {
-        lk_redis_tls_free(tls, false);
+        !offer_protocol(settings->alpn, tls->ssl) || !make_bio(tls, tls->ssl)) {
+        lk_tls_free(tls, false);
         return NULL;
     }
     (void)SSL_set_app_data(tls->ssl, tls);
-    if (settings->verify != LK_REDIS_TLS_NONE)
+    if (settings->verify != LK_TLS_NONE)
         SSL_set_verify(tls->ssl, SSL_get_verify_mode(tls->ssl), on_verified);
     SSL_set_cert_cb(tls->ssl, on_asked, tls);
     SSL_set_connect_state(tls->ssl);
@@ -234,7 +250,7 @@ LK_UNCHECKED lk_redis_tls *lk_redis_tls_new(const lk_redis_tls_settings *setting
 }
 
 /* Nobody else uses it any more. */
-LK_UNCHECKED void lk_redis_tls_free(lk_redis_tls *tls, bool farewell)
+LK_UNCHECKED void lk_tls_free(lk_tls *tls, bool farewell)
 {
     if (tls == NULL)
         return;
@@ -257,13 +273,16 @@ static bool is_name(const char *text)
 }
 
 /* A program may end by exit() while a thread of ours still has a handshake to do: OpenSSL is not to clean up beneath it. */
-locker_status lk_redis_tls_init(lk_redis_tls_settings *s, locker_error *err)
+locker_status lk_tls_init(lk_tls_settings *s, const locker_value values[LK_TLS_PARAMETERS], locker_error *err)
 {
-    if (s->verify == LK_REDIS_TLS_CA && s->ca == NULL)
+    const locker_status status = lk_tls_settings_verify(s, values, err);
+    if (status != LOCKER_OK)
+        return status;
+    if (s->verify == LK_TLS_CA && s->ca == NULL)
         return lk_misconfigured(
             err, "tls_verify=ca needs tls_ca, the file of an authority of your own: whoever has a "
                  "certificate of any of the system's could pose as the server");
-    if (s->verify == LK_REDIS_TLS_NONE && s->ca != NULL)
+    if (s->verify == LK_TLS_NONE && s->ca != NULL)
         return lk_misconfigured(err, "tls_ca is of no use with tls_verify=none; leave one of them out");
     if ((s->cert != NULL) != (s->key != NULL))
         return lk_misconfigured(err, "%s",
@@ -272,27 +291,28 @@ locker_status lk_redis_tls_init(lk_redis_tls_settings *s, locker_error *err)
     if (s->name != NULL && !is_name(s->name))
         return lk_misconfigured(err, "tls_name is neither the name of a host nor an address");
     (void)OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT, NULL);
-    s->files = lk_redis_tls_read_files(s, err);
+    s->files = lk_tls_read_files(s, err);
     return s->files != NULL ? LOCKER_OK : err != NULL ? err->status : LOCKER_CONFIG;
 }
 
-void lk_redis_tls_clear(lk_redis_tls_settings *s)
+void lk_tls_clear(lk_tls_settings *s)
 {
     SSL_CTX_free(s->files);
     s->files = NULL;
+    lk_tls_settings_clear(s);
 }
 
 /* ------------------------------------------------------------------ speaking ---- */
 
 /* Before each call of OpenSSL that may fail: errors of this thread that nobody has looked at would be taken for its own. */
-static void begin_locked(lk_redis_tls *tls) LK_REQUIRES(tls->mutex)
+static void begin_locked(lk_tls *tls) LK_REQUIRES(tls->mutex)
 {
     tls->failure = 0;
     ERR_clear_error();
 }
 
 /* A call has failed. An errno: EAGAIN where something has to be read first, as writing never waits; ECONNRESET at the end. */
-static int end_locked(lk_redis_tls *tls) LK_REQUIRES(tls->mutex)
+static int end_locked(lk_tls *tls) LK_REQUIRES(tls->mutex)
 {
     const unsigned long code = ERR_peek_error();
     const int what = SSL_get_error(tls->ssl, 0);
@@ -312,7 +332,7 @@ static int end_locked(lk_redis_tls *tls) LK_REQUIRES(tls->mutex)
 }
 
 /* Send what was kept. 0, or an errno. */
-static int flush_locked(lk_redis_tls *tls) LK_REQUIRES(tls->mutex)
+static int flush_locked(lk_tls *tls) LK_REQUIRES(tls->mutex)
 {
     if (tls->out.len == 0 || send_kept(tls))
         return 0;
@@ -320,21 +340,33 @@ static int flush_locked(lk_redis_tls *tls) LK_REQUIRES(tls->mutex)
     return tls->failure;
 }
 
-int lk_redis_tls_handshake(lk_redis_tls *tls, short *waits)
+/* The handshake is done. A server that knows no ALPN has gone on as if nothing had been asked. 0, or an errno. */
+static int agree_locked(lk_tls *tls) LK_REQUIRES(tls->mutex)
+{
+    const char *const wanted = tls->settings->alpn;
+    const unsigned char *got;
+    unsigned len;
+    SSL_get0_alpn_selected(tls->ssl, &got, &len);
+    tls->is_other = wanted != NULL && (len != strlen(wanted) || memcmp(got, wanted, len) != 0);
+    tls->broken = tls->is_other;
+    return tls->is_other ? EPROTO : 0;
+}
+
+int lk_tls_handshake(lk_tls *tls, short *waits)
 {
     lk_mutex_lock(&tls->mutex);
     begin_locked(tls);
     int failure = flush_locked(tls);
     if (failure == 0) {
         tls->is_up = SSL_do_handshake(tls->ssl) == 1;
-        failure = tls->is_up ? 0 : end_locked(tls);
+        failure = tls->is_up ? agree_locked(tls) : end_locked(tls);
     }
     *waits = (short)(tls->out.len > 0 ? POLLIN | POLLOUT : POLLIN);
     lk_mutex_unlock(&tls->mutex);
     return failure;
 }
 
-ssize_t lk_redis_tls_send(lk_redis_tls *tls, const char *data, size_t len, short *waits, bool *unsent)
+ssize_t lk_tls_send(lk_tls *tls, const char *data, size_t len, short *waits, bool *unsent)
 {
     size_t sent = 0;
     lk_mutex_lock(&tls->mutex);
@@ -356,7 +388,7 @@ ssize_t lk_redis_tls_send(lk_redis_tls *tls, const char *data, size_t len, short
     return -1;
 }
 
-ssize_t lk_redis_tls_receive(lk_redis_tls *tls, char *data, size_t cap, bool *more)
+ssize_t lk_tls_receive(lk_tls *tls, char *data, size_t cap, bool *more)
 {
     size_t got = 0;
     lk_mutex_lock(&tls->mutex);
@@ -374,34 +406,33 @@ ssize_t lk_redis_tls_receive(lk_redis_tls *tls, char *data, size_t cap, bool *mo
 /* ------------------------------------------------------------------ what went wrong ---- */
 
 /* The thread that connects asks; nobody else uses it yet. */
-LK_UNCHECKED bool lk_redis_tls_heard(const lk_redis_tls *tls)
+LK_UNCHECKED bool lk_tls_heard(const lk_tls *tls)
 {
     return tls->heard;
 }
 
-LK_UNCHECKED bool lk_redis_tls_told(const lk_redis_tls *tls, const lk_redis_service *service,
-                                    const char *peer, lk_redis_failure *why)
+LK_UNCHECKED bool lk_tls_told(const lk_tls *tls, const char *peer, locker_error *err, bool *permanent)
 {
     const int reason = tls->reason;
-    locker_error *err = &why->error;
-    why->permanent = true;
+    const char *const service = tls->settings->service;
+    *permanent = true;
     if (tls->wrong[0] != '\0') {
-        locker_error_set(err, LOCKER_PROTOCOL, 0, "the certificate of %s at %s%s", service->name, peer,
-                         tls->wrong);
+        locker_error_set(err, LOCKER_PROTOCOL, 0, "the certificate of %s at %s%s", service, peer, tls->wrong);
     } else if (tls->heard && tls->first != ALERT_RECORD && tls->first != HANDSHAKE_RECORD) {
         locker_error_set(
             err, LOCKER_PROTOCOL, 0,
             "what listens at %s speaks no TLS; name its port for TLS, or %s on a network that you trust",
-            peer, service->without_tls);
+            peer, tls->settings->without_tls);
+    } else if (tls->is_other) {
+        lk_tls_say_other_protocol(tls->settings, peer, err);
     } else if (reason > ALERTS_BEGIN && reason < ALERTS_END) {
-        why->permanent = lk_redis_tls_say_alert(reason - ALERTS_BEGIN, tls->asked, tls->settings,
-                                                service->name, peer, err);
+        *permanent = lk_tls_say_alert(reason - ALERTS_BEGIN, tls->asked, tls->settings, peer, err);
     } else if (reason != 0 && !tls->is_up) {
         locker_error_set(err, LOCKER_PROTOCOL, 0,
                          "no TLS with %s at %s: %s; have it allow TLS 1.2 or 1.3 and usual ciphers and keys",
-                         service->name, peer, ERR_reason_error_string(ERR_PACK(ERR_LIB_SSL, 0, reason)));
+                         service, peer, ERR_reason_error_string(ERR_PACK(ERR_LIB_SSL, 0, reason)));
     } else {
-        why->permanent = false;
+        *permanent = false;
         return false;
     }
     return true;

@@ -47,9 +47,9 @@ static int has_no_password(char *text, int size, int writes, void *asked)
     return -1;
 }
 
-static locker_status take_authorities(SSL_CTX *files, const lk_redis_tls_settings *s, locker_error *err)
+static locker_status take_authorities(SSL_CTX *files, const lk_tls_settings *s, locker_error *err)
 {
-    if (s->verify == LK_REDIS_TLS_NONE)
+    if (s->verify == LK_TLS_NONE)
         return LOCKER_OK;
     if (s->ca == NULL)
         return SSL_CTX_set_default_verify_paths(files) == 1
@@ -72,7 +72,7 @@ static bool is_mismatch(void)
            (why == X509_R_KEY_VALUES_MISMATCH || why == X509_R_KEY_TYPE_MISMATCH);
 }
 
-static locker_status take_key(SSL_CTX *files, const lk_redis_tls_settings *s, locker_error *err)
+static locker_status take_key(SSL_CTX *files, const lk_tls_settings *s, locker_error *err)
 {
     bool asked = false;
     SSL_CTX_set_default_passwd_cb(files, has_no_password);
@@ -94,7 +94,7 @@ static locker_status take_key(SSL_CTX *files, const lk_redis_tls_settings *s, lo
                                   s->key, s->cert);
 }
 
-static locker_status take_certificate(SSL_CTX *files, const lk_redis_tls_settings *s, locker_error *err)
+static locker_status take_certificate(SSL_CTX *files, const lk_tls_settings *s, locker_error *err)
 {
     if (s->cert == NULL)
         return LOCKER_OK;
@@ -109,13 +109,13 @@ static locker_status take_certificate(SSL_CTX *files, const lk_redis_tls_setting
     return take_key(files, s, err);
 }
 
-/* Whoever is trusted to certify may be an authority below another one, too. Nobody may begin the handshake anew: Redis never
+/* Whoever is trusted to certify may be an authority below another one, too. Nobody may begin the handshake anew: no service
  * does, and it would mix with what is sent. What is read ahead saves a system call for each answer. */
-static void set_rules(SSL_CTX *files, const lk_redis_tls_settings *s)
+static void set_rules(SSL_CTX *files, const lk_tls_settings *s)
 {
     X509_VERIFY_PARAM *const rules = SSL_CTX_get0_param(files);
     (void)X509_VERIFY_PARAM_set_flags(rules, X509_V_FLAG_PARTIAL_CHAIN);
-    SSL_CTX_set_verify(files, s->verify == LK_REDIS_TLS_NONE ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, NULL);
+    SSL_CTX_set_verify(files, s->verify == LK_TLS_NONE ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, NULL);
     (void)SSL_CTX_set_options(files, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
     (void)SSL_CTX_set_mode(files, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                                       SSL_MODE_RELEASE_BUFFERS | SSL_MODE_AUTO_RETRY);
@@ -123,7 +123,7 @@ static void set_rules(SSL_CTX *files, const lk_redis_tls_settings *s)
     SSL_CTX_set_read_ahead(files, 1);
 }
 
-SSL_CTX *lk_redis_tls_read_files(const lk_redis_tls_settings *s, locker_error *err)
+SSL_CTX *lk_tls_read_files(const lk_tls_settings *s, locker_error *err)
 {
     ERR_clear_error();
     SSL_CTX *files = SSL_CTX_new(TLS_client_method());

@@ -3,7 +3,7 @@
 
 #include <openssl/ssl.h>
 
-#include "target.h"
+#include "tls_settings.h"
 
 /* NULL: err says what is wrong with which option. For SSL_CTX_free(). */
-SSL_CTX *lk_redis_tls_read_files(const lk_redis_tls_settings *settings, locker_error *err);
+SSL_CTX *lk_tls_read_files(const lk_tls_settings *settings, locker_error *err);

@@ -1,0 +1,241 @@
+/* acquire.c: one attempt for a claim. The caller's own thread sends and reads, until it is known whether the claim's place is the
+ * first; what happens to that place later comes by watches, and ends in a wake. */
+#include "ask.h"
+#include "ending.h"
+#include "held.h"
+#include "lease.h"
+#include "lk_error.h"
+
+/* What shows that a place is the first is believed for so long; after so many looks, however long their answers take. */
+static const int64_t recent_ns = 100 * LK_MS, pause_ns = 50 * LK_MS;
+enum { LOOKS_MAX = 2, ENOUGH_PART = 3 };
+
+typedef struct {
+    lk_etcd *e;
+    locker_claim *claim;
+    lk_etcd_claim *data;
+    locker_error *err;
+    lk_etcd_call call;
+    const lk_etcd_key *base;
+    lk_etcd_outcome outcome;
+    locker_status status;
+    int looks;
+    bool over; /* status says how it ends */
+} attempt;
+
+static bool end(attempt *a, locker_status status)
+{
+    a->status = status;
+    a->over = true;
+    return false;
+}
+
+/* False: it is over. */
+static bool await_unlocking(attempt *a) LK_REQUIRES(*a->e->net)
+{
+    lk_etcd_place *const p = a->data->place;
+    a->call.done = false;
+    p->call = &a->call;
+    a->outcome = lk_etcd_await_unlocking(a->e->net, &a->call, a->claim->attempt_until);
+    p->call = NULL;
+    return a->outcome == LK_ETCD_CALL_DONE;
+}
+
+static bool pause_unlocking(attempt *a) LK_REQUIRES(*a->e->net)
+{
+    const int64_t until = lk_etcd_now_of(a->e) + pause_ns;
+    a->call.done = false;
+    a->data->place->unanswered = false;
+    a->outcome =
+        lk_etcd_await_unlocking(a->e->net, &a->call, lk_time_earlier(until, a->claim->attempt_until));
+    if (a->outcome == LK_ETCD_CALL_LATE && until < a->claim->attempt_until)
+        a->outcome = LK_ETCD_CALL_DONE;
+    return a->outcome == LK_ETCD_CALL_DONE;
+}
+
+static void drop_locked(attempt *a) LK_REQUIRES(*a->e->net)
+{
+    if (a->data->place != NULL)
+        lk_etcd_place_leave_locked(a->e, a->data->place);
+    a->data->place = NULL;
+}
+
+/* A place, on a lease that is good for it. */
+static bool place_unlocking(attempt *a) LK_REQUIRES(*a->e->net)
+{
+    lk_etcd_lease *const l = lk_etcd_lease_for_locked(a->e, a->claim->ttl_ns);
+    lk_etcd_place *p = a->data->place;
+    if (p == NULL && l != NULL)
+        p = a->data->place = lk_etcd_place_new_locked(a->e, a->claim, a->base, l);
+    if (p == NULL || l == NULL) {
+        (void)lk_out_of_memory(a->err);
+        return end(a, LOCKER_NOMEM);
+    }
+    if (p->lease != l) {
+        lk_list_remove(&p->link);
+        p->lease = l;
+        lk_list_append(&l->places, &p->link);
+    }
+    if (l->id != 0 && !lk_etcd_place_ask_locked(a->e, p))
+        return true; /* the connection broke: wait for it again */
+    return await_unlocking(a);
+}
+
+static bool ask_unlocking(attempt *a) LK_REQUIRES(*a->e->net)
+{
+    return !lk_etcd_place_ask_locked(a->e, a->data->place) || await_unlocking(a);
+}
+
+/* The one place where a lock is granted: an answer has shown the place as the first, a short time ago, on a lease that lasts, and
+ * nothing that was heard since speaks against it. False: not now. */
+static bool grant_locked(attempt *a, lk_etcd_place *p) LK_REQUIRES(*a->e->net)
+{
+    const int64_t now = lk_etcd_now_of(a->e);
+    locker_claim *const claim = a->claim;
+    const int64_t cap = claim->renewed ? LOCKER_NEVER : lk_time_after(claim->asked_at, claim->ttl_ns);
+    const int64_t until = lk_time_earlier(lk_etcd_lease_until(p->lease), cap);
+    if (p->unsure || p->deleting || p->created == 0 || p->lease->id == 0 || p->lease->dead ||
+        p->lease->ending || until - now < claim->ttl_ns / ENOUGH_PART)
+        return false;
+    p->cap = cap;
+    claim->token = (uint64_t)p->created;
+    claim->slot = p->slot;
+    claim->valid_until = until;
+    lk_etcd_place_granted_locked(a->e, p);
+    return true;
+}
+
+/* Too little is left of a lease that counts from this attempt's beginning: who waits makes another one, at once. */
+static bool too_late_locked(attempt *a) LK_REQUIRES(*a->e->net)
+{
+    a->claim->retry_at = lk_etcd_now_of(a->e);
+    a->data->place->enrolled = a->claim->will_wait;
+    if (a->claim->will_wait)
+        return end(a, LOCKER_BUSY);
+    return end(a, lk_unavailable(a->err, "etcd at %s took more than half of the lock's lease time to answer",
+                                 lk_etcd_net_names(a->e->net)));
+}
+
+static bool first_unlocking(attempt *a, lk_etcd_place *p) LK_REQUIRES(*a->e->net)
+{
+    if (lk_etcd_now_of(a->e) - p->seen > recent_ns && a->looks < LOOKS_MAX) {
+        a->looks++;
+        return ask_unlocking(a);
+    }
+    if (grant_locked(a, p))
+        return end(a, LOCKER_OK);
+    if (!a->claim->renewed && lk_etcd_now_of(a->e) > a->claim->asked_at + a->claim->ttl_ns / 2)
+        return too_late_locked(a);
+    lk_etcd_keeper_by_locked(a->e->net, 0); /* it has to be put to another lease */
+    return await_unlocking(a);
+}
+
+static bool refused_locked(attempt *a, const lk_etcd_place *p) LK_REQUIRES(*a->e->net)
+{
+    if (a->err != NULL)
+        *a->err = p->error;
+    const locker_status status = p->error.status;
+    drop_locked(a);
+    return end(a, status);
+}
+
+static bool other_locked(attempt *a, const lk_etcd_place *p) LK_REQUIRES(*a->e->net)
+{
+    const locker_status status = locker_other_use(a->err, p->other, a->claim->permits);
+    drop_locked(a);
+    return end(a, status);
+}
+
+static bool step_unlocking(attempt *a) LK_REQUIRES(*a->e->net)
+{
+    lk_etcd_place *const p = a->data->place;
+    if (!lk_etcd_is_up_locked(a->e->net)) {
+        a->outcome =
+            lk_etcd_await_up_unlocking(a->e->net, &a->call, !a->claim->will_wait, a->claim->attempt_until);
+        return a->outcome == LK_ETCD_CALL_DONE;
+    }
+    if (p != NULL && p->unanswered)
+        return pause_unlocking(a);
+    if (p != NULL && p->asking) /* of an attempt before this one */
+        return await_unlocking(a);
+    switch (p != NULL ? p->step : LK_ETCD_NOTHING) {
+    case LK_ETCD_NOTHING:
+        return place_unlocking(a);
+    case LK_ETCD_ENTERED:
+        return ask_unlocking(a);
+    case LK_ETCD_BEHIND:
+        p->enrolled = true;
+        lk_etcd_lease_used_locked(a->e, p->lease);
+        return end(a, LOCKER_BUSY);
+    case LK_ETCD_FIRST:
+        return first_unlocking(a, p);
+    case LK_ETCD_TAKEN:
+        drop_locked(a);
+        return end(a, LOCKER_BUSY);
+    case LK_ETCD_OTHER:
+        return other_locked(a, p);
+    case LK_ETCD_FAILED:
+        return refused_locked(a, p);
+    case LK_ETCD_GONE: /* nothing more comes of this name: it takes another one */
+        drop_locked(a);
+        return true;
+    }
+    return end(a, LOCKER_PROTOCOL);
+}
+
+/* What ended the attempt, where it is not known already. */
+static locker_status judge_locked(attempt *a) LK_REQUIRES(*a->e->net)
+{
+    if (a->over)
+        return a->status;
+    if (a->data->place != NULL)
+        a->data->place->enrolled = a->claim->will_wait;
+    if (a->outcome == LK_ETCD_CALL_INTERRUPTED)
+        return LOCKER_CANCELED;
+    if (!lk_etcd_is_up_locked(a->e->net))
+        return lk_etcd_away_locked(a->e->net, a->err);
+    /* core knows whether that was the caller's end or ours */
+    return locker_error_set(a->err, LOCKER_TIMEOUT, 0, "etcd at %s did not answer in time",
+                            lk_etcd_net_names(a->e->net));
+}
+
+locker_status lk_etcd_acquire(void *self, locker_claim *claim, locker_error *err)
+{
+    lk_etcd_key base;
+    attempt a = {.e = self, .claim = claim, .data = claim->data, .err = err, .base = &base};
+    if (!lk_etcd_base(a.e, claim->key, claim->key_len, &base))
+        return lk_etcd_check_key(self, claim->key, claim->key_len, err);
+    lk_etcd_enter(a.e->net);
+    lk_etcd_call_begin_locked(a.e->net, &a.call);
+    a.data->call = &a.call;
+    a.call.interrupted = a.data->interrupted;
+    if (a.data->place != NULL)
+        a.data->place->enrolled = false;
+    while (step_unlocking(&a)) {
+        if (a.call.interrupted)
+            a.outcome = LK_ETCD_CALL_INTERRUPTED;
+        else if (lk_etcd_now_of(a.e) >= claim->attempt_until)
+            a.outcome = LK_ETCD_CALL_LATE;
+        if (a.outcome != LK_ETCD_CALL_DONE)
+            break;
+    }
+    const locker_status status = judge_locked(&a);
+    if (status ==
+        LOCKER_UNAVAILABLE) /* it may be up again before core has heard of it; or refuses, which passes, too */
+        claim->retry_at = lk_etcd_now_of(a.e) + (a.over ? pause_ns : 0);
+    a.data->call = NULL;
+    lk_etcd_call_end_locked(a.e->net, &a.call);
+    lk_etcd_leave(a.e->net);
+    return status;
+}
+
+void lk_etcd_interrupt(void *self, locker_claim *claim)
+{
+    lk_etcd *e = self;
+    lk_etcd_claim *data = claim->data;
+    lk_etcd_enter(e->net);
+    data->interrupted = true; /* it may come before the attempt has begun */
+    if (data->call != NULL)
+        lk_etcd_interrupt_locked(e->net, data->call);
+    lk_etcd_leave(e->net);
+}

@@ -1,0 +1,388 @@
+/* ask.c: what is asked for a place, and what the answers make known of it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ask.h"
+#include "ending.h"
+#include "heard.h"
+#include "lease.h"
+#include "lk_error.h"
+
+static void add_ahead(lk_etcd_ops *ops, const lk_etcd_place *p)
+{
+    const bool is_there = p->created != 0;
+    if (p->permits > 0) {
+        lk_etcd_latest_op(ops, p->base, p->permits, LK_ETCD_WANTS, p->created, is_there ? 1 : 2);
+        lk_etcd_latest_op(ops, p->base, p->permits, LK_ETCD_SLOTS, 0, 0);
+    } else if (p->mode == LOCKER_SHARED) {
+        lk_etcd_latest_op(ops, p->base, p->permits, LK_ETCD_UNSHARED1, p->created, 1);
+        lk_etcd_latest_op(ops, p->base, p->permits, LK_ETCD_UNSHARED2, p->created, 1);
+    } else {
+        lk_etcd_latest_op(ops, p->base, p->permits, LK_ETCD_QUEUE, p->created, is_there ? 1 : 2);
+    }
+}
+
+/* If the key is in use as it wants it, or not at all; else who uses it otherwise is told behind. */
+static void add_use(lk_etcd_txn_of *t, const lk_etcd_place *p)
+{
+    static const lk_etcd_range_of of_permits[] = {LK_ETCD_QUEUE, LK_ETCD_OTHERS1, LK_ETCD_OTHERS2},
+                                  of_lock[] = {LK_ETCD_PERMITS};
+    const lk_etcd_range_of *const other = p->permits > 0 ? of_permits : of_lock;
+    for (size_t i = 0; i < (p->permits > 0 ? 3 : 1); i++) {
+        lk_etcd_if_none(t, p->base, p->permits, other[i]);
+        lk_etcd_latest_op(&t->otherwise, p->base, p->permits, other[i], 0, 1);
+    }
+}
+
+/* Who uses it otherwise, by the answers from the n-th on; NULL: nobody. */
+static const LkEtcdPb__KeyValue *other_use(const LkEtcdPb__TxnDone *done, size_t n)
+{
+    for (; n < done->n_responses; n++) {
+        const LkEtcdPb__Ranged *const ranged = lk_etcd_ranged(done, n);
+        if (ranged != NULL && ranged->n_kvs > 0)
+            return ranged->kvs[0];
+    }
+    return NULL;
+}
+
+static void make_enter(lk_etcd_txn_of *t, const lk_etcd_place *p)
+{
+    lk_etcd_if(t, p->key, 0);
+    lk_etcd_get_op(&t->otherwise, p->key);
+    add_use(t, p);
+    if (p->tries && p->mode == LOCKER_SHARED) {
+        lk_etcd_if_none(t, p->base, p->permits, LK_ETCD_UNSHARED1);
+        lk_etcd_if_none(t, p->base, p->permits, LK_ETCD_UNSHARED2);
+    } else if (p->tries) {
+        lk_etcd_if_none(t, p->base, p->permits, LK_ETCD_QUEUE);
+    }
+    lk_etcd_put_op(&t->then, p->key, p->record, p->lease->id);
+    if (!p->tries)
+        add_ahead(&t->then, p);
+}
+
+/* Its key is that of the permit, which nobody is ahead of. */
+static bool has_permit(const lk_etcd_place *p)
+{
+    return p->slot >= 0 && p->step == LK_ETCD_FIRST;
+}
+
+static void make_look(lk_etcd_txn_of *t, const lk_etcd_place *p)
+{
+    lk_etcd_if(t, p->key, p->created);
+    lk_etcd_get_op(&t->then, p->key);
+    if (!has_permit(p))
+        add_ahead(&t->then, p);
+}
+
+static void make_count(lk_etcd_txn_of *t, const lk_etcd_place *p)
+{
+    lk_etcd_latest_op(&t->then, p->base, p->permits, LK_ETCD_WANTS, 0, 1);
+    lk_etcd_latest_op(&t->then, p->base, p->permits, LK_ETCD_SLOTS, 0, 0);
+    lk_etcd_latest_op(&t->then, p->base, p->permits, LK_ETCD_QUEUE, 0, 1);
+    lk_etcd_latest_op(&t->then, p->base, p->permits, LK_ETCD_OTHERS1, 0, 1);
+    lk_etcd_latest_op(&t->then, p->base, p->permits, LK_ETCD_OTHERS2, 0, 1);
+}
+
+static void make_take(lk_etcd_txn_of *t, const lk_etcd_place *p, ProtobufCBinaryData slot)
+{
+    lk_etcd_if(t, slot, 0);
+    lk_etcd_get_op(&t->otherwise, slot);
+    t->otherwise.body[0].range.keys_only = false;
+    if (p->tries) {
+        if (!p->beside)
+            lk_etcd_if_none(t, p->base, p->permits, LK_ETCD_WANTS);
+        add_use(t, p);
+    } else {
+        lk_etcd_get_op(&t->otherwise, p->key);
+        lk_etcd_if(t, p->key, p->created);
+        lk_etcd_delete_op(&t->then, p->key);
+    }
+    lk_etcd_put_op(&t->then, slot, p->record, p->lease->id);
+}
+
+static void answered_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply);
+
+static lk_etcd_asked what_to_ask(const lk_etcd_place *p)
+{
+    if (p->slot >= 0 && !has_permit(p))
+        return LK_ETCD_TAKE;
+    if (p->created != 0)
+        return LK_ETCD_LOOK;
+    return p->permits > 0 && p->tries ? LK_ETCD_COUNT : LK_ETCD_ENTER;
+}
+
+bool lk_etcd_place_ask_locked(lk_etcd *e, lk_etcd_place *p)
+{
+    lk_etcd_txn_of t;
+    lk_etcd_key slot;
+    if (p->asking)
+        return true;
+    p->asked = what_to_ask(p);
+    if (p->asked == LK_ETCD_TAKE && p->moving) /* its answer says on which lease the permit is to be */
+        return true;
+    lk_etcd_txn_begin(&t);
+    if (p->asked == LK_ETCD_ENTER) {
+        make_enter(&t, p);
+    } else if (p->asked == LK_ETCD_LOOK) {
+        make_look(&t, p);
+    } else if (p->asked == LK_ETCD_COUNT) {
+        make_count(&t, p);
+    } else {
+        lk_etcd_slot_key(p->base, p->permits, p->slot, &slot);
+        make_take(&t, p, lk_etcd_bytes(&slot));
+    }
+    p->asking = lk_etcd_txn_send_locked(e, &t, answered_locked, p) != NULL;
+    p->requests += p->asking;
+    p->asked_on = p->asking ? p->lease : NULL;
+    p->lease->requests += p->asking;
+    p->unanswered = !p->asking; /* no memory */
+    return p->asking;
+}
+
+/* ---------------------------------------------------------------- what that makes known ---- */
+
+/* The latest that was created of what the two have answered, but for the place itself; NULL: nobody. */
+static const LkEtcdPb__KeyValue *latest(const lk_etcd_place *p, const LkEtcdPb__Ranged *a,
+                                        const LkEtcdPb__Ranged *b)
+{
+    const LkEtcdPb__KeyValue *found = NULL;
+    const LkEtcdPb__Ranged *const of[] = {a, b};
+    for (size_t n = 0; n < 2; n++) {
+        for (size_t i = 0; of[n] != NULL && i < of[n]->n_kvs; i++) {
+            const LkEtcdPb__KeyValue *const kv = of[n]->kvs[i];
+            const bool own = kv->key.len == p->key.len && memcmp(kv->key.data, p->key.data, p->key.len) == 0;
+            if (!own && (found == NULL || kv->create_revision > found->create_revision))
+                found = kv;
+        }
+    }
+    return found;
+}
+
+/* The lowest slot that nobody has, but for so many that are left to others; -1: there is none. */
+static int32_t free_slot(const lk_etcd_place *p, const LkEtcdPb__Ranged *slots, int64_t left)
+{
+    bool *taken = calloc((size_t)p->permits, sizeof *taken);
+    int32_t slot = -1;
+    for (size_t i = 0; taken != NULL && i < slots->n_kvs; i++) {
+        const lk_etcd_told told = lk_etcd_key_told(&slots->kvs[i]->key, strlen(p->base));
+        if (told.slot >= 0 && told.slot < p->permits)
+            taken[told.slot] = true;
+    }
+    for (int32_t i = 0; taken != NULL && slot < 0 && i < p->permits; i++)
+        slot = taken[i] || left-- > 0 ? -1 : i;
+    free(taken);
+    return slot;
+}
+
+static void other_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__KeyValue *kv) LK_REQUIRES(*e->net)
+{
+    (void)e;
+    p->other = lk_etcd_key_told(&kv->key, strlen(p->base)).permits;
+    p->step = LK_ETCD_OTHER;
+}
+
+/* Its end, or that of a permit, is to be told, from now on; it was there at this revision. What has come between is found by one more
+ * look, once the watch is there (lk_etcd_place_watched_locked). */
+static void behind_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__KeyValue *ahead, int64_t revision)
+    LK_REQUIRES(*e->net)
+{
+    const int64_t created = ahead != NULL ? ahead->create_revision : 0;
+    lk_etcd_key begin, end;
+    end.len = 0;
+    p->waited = true;
+    if (p->ahead.watcher.id != 0 && p->behind == created) {
+        p->behind_at = lk_time_later(p->behind_at, revision);
+        p->step = p->behind_at >= p->told_from ? LK_ETCD_BEHIND : p->step; /* else it is looked at again */
+        return;
+    }
+    p->behind = created;
+    p->behind_at = revision;
+    p->told_from = 0;
+    if (ahead == NULL) {
+        lk_etcd_bounds(p->base, p->permits, LK_ETCD_SLOTS, &begin, &end);
+    } else if (ahead->key.len < LK_ETCD_KEY_MAX) {
+        memcpy(begin.text, ahead->key.data, ahead->key.len);
+        begin.len = ahead->key.len;
+    } else {
+        p->unanswered = true; /* nobody makes such a key: it is looked at again, as long as it is there */
+        return;
+    }
+    if (lk_etcd_watch_locked(e->net, &p->ahead.watcher, lk_etcd_bytes(&begin), lk_etcd_bytes(&end), 0))
+        p->step = LK_ETCD_BEHIND;
+    else
+        p->unanswered = true;
+}
+
+void lk_etcd_place_watched_locked(lk_etcd *e, lk_etcd_place *p, int64_t revision)
+{
+    p->told_from = revision;
+    if (p->step != LK_ETCD_BEHIND || p->asking || p->behind_at >= revision || p->claim == NULL)
+        return; /* an answer that is to come is compared with it */
+    p->step = LK_ETCD_ENTERED;
+    if (!lk_etcd_place_ask_locked(e, p))
+        lk_etcd_place_tell_locked(e, p);
+}
+
+/* It is there. Is somebody ahead? The answers begin with the n-th. */
+static void judge_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone *done, size_t n, int64_t sent)
+    LK_REQUIRES(*e->net)
+{
+    const LkEtcdPb__Ranged *const first = lk_etcd_ranged(done, n), *const second =
+                                                                       lk_etcd_ranged(done, n + 1);
+    const bool permits = p->permits > 0;
+    const LkEtcdPb__KeyValue *const ahead = latest(p, first, permits ? NULL : second);
+    p->step = LK_ETCD_ENTERED;
+    if (first == NULL || (second == NULL && (permits || p->mode == LOCKER_SHARED)))
+        return; /* that is no answer of a server's */
+    if (ahead != NULL) {
+        behind_locked(e, p, ahead, done->header->revision);
+    } else if (permits) {
+        p->slot = free_slot(p, second, 0);
+        if (p->slot < 0)
+            behind_locked(e, p, NULL, done->header->revision);
+    } else {
+        p->step = LK_ETCD_FIRST;
+        p->seen = sent;
+    }
+}
+
+/* Whatever was known of another key that it had, and of its lease. */
+static void made_locked(lk_etcd *e, lk_etcd_place *p, int64_t revision) LK_REQUIRES(*e->net)
+{
+    p->created = revision;
+    p->doubt = p->may_move = false;
+    lk_etcd_place_on_lease_locked(e, p, p->asked_on, revision);
+}
+
+static void entered_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone *done, int64_t sent)
+    LK_REQUIRES(*e->net)
+{
+    const LkEtcdPb__Ranged *const own = done->succeeded ? NULL : lk_etcd_ranged(done, 0);
+    const LkEtcdPb__KeyValue *const other = done->succeeded ? NULL : other_use(done, 1);
+    if (done->succeeded) {
+        made_locked(e, p, done->header->revision);
+        p->step = p->tries ? LK_ETCD_FIRST : p->step;
+        p->seen = sent;
+        if (!p->tries)
+            judge_locked(e, p, done, 1, sent);
+    } else if (own != NULL && own->n_kvs > 0 &&
+               !p->doubt) { /* of a use of its name before this one, by what was restored: */
+        p->spent = true;
+        p->step = LK_ETCD_GONE;
+    } else if (own != NULL && own->n_kvs > 0) { /* by a request before this one, whose answer was lost */
+        lk_etcd_place_is_locked(e, p, own->kvs[0]);
+        p->step = p->tries ? LK_ETCD_FIRST : LK_ETCD_ENTERED;
+        p->seen = sent;
+    } else if (other != NULL) {
+        other_locked(e, p, other);
+    } else if (own != NULL && p->tries) {
+        p->step = LK_ETCD_TAKEN;
+    }
+}
+
+static void looked_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone *done, int64_t sent)
+    LK_REQUIRES(*e->net)
+{
+    const LkEtcdPb__Ranged *const own = done->succeeded ? lk_etcd_ranged(done, 0) : NULL;
+    if (!done->succeeded) {
+        lk_etcd_place_vanish_locked(e, p, "its key was deleted, or its lease has ended");
+    } else if (own != NULL && own->n_kvs == 1) {
+        if (own->kvs[0]->mod_revision >=
+            p->modified) /* else it was put to another lease since, as was told before */
+            lk_etcd_place_is_locked(e, p, own->kvs[0]);
+        p->seen = has_permit(p) ? sent : p->seen;
+        if (!has_permit(p))
+            judge_locked(e, p, done, 1, sent);
+    }
+}
+
+static void counted_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone *done) LK_REQUIRES(*e->net)
+{
+    const LkEtcdPb__Ranged *const wants = lk_etcd_ranged(done, 0), *const slots = lk_etcd_ranged(done, 1);
+    const LkEtcdPb__KeyValue *const other = other_use(done, 2);
+    if (wants == NULL || slots == NULL)
+        return;
+    p->slot = free_slot(p, slots, wants->count); /* those who wait are about to take one each */
+    p->beside = wants->count > 0;
+    if (other != NULL)
+        other_locked(e, p, other);
+    else
+        p->step = p->slot >= 0 ? LK_ETCD_NOTHING : LK_ETCD_TAKEN; /* it takes that one */
+}
+
+static void took_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone *done, int64_t sent)
+    LK_REQUIRES(*e->net)
+{
+    const LkEtcdPb__Ranged *const slot = done->succeeded ? NULL : lk_etcd_ranged(done, 0),
+                                  *const own = done->succeeded ? NULL : lk_etcd_ranged(done, 1);
+    lk_etcd_record record = {.id = ""};
+    if (slot != NULL && slot->n_kvs > 0)
+        lk_etcd_record_read(&slot->kvs[0]->value, &record);
+    if (!done->succeeded && (slot == NULL || own == NULL))
+        return;
+    if (done->succeeded || strcmp(record.id, p->id) == 0) {
+        lk_etcd_key key;
+        lk_etcd_slot_key(p->base, p->permits, p->slot, &key);
+        lk_etcd_place_name(p, &key);
+        if (done->succeeded)
+            made_locked(e, p, done->header->revision);
+        else
+            lk_etcd_place_is_locked(e, p, slot->kvs[0]);
+        p->step = LK_ETCD_FIRST;
+        p->seen = sent;
+        return;
+    }
+    p->slot = -1; /* somebody was faster: it looks again */
+    p->doubt = false;
+    if (!p->tries && own->n_kvs == 0)
+        lk_etcd_place_vanish_locked(e, p, "its key was deleted, or its lease has ended");
+}
+
+static void refused_locked(lk_etcd *e, lk_etcd_place *p, const lk_etcd_reply *reply) LK_REQUIRES(*e->net)
+{
+    if (reply->status == LK_ETCD_NOT_FOUND) {
+        lk_etcd_lease_dead_locked(e, p->asked_on);
+        return;
+    }
+    p->step = LK_ETCD_FAILED;
+    (void)lk_etcd_error(reply, "taking a lock", p->base, &p->error);
+}
+
+static void answered_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply) LK_REQUIRES(*e->net)
+{
+    lk_etcd_place *p = context;
+    const LkEtcdPb__TxnDone *const done = (const LkEtcdPb__TxnDone *)(const void *)reply->message;
+    const bool makes = p->asked == LK_ETCD_ENTER || p->asked == LK_ETCD_TAKE, doubted = p->doubt;
+    lk_etcd_heard_locked(e, reply);
+    p->asking = false;
+    p->asked_on->requests--;
+    p->unanswered = lk_etcd_unknown(reply->status);
+    p->spent = p->spent || (makes && (reply->status != LK_ETCD_OK || done->header == NULL));
+    if (p->unanswered) {
+        p->doubt = p->doubt || makes;
+        if (makes)
+            lk_etcd_lease_taint_locked(e, p->asked_on);
+    } else if (reply->status != LK_ETCD_OK) {
+        refused_locked(e, p, reply);
+    } else if (done->header == NULL || p->step == LK_ETCD_GONE) {
+        p->doubt = p->doubt && p->step != LK_ETCD_GONE; /* it was told to be gone meanwhile */
+    } else if (p->asked == LK_ETCD_ENTER) {
+        entered_locked(e, p, done, reply->sent);
+    } else if (p->asked == LK_ETCD_LOOK) {
+        looked_locked(e, p, done, reply->sent);
+    } else if (p->asked == LK_ETCD_COUNT) {
+        counted_locked(e, p, done);
+    } else {
+        took_locked(e, p, done, reply->sent);
+    }
+    if (doubted && !p->doubt)
+        lk_etcd_leases_settle_locked(e);
+    const bool goes_on_waiting =
+        p->step == LK_ETCD_BEHIND && p->asked == LK_ETCD_LOOK && !p->unanswered && p->call == NULL;
+    if (p->claim == NULL)
+        lk_etcd_place_delete_locked(e, p);
+    else if (!goes_on_waiting)
+        lk_etcd_place_tell_locked(e, p);
+    lk_etcd_place_unref_locked(e, p);
+}

@@ -1,0 +1,100 @@
+/* ending.c: how a place ends: its key is deleted, with a caller that waits for that, or in the background. */
+#include "ending.h"
+#include "heard.h"
+#include "lease.h"
+
+static const int64_t again_ns = 100 * LK_MS;
+
+static void again_locked(lk_etcd *e) LK_REQUIRES(*e->net)
+{
+    e->retry_at = lk_time_earlier(e->retry_at, lk_etcd_now_of(e) + again_ns);
+    lk_etcd_keeper_by_locked(e->net, e->retry_at);
+}
+
+static void deleted_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply) LK_REQUIRES(*e->net)
+{
+    lk_etcd_place *p = context;
+    const LkEtcdPb__TxnDone *const done = (const LkEtcdPb__TxnDone *)(const void *)reply->message;
+    lk_etcd_heard_locked(e, reply);
+    p->deleting = false;
+    p->unanswered = lk_etcd_unknown(reply->status);
+    p->spent = p->spent || reply->status != LK_ETCD_OK;
+    if (p->unanswered) {
+        p->maybe_deleted = true;
+    } else if (reply->status != LK_ETCD_OK) {
+        p->step = LK_ETCD_FAILED;
+        (void)lk_etcd_error(reply, "giving a lock back", p->base, &p->error);
+    } else {
+        p->step = LK_ETCD_GONE;
+        p->freed = done->succeeded && p->created != 0;
+        p->spent = p->spent || !p->freed;
+        p->created = 0;
+        p->doubt = false;
+    }
+    if (p->call != NULL)
+        lk_etcd_call_done_locked(e->net, p->call);
+    else if (p->claim == NULL && !p->unanswered)
+        lk_etcd_place_delete_locked(e, p);
+    else if (p->claim == NULL)
+        again_locked(e);
+    lk_etcd_place_unref_locked(e, p);
+}
+
+static bool is_left(const lk_etcd_place *p)
+{
+    return p->created != 0 || p->doubt;
+}
+
+/* One in doubt has a name that nobody else has; what its permit may come to be goes with its lease, which is tainted. */
+void lk_etcd_place_delete_locked(lk_etcd *e, lk_etcd_place *p)
+{
+    lk_etcd_txn_of t;
+    const bool refused = p->claim == NULL && p->step == LK_ETCD_FAILED && !p->doubt;
+    if (p->asking || p->deleting)
+        return;
+    if (!is_left(p) || refused || (p->claim == NULL && lk_etcd_now_of(e) >= p->left_until)) {
+        if (p->claim == NULL && lk_list_linked(&p->more))
+            lk_list_remove(&p->more);
+        return;
+    }
+    lk_etcd_txn_begin(&t);
+    if (p->created != 0)
+        lk_etcd_if(&t, p->key, p->created);
+    lk_etcd_delete_op(&t.then, p->key);
+    p->deleting = lk_etcd_txn_send_locked(e, &t, deleted_locked, p) != NULL;
+    p->requests += p->deleting;
+    if (!p->deleting)
+        again_locked(e);
+}
+
+void lk_etcd_place_leave_locked(lk_etcd *e, lk_etcd_place *p)
+{
+    if (p->granted_at != 0)
+        lk_list_remove(&p->more);
+    if (p->doubt || p->may_move)
+        lk_etcd_leases_settle_locked(e);
+    p->granted_at = 0;
+    p->claim = NULL;
+    p->call = NULL;
+    p->enrolled = false;
+    p->left_until = lk_time_after(lk_etcd_now_of(e), e->cleanup_ns);
+    lk_etcd_unwatch_locked(e->net, &p->ahead.watcher);
+    lk_etcd_unwatch_locked(e->net, &p->own.watcher);
+    lk_list_append(&e->left, &p->more);
+    p->requests++; /* until it is known whether there is something to be done */
+    lk_etcd_place_delete_locked(e, p);
+    lk_etcd_place_unref_locked(e, p);
+}
+
+int64_t lk_etcd_places_left_locked(lk_etcd *e, int64_t now)
+{
+    int64_t next = LOCKER_NEVER;
+    LK_EACH_SAFE(lk_etcd_place, p, more, &e->left) {
+        p->requests++;
+        lk_etcd_place_delete_locked(e, p);
+        if (!p->asking && !p->deleting) /* else the answer calls */
+            next = lk_time_earlier(next, lk_time_later(p->left_until, now + LK_MS));
+        lk_etcd_place_unref_locked(e, p);
+    }
+    return next;
+}

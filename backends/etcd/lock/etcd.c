@@ -1,0 +1,164 @@
+/* etcd.c: the driver's table, and the life of an instance. */
+#include <stdlib.h>
+#include <sys/random.h>
+
+#include "ending.h"
+#include "keeper.h"
+#include "keys.h"
+#include "lease.h"
+#include "lk_error.h"
+
+static const int64_t again_ns = 100 * LK_MS;
+
+/* Nobody else sees it yet. */
+LK_UNCHECKED static locker_status etcd_open(const locker_driver_config *config, const locker_services *svc,
+                                            void **self, locker_error *err)
+{
+    lk_etcd *e = calloc(1, sizeof *e);
+    if (e == NULL || getrandom(&e->id, sizeof e->id, 0) != (ssize_t)sizeof e->id) {
+        free(e);
+        return lk_out_of_memory(err);
+    }
+    e->svc = svc;
+    e->cleanup_ns = config->cleanup_ns;
+    e->watch_at = e->retry_at = LOCKER_NEVER;
+    e->batch = LK_ETCD_BATCH;
+    lk_list_init(&e->leases);
+    lk_list_init(&e->left);
+    lk_list_init(&e->granted);
+    locker_status status = lk_etcd_root_init(e, config, err);
+    if (status == LOCKER_OK)
+        status = lk_etcd_net_open(&e->net, e, &lk_etcd_connection_events, config, svc, err);
+    if (status == LOCKER_OK)
+        *self = e;
+    else
+        free(e);
+    return status;
+}
+
+/* A while: the keeper is no more that would ask again. */
+static lk_etcd_outcome await_end_unlocking(lk_etcd *e, lk_etcd_call *call, int64_t until) LK_REQUIRES(*e->net)
+{
+    const int64_t again = lk_time_after(lk_etcd_now_of(e), again_ns);
+    call->done = false;
+    if (!lk_etcd_is_up_locked(e->net))
+        return lk_etcd_await_up_unlocking(e->net, call, false, until); /* a reset is no reason to leave it */
+    const lk_etcd_outcome outcome = lk_etcd_await_unlocking(e->net, call, lk_time_earlier(again, until));
+    return outcome == LK_ETCD_CALL_LATE && again < until ? LK_ETCD_CALL_DONE : outcome;
+}
+
+/* What has been left is deleted, and the leases are given back, so that nothing of ours is there any more. */
+static void finish_unlocking(lk_etcd *e, int64_t until) LK_REQUIRES(*e->net)
+{
+    lk_etcd_call call;
+    lk_etcd_outcome outcome = LK_ETCD_CALL_DONE;
+    lk_etcd_call_begin_locked(e->net, &call);
+    e->closer = &call;
+    while (!lk_list_empty(&e->left) && outcome == LK_ETCD_CALL_DONE) {
+        (void)lk_etcd_places_left_locked(e, lk_etcd_now_of(e));
+        if (!lk_list_empty(&e->left))
+            outcome = await_end_unlocking(e, &call, until);
+    }
+    do {
+        lk_etcd_leases_revoke_locked(e);
+        if (outcome == LK_ETCD_CALL_DONE && lk_etcd_leases_left_locked(e))
+            outcome = await_end_unlocking(e, &call, until);
+    } while (outcome == LK_ETCD_CALL_DONE && lk_etcd_leases_left_locked(e));
+    e->closer = NULL;
+    lk_etcd_call_end_locked(e->net, &call);
+}
+
+static void etcd_close(void *self)
+{
+    lk_etcd *e = self;
+    lk_etcd_enter(e->net);
+    finish_unlocking(e, lk_time_after(lk_etcd_now_of(e), e->cleanup_ns));
+    lk_etcd_leave(e->net);
+    lk_etcd_net_free(e->net); /* requests that are under way hear that they are lost */
+    lk_etcd_leases_free(e);
+    free(e->names);
+    free(e);
+}
+
+static void etcd_abandon(void *self)
+{
+    lk_etcd_net_abandon(((const lk_etcd *)self)->net);
+}
+
+static int etcd_descriptor(void *self)
+{
+    return lk_etcd_net_descriptor(((const lk_etcd *)self)->net);
+}
+
+static const locker_semantics semantics = {
+    .size = sizeof(locker_semantics),
+    .driver = "etcd",
+    .scope = LOCKER_SCOPE_NETWORK,
+    .fairness = LOCKER_FAIR_GLOBAL,
+    .leases = true,
+    .tokens_persist = true,
+    .survives_restart = true,
+    .can_break = true,
+    .quorum = true,
+    .shared = LOCKER_ORDER_ARRIVAL,
+    .permits_most = LK_ETCD_PERMITS_MAX,
+    .holder_dies =
+        "Its lock ends with its lease, within the lease time and half a second; after an election, within "
+        "another one. The servers' lease times are whole seconds, and at least one and a half times their "
+        "election time-out.",
+    .holder_stalls =
+        "Beyond the lease time it loses its locks, which go to the next waiters; it is LOST as "
+        "soon as it goes on. What it was about to write it may still write: with a fencing token "
+        "that is out of date.",
+    .cut_off =
+        "From all members or from the majority: the holder keeps the lock until its local deadline, and is "
+        "LOST then, before anyone else can have it. That is two thirds of the lease time away, or more; of "
+        "a lock that was only just granted, half of it, and a third where the members are slow.",
+    .service_restarts =
+        "Locks last if the members keep their data and are back before the holder's deadline. Without their "
+        "data others may have the lock until the holder's next renewal, which tells it.",
+    .failover =
+        "Another member is elected by the majority and knows every grant; it gives each lease its full "
+        "time again. The client goes to a member that is left, with its locks.",
+    .token =
+        "The revision of the key's creation: it grows with each write to the cluster, and lasts as long as "
+        "its data. A restore from a snapshot takes it back.",
+    .cost =
+        "One transaction to lock and one to unlock, each agreed by a majority; a waiter is told of one "
+        "deletion and asks once more for each predecessor, and once where somebody wrote meanwhile; a permit "
+        "takes two transactions; a lock that was waited for and is held for long, one more, to tell since when; "
+        "every third of the lease time one new lease, and one transaction for each 125 locks that are held or "
+        "waited for.",
+};
+
+const locker_driver lk_etcd_driver = {
+    .abi = LOCKER_DRIVER_ABI,
+    .size = sizeof(locker_driver),
+    .name = "etcd",
+    .schemes = (const char *const[]){"etcd", "etcds", NULL},
+    .example = "etcd://etcd1:2379,etcd2:2379,etcd3:2379/locks?ttl=10s",
+#ifdef LOCKER_HAS_TLS
+    .features = "",
+#else
+    .features = "without TLS: it was built without OpenSSL",
+#endif
+    .caps = LOCKER_CAP_QUEUE | LOCKER_CAP_AUTH,
+    .claim_size = sizeof(lk_etcd_claim),
+    .ttl_min_ms = 100,
+    .ttl_max_ms = INT64_C(1000) * LK_ETCD_TTL_MAX_S,
+    .params = lk_etcd_params,
+    .semantics = &semantics,
+    .open = etcd_open,
+    .close = etcd_close,
+    .abandon = etcd_abandon,
+    .check_key = lk_etcd_check_key,
+    .acquire = lk_etcd_acquire,
+    .interrupt = lk_etcd_interrupt,
+    .withdraw = lk_etcd_withdraw,
+    .release = lk_etcd_release,
+    .descriptor = etcd_descriptor,
+    .dispatch = lk_etcd_dispatch,
+    .show = lk_etcd_show,
+    .break_lock = lk_etcd_break,
+    .ping = lk_etcd_ping,
+};

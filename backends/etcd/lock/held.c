@@ -1,0 +1,88 @@
+/* held.c: places that are held: their end is told, and since when they are held is written. */
+#include "held.h"
+
+#include "heard.h"
+#include "lease.h"
+
+/* A lock that is given back sooner is worth neither a watch on its own key nor a write. */
+static const int64_t watch_after_ns = 20 * LK_MS, tell_after_ns = 250 * LK_MS, again_ns = 100 * LK_MS;
+
+void lk_etcd_place_granted_locked(lk_etcd *e, lk_etcd_place *p)
+{
+    p->granted_at = lk_etcd_now_of(e);
+    p->enrolled = false;
+    p->told = !p->waited; /* else it does not have it since it asked for it: that is written later */
+    lk_list_prepend(&e->granted, &p->more);
+    lk_etcd_lease_used_locked(e, p->lease);
+    const int64_t at = p->granted_at + watch_after_ns;
+    if (at < e->watch_at) {
+        e->watch_at = at;
+        lk_etcd_keeper_by_locked(e->net, at);
+    }
+}
+
+/* Its own deletion is told, unless that can't be asked for now. */
+static bool watch_own_locked(lk_etcd *e, lk_etcd_place *p, int64_t revision) LK_REQUIRES(*e->net)
+{
+    return lk_etcd_watch_locked(e->net, &p->own.watcher, p->key, (ProtobufCBinaryData){0, NULL}, revision);
+}
+
+static void seen_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply) LK_REQUIRES(*e->net)
+{
+    lk_etcd_place *const p = context;
+    const LkEtcdPb__Ranged *const ranged = (const LkEtcdPb__Ranged *)(const void *)reply->message;
+    lk_etcd_heard_locked(e, reply);
+    p->watched = false;
+    if (reply->status == LK_ETCD_OK && p->granted_at != 0) {
+        lk_etcd_place_shown_locked(e, p, ranged);
+        if (p->granted_at != 0 && ranged->header != NULL)
+            p->watched = watch_own_locked(e, p, ranged->header->revision + 1);
+        p->unseen = !p->watched;
+    }
+    e->watch_at = 0;
+    lk_etcd_keeper_by_locked(e->net, 0);
+    lk_etcd_place_unref_locked(e, p);
+}
+
+/* What has happened since its latest change can't be told any more, where the servers have forgotten it: so it is looked at, and
+ * watched from then on. */
+static bool look_again_locked(lk_etcd *e, lk_etcd_place *p) LK_REQUIRES(*e->net)
+{
+    LkEtcdPb__Range range = LK_ETCD_PB__RANGE__INIT;
+    range.key = p->key;
+    range.keys_only = true;
+    if (lk_etcd_send_locked(e->net, &lk_etcd_range, &range.base, seen_locked, p) == NULL)
+        return false;
+    p->requests++;
+    return true;
+}
+
+void lk_etcd_place_unwatched_locked(lk_etcd *e, lk_etcd_place *p)
+{
+    p->watched = false;
+    p->unseen = lk_etcd_is_up_locked(e->net); /* else it was the connection's end */
+    e->watch_at = lk_time_earlier(e->watch_at, lk_etcd_now_of(e) + again_ns);
+    lk_etcd_keeper_by_locked(e->net, e->watch_at);
+}
+
+int64_t lk_etcd_places_look_after_locked(lk_etcd *e, int64_t now)
+{
+    if (now < e->watch_at || !lk_etcd_is_up_locked(e->net))
+        return lk_etcd_is_up_locked(e->net) ? e->watch_at : LOCKER_NEVER;
+    e->watch_at = LOCKER_NEVER;
+    LK_EACH(lk_etcd_place, p, more, &e->granted) {
+        int64_t at = LOCKER_NEVER;
+        if (!p->watched && now >= p->granted_at + watch_after_ns)
+            p->watched = p->unseen ? look_again_locked(e, p) : watch_own_locked(e, p, p->modified + 1);
+        if (!p->watched)
+            at = lk_time_later(p->granted_at + watch_after_ns, now + LK_MS);
+        if (!p->told && now >= p->granted_at + tell_after_ns) {
+            lk_etcd_record_write(p->id, lk_etcd_unix_ms(e, p->granted_at), p->claim->owner, p->record);
+            p->told = p->retell = e->remake = true;
+        } else if (!p->told) {
+            at = lk_time_earlier(at, p->granted_at + tell_after_ns);
+        }
+        e->watch_at = lk_time_earlier(e->watch_at, at);
+    }
+    return e->watch_at;
+}

@@ -1,0 +1,65 @@
+/* keeper.c: what happens without a caller: the connection tells something, and the keeper does whatever is due. */
+#include "keeper.h"
+#include "ask.h"
+#include "ending.h"
+#include "held.h"
+#include "renew.h"
+
+static void on_gone_locked(lk_etcd *e, lk_etcd_watcher *watcher, int64_t revision) LK_REQUIRES(*e->net)
+{
+    lk_etcd_eye *const eye = LK_CONTAINER(watcher, lk_etcd_eye, watcher);
+    lk_etcd_place *const p = eye->place;
+    if (eye == &p->ahead) {
+        p->step = p->step == LK_ETCD_BEHIND ? LK_ETCD_ENTERED : p->step;
+        lk_etcd_place_tell_locked(e, p);
+    } else if (revision > p->created && !p->deleting) {
+        lk_etcd_place_vanish_locked(e, p, "its key was deleted, or its lease has ended");
+    } else if (p->granted_at != 0) {
+        lk_etcd_place_unwatched_locked(e, p);
+    }
+}
+
+static void on_watched_locked(lk_etcd *e, lk_etcd_watcher *watcher, int64_t revision) LK_REQUIRES(*e->net)
+{
+    lk_etcd_eye *const eye = LK_CONTAINER(watcher, lk_etcd_eye, watcher);
+    if (eye == &eye->place->ahead)
+        lk_etcd_place_watched_locked(e, eye->place, revision);
+}
+
+/* Whoever waits finds out anew who is ahead; what has been left is deleted, and what is on a lease goes on. */
+static void on_up_locked(lk_etcd *e) LK_REQUIRES(*e->net)
+{
+    e->retry_at = 0;
+    e->svc->attend(e->svc);
+    LK_EACH(lk_etcd_lease, lease, link, &e->leases)
+        LK_EACH(lk_etcd_place, p, link, &lease->places)
+            if (p->granted_at == 0)
+                lk_etcd_place_tell_locked(e, p);
+}
+
+static void on_down_locked(lk_etcd *e) LK_REQUIRES(*e->net)
+{
+    (void)e;
+}
+
+const lk_etcd_owner lk_etcd_connection_events = {.on_up = on_up_locked,
+                                                 .on_down = on_down_locked,
+                                                 .on_gone = on_gone_locked,
+                                                 .on_watched = on_watched_locked};
+
+int64_t lk_etcd_dispatch(void *self)
+{
+    lk_etcd *e = self;
+    lk_etcd_enter(e->net);
+    int64_t next = lk_etcd_turn_locked(e->net);
+    const int64_t now = lk_etcd_now_of(e);
+    if (now >= e->retry_at)
+        e->retry_at = LOCKER_NEVER;
+    next = lk_time_earlier(next, lk_etcd_leases_look_after_locked(e, now));
+    next = lk_time_earlier(next, lk_etcd_places_look_after_locked(e, now));
+    next = lk_time_earlier(next, lk_etcd_places_left_locked(e, now));
+    next = lk_time_earlier(next, lk_etcd_is_up_locked(e->net) ? e->retry_at : LOCKER_NEVER);
+    next = lk_etcd_turn_ends_locked(e->net, next);
+    lk_etcd_leave(e->net);
+    return next;
+}

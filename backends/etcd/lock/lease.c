@@ -1,0 +1,194 @@
+/* lease.c: leases: asking for one, and its end; see lease.h. */
+#include <stdlib.h>
+
+#include "heard.h"
+#include "lease.h"
+#include "lk_error.h"
+
+static const int64_t again_ns = 100 * LK_MS, refused_ns = LK_S,
+                     patience_least_ns = 250 * LK_MS; /* a member that is busy may take so long */
+
+enum { RENEW_PART = 3, NEW_PART = 2, PATIENCE_PART = 6 };
+
+/* The latest of that time; NULL: none. */
+lk_etcd_lease *lk_etcd_lease_newest_locked(const lk_etcd *e, int64_t ttl_ns)
+{
+    LK_EACH(lk_etcd_lease, l, link, &e->leases)
+        if (l->ttl_ns == ttl_ns && !l->dead && !l->ending)
+            return l;
+    return NULL;
+}
+
+void lk_etcd_lease_free_locked(lk_etcd *e, lk_etcd_lease *l)
+{
+    (void)e;
+    lk_list_remove(&l->link);
+    free(l);
+}
+
+static void tell_places_locked(lk_etcd *e, const lk_etcd_lease *l) LK_REQUIRES(*e->net)
+{
+    LK_EACH(lk_etcd_place, p, link, &l->places)
+        if (p->granted_at == 0)
+            lk_etcd_place_tell_locked(e, p);
+}
+
+void lk_etcd_lease_dead_locked(lk_etcd *e, lk_etcd_lease *l)
+{
+    l->dead = true;
+    e->retry_at = 0;
+    lk_etcd_keeper_by_locked(e->net, 0);
+}
+
+void lk_etcd_lease_taint_locked(lk_etcd *e, lk_etcd_lease *l)
+{
+    l->tainted = true;
+    e->retry_at = 0;
+    lk_etcd_keeper_by_locked(e->net, 0);
+}
+
+void lk_etcd_leases_settle_locked(lk_etcd *e)
+{
+    e->retry_at = 0;
+    lk_etcd_keeper_by_locked(e->net, 0);
+}
+
+int64_t lk_etcd_lease_next(const lk_etcd_lease *l)
+{
+    return l->sent + l->ttl_ns / RENEW_PART;
+}
+
+void lk_etcd_lease_used_locked(lk_etcd *e, const lk_etcd_lease *l)
+{
+    lk_etcd_keeper_by_locked(e->net, lk_etcd_lease_next(l));
+}
+
+/* ---------------------------------------------------------------- a new one ---- */
+
+static void granted_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply) LK_REQUIRES(*e->net)
+{
+    lk_etcd_lease *const l = context;
+    const LkEtcdPb__LeaseGranted *const granted =
+        (const LkEtcdPb__LeaseGranted *)(const void *)reply->message;
+    lk_etcd_heard_locked(e, reply);
+    l->asking = false;
+    l->requests--;
+    if (lk_etcd_unknown(reply->status)) { /* if there is one now, it ends by itself */
+        e->retry_at = lk_time_earlier(e->retry_at, lk_etcd_now_of(e) + again_ns);
+    } else if (reply->status != LK_ETCD_OK || granted->id == 0) {
+        l->dead = true;
+        e->grant_at = lk_etcd_now_of(e) + refused_ns;
+        LK_EACH(lk_etcd_place, p, link, &l->places) {
+            p->step = LK_ETCD_FAILED;
+            (void)lk_etcd_error(reply, "being granted a lease", p->base, &p->error);
+        }
+    } else {
+        l->id = granted->id;
+        l->sent = reply->sent;
+        l->given_ns = lk_time_later(l->ttl_ns, lk_time_earlier(granted->ttl, LK_ETCD_GIVEN_MAX_S) * LK_S);
+    }
+    tell_places_locked(e, l);
+    e->retry_at = l->id != 0 ? 0 : e->retry_at; /* what is on the older one is put to it */
+    lk_etcd_keeper_by_locked(e->net, e->retry_at);
+}
+
+void lk_etcd_lease_ask_locked(lk_etcd *e, lk_etcd_lease *l)
+{
+    LkEtcdPb__LeaseGrant message = LK_ETCD_PB__LEASE_GRANT__INIT;
+    message.ttl = (l->ttl_ns + LK_S - 1) / LK_S;
+    if (l->id != 0 || l->asking || l->dead)
+        return;
+    l->asking = lk_etcd_send_locked(e->net, &lk_etcd_lease_grant, &message.base, granted_locked, l) != NULL;
+    l->requests += l->asking;
+}
+
+/* As the shortest of them wants it. */
+static void set_patience_locked(lk_etcd *e) LK_REQUIRES(*e->net)
+{
+    int64_t shortest = LOCKER_NEVER;
+    LK_EACH(lk_etcd_lease, l, link, &e->leases)
+        shortest = lk_time_earlier(shortest, l->ttl_ns);
+    lk_etcd_patience_locked(e->net, lk_time_later(shortest / PATIENCE_PART, patience_least_ns));
+}
+
+lk_etcd_lease *lk_etcd_lease_new_locked(lk_etcd *e, int64_t ttl_ns)
+{
+    lk_etcd_lease *const l = calloc(1, sizeof *l);
+    if (l == NULL)
+        return NULL;
+    l->ttl_ns = ttl_ns;
+    lk_list_init(&l->places);
+    lk_list_prepend(&e->leases, &l->link);
+    set_patience_locked(e);
+    lk_etcd_lease_ask_locked(e, l);
+    return l;
+}
+
+lk_etcd_lease *lk_etcd_lease_for_locked(lk_etcd *e, int64_t ttl_ns)
+{
+    lk_etcd_lease *const l = lk_etcd_lease_newest_locked(e, ttl_ns);
+    if (l == NULL || l->tainted || (l->id != 0 && lk_etcd_now_of(e) >= l->sent + ttl_ns / NEW_PART))
+        return lk_etcd_lease_new_locked(e, ttl_ns);
+    lk_etcd_lease_ask_locked(e, l);
+    return l;
+}
+
+/* ---------------------------------------------------------------- the end of one ---- */
+
+static void revoked_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply) LK_REQUIRES(*e->net)
+{
+    lk_etcd_lease *const l = context;
+    l->requests--;
+    l->revoking = false;
+    if (lk_etcd_unknown(reply->status)) {
+        e->retry_at = lk_time_earlier(e->retry_at, lk_etcd_now_of(e) + again_ns);
+    } else {
+        l->dead = true;
+        l->tainted = false;
+        LK_EACH(lk_etcd_place, p, link, &l->places)
+            if (p->claim == NULL) { /* its key is no more, nor will it come */
+                p->spent = true;
+                p->created = 0;
+                p->doubt = false;
+            }
+        e->retry_at = 0;
+    }
+    lk_etcd_keeper_by_locked(e->net, e->retry_at);
+    if (e->closer != NULL)
+        lk_etcd_call_done_locked(e->net, e->closer);
+}
+
+void lk_etcd_lease_revoke_locked(lk_etcd *e, lk_etcd_lease *l)
+{
+    LkEtcdPb__LeaseRevoke message = LK_ETCD_PB__LEASE_REVOKE__INIT;
+    message.id = l->id;
+    if (l->revoking || l->dead || l->id == 0)
+        return;
+    l->revoking =
+        lk_etcd_send_locked(e->net, &lk_etcd_lease_revoke, &message.base, revoked_locked, l) != NULL;
+    l->requests += l->revoking;
+    l->ending = l->ending || l->revoking;
+}
+
+void lk_etcd_leases_revoke_locked(lk_etcd *e)
+{
+    LK_EACH(lk_etcd_lease, l, link, &e->leases)
+        lk_etcd_lease_revoke_locked(e, l);
+}
+
+bool lk_etcd_leases_left_locked(const lk_etcd *e)
+{
+    LK_EACH(lk_etcd_lease, l, link, &e->leases)
+        if (l->id != 0 && !l->dead)
+            return true;
+    return false;
+}
+
+LK_UNCHECKED void lk_etcd_leases_free(lk_etcd *e)
+{
+    LK_EACH_SAFE(lk_etcd_lease, l, link, &e->leases) {
+        LK_EACH_SAFE(lk_etcd_place, p, link, &l->places)
+            free(p);
+        lk_etcd_lease_free_locked(e, l);
+    }
+}

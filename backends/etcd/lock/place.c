@@ -1,0 +1,166 @@
+/* place.c: a place's life, what becomes known of it, and who is told. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "place.h"
+
+/* ---------------------------------------------------------------- its name ---- */
+
+/* etcd goes through the names of deleted keys, too, for as long as it isn't compacted, so a range costs what the number of names is
+ * that a lock's contenders ever had. So a name is used again, once it is certain that nothing of its last use will come: every
+ * request that made a key of it was answered, and its deletion was, too. Who watches that key, or names it by its revision,
+ * does not take the later one for it. */
+static uint64_t take_name_locked(lk_etcd *e) LK_REQUIRES(*e->net)
+{
+    return e->names_len > 0 ? e->names[--e->names_len] : ++e->last_name;
+}
+
+/* Sixteen digits: snprintf() took a twentieth of an attempt. */
+static void write_hex(char *out, uint64_t number)
+{
+    for (int i = 15; i >= 0; i--, number >>= 4)
+        out[i] = "0123456789abcdef"[number & 15];
+}
+
+/* Without memory it isn't used again. */
+static void give_name_locked(lk_etcd *e, const lk_etcd_place *p) LK_REQUIRES(*e->net)
+{
+    if (p->spent || p->created != 0 || p->doubt)
+        return;
+    if (e->names_len == e->names_room) {
+        const size_t room = e->names_room > 0 ? 2 * e->names_room : 16;
+        uint64_t *const names = realloc(e->names, room * sizeof *names);
+        if (names == NULL)
+            return;
+        e->names = names;
+        e->names_room = room;
+    }
+    e->names[e->names_len++] = p->number;
+}
+
+/* ---------------------------------------------------------------- its beginning ---- */
+
+lk_etcd_place *lk_etcd_place_new_locked(lk_etcd *e, locker_claim *claim, const lk_etcd_key *base,
+                                        lk_etcd_lease *lease)
+{
+    lk_etcd_place *p = calloc(1, sizeof *p + base->len + 1 + base->len + LK_ETCD_NAME_MAX);
+    lk_etcd_key key;
+    if (p == NULL)
+        return NULL;
+    (void)strcpy(p->base, base->text);
+    p->number = take_name_locked(e);
+    write_hex(p->id, e->id);
+    write_hex(p->id + LK_ETCD_ID_LEN / 2, p->number);
+    p->claim = claim;
+    p->mode = claim->mode;
+    p->permits = claim->permits;
+    p->slot = -1;
+    p->tries = !claim->will_wait;
+    p->ahead.place = p->own.place = p;
+    p->cap = LOCKER_NEVER;
+    lk_etcd_record_write(p->id, lk_etcd_unix_ms(e, claim->asked_at), claim->owner, p->record);
+    lk_etcd_place_key(p->base, p->mode, p->permits, p->id, &key);
+    p->key.data = (uint8_t *)p->base + base->len + 1;
+    lk_etcd_place_name(p, &key);
+    p->lease = lease;
+    lk_list_append(&lease->places, &p->link);
+    return p;
+}
+
+void lk_etcd_place_name(lk_etcd_place *p, const lk_etcd_key *key)
+{
+    memcpy(p->key.data, key->text, key->len);
+    p->key.len = key->len;
+}
+
+/* ---------------------------------------------------------------- who is told ---- */
+
+void lk_etcd_place_tell_locked(lk_etcd *e, const lk_etcd_place *p)
+{
+    if (p->call != NULL)
+        lk_etcd_call_done_locked(e->net, p->call);
+    else if (p->claim != NULL && p->enrolled)
+        e->svc->wake(e->svc, p->claim);
+}
+
+void lk_etcd_place_vanish_locked(lk_etcd *e, lk_etcd_place *p, const char *why)
+{
+    const bool granted = p->granted_at != 0;
+    p->step = LK_ETCD_GONE;
+    p->spent = true;
+    p->created = 0;
+    p->doubt = p->may_move = false;
+    lk_etcd_unwatch_locked(e->net, &p->ahead.watcher);
+    lk_etcd_unwatch_locked(e->net, &p->own.watcher);
+    p->granted_at = 0;
+    if (granted && p->claim != NULL) {
+        lk_list_remove(&p->more);
+        e->svc->lease_lost(e->svc, p->claim, why);
+    }
+    lk_etcd_place_tell_locked(e, p);
+}
+
+void lk_etcd_place_on_lease_locked(lk_etcd *e, lk_etcd_place *p, lk_etcd_lease *lease, int64_t modified)
+{
+    p->may_move = p->may_move && modified == p->modified;
+    p->modified = modified;
+    p->unsure = false;
+    if (p->lease == lease)
+        return;
+    lk_list_remove(&p->link);
+    p->lease = lease;
+    lk_list_append(&lease->places, &p->link);
+    if (p->granted_at != 0 && !lease->ending)
+        e->svc->lease_extended(e->svc, p->claim, lk_time_earlier(lk_etcd_lease_until(lease), p->cap));
+}
+
+void lk_etcd_place_is_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__KeyValue *kv)
+{
+    p->created = kv->create_revision;
+    p->doubt = false;
+    LK_EACH(lk_etcd_lease, lease, link, &e->leases) {
+        if (lease->id == kv->lease) {
+            lk_etcd_place_on_lease_locked(e, p, lease, kv->mod_revision);
+            return;
+        }
+    }
+    p->may_move = p->may_move && kv->mod_revision == p->modified;
+    p->modified = kv->mod_revision;
+    p->unsure = e->remake = true; /* on one that is forgotten: it is put to another */
+    lk_etcd_keeper_by_locked(e->net, 0);
+}
+
+void lk_etcd_place_shown_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__Ranged *ranged)
+{
+    const LkEtcdPb__KeyValue *kv = ranged != NULL && ranged->n_kvs > 0 ? ranged->kvs[0] : NULL;
+    if (kv != NULL && kv->create_revision == p->created)
+        lk_etcd_place_is_locked(e, p, kv);
+    else
+        lk_etcd_place_vanish_locked(e, p, "its key was deleted, or its lease has ended");
+}
+
+/* ---------------------------------------------------------------- its end ---- */
+
+static bool is_wanted(const lk_etcd_place *p)
+{
+    return p->claim != NULL || p->requests > 0 || lk_list_linked(&p->more);
+}
+
+static void reap_locked(lk_etcd *e, lk_etcd_place *p) LK_REQUIRES(*e->net)
+{
+    if (is_wanted(p))
+        return;
+    lk_etcd_unwatch_locked(e->net, &p->ahead.watcher);
+    lk_etcd_unwatch_locked(e->net, &p->own.watcher);
+    lk_list_remove(&p->link);
+    give_name_locked(e, p);
+    free(p);
+    if (e->closer != NULL && lk_list_empty(&e->left))
+        lk_etcd_call_done_locked(e->net, e->closer);
+}
+
+void lk_etcd_place_unref_locked(lk_etcd *e, lk_etcd_place *p)
+{
+    p->requests--;
+    reap_locked(e, p);
+}

@@ -1,0 +1,258 @@
+/* renew.c: what is held or waited for goes from one lease to the next, in time. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "heard.h"
+#include "lease.h"
+#include "renew.h"
+
+static const int64_t again_ns = 100 * LK_MS;
+
+/* Places that are put to another lease by one request. */
+typedef struct {
+    lk_etcd_lease *to;
+    size_t count;
+    lk_etcd_place *places[LK_ETCD_BATCH];
+    int64_t created[LK_ETCD_BATCH], modified[LK_ETCD_BATCH]; /* ... as they were then */
+    LkEtcdPb__Txn txn[LK_ETCD_BATCH];
+    LkEtcdPb__Compare compare[LK_ETCD_BATCH][2], *compares[LK_ETCD_BATCH][2];
+    LkEtcdPb__Put put[LK_ETCD_BATCH];
+    LkEtcdPb__Op inner[LK_ETCD_BATCH], *inners[LK_ETCD_BATCH], outer[LK_ETCD_BATCH], *outers[LK_ETCD_BATCH];
+} moves;
+
+static void shown_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply) LK_REQUIRES(*e->net)
+{
+    lk_etcd_place *const p = context;
+    const bool becomes_permit = p->slot >= 0 && p->step != LK_ETCD_FIRST; /* which is another key */
+    p->moving = false;
+    if (reply->status == LK_ETCD_OK && !p->deleting && p->created != 0 && !becomes_permit)
+        lk_etcd_place_shown_locked(e, p, (const LkEtcdPb__Ranged *)(const void *)reply->message);
+    if (p->granted_at == 0)
+        lk_etcd_place_tell_locked(e, p);
+    e->retry_at = 0;
+    lk_etcd_keeper_by_locked(e->net, 0);
+    lk_etcd_place_unref_locked(e, p);
+}
+
+/* It was not put there: it is gone, or has been put somewhere by a request whose answer was lost. */
+static void doubt_locked(lk_etcd *e, lk_etcd_place *p) LK_REQUIRES(*e->net)
+{
+    LkEtcdPb__Range range = LK_ETCD_PB__RANGE__INIT;
+    range.key = p->key;
+    range.keys_only = true;
+    p->moving = lk_etcd_send_locked(e->net, &lk_etcd_range, &range.base, shown_locked, p) != NULL;
+    p->requests += p->moving;
+}
+
+/* What is said of a key that the place had before it became a permit, says nothing of that. */
+static void moved_locked(lk_etcd *e, const moves *m, const LkEtcdPb__TxnDone *done, size_t n)
+    LK_REQUIRES(*e->net)
+{
+    lk_etcd_place *const p = m->places[n];
+    const bool answered = n < done->n_responses && done->header != NULL &&
+                          done->responses[n]->done_case == LK_ETCD_PB__DONE__DONE_TXN;
+    if (!answered || p->created != m->created[n] || p->deleting)
+        return;
+    if (done->responses[n]->txn->succeeded) {
+        p->retell = false;
+        lk_etcd_place_on_lease_locked(e, p, m->to, done->header->revision);
+        if (p->step ==
+            LK_ETCD_BEHIND) /* it looks again: servers have lost what a watch was to tell (a compaction hid it) */
+            p->step = LK_ETCD_ENTERED;
+    } else {
+        doubt_locked(e, p);
+    }
+}
+
+/* It may have been done, or be done yet. */
+static void may_move_locked(lk_etcd *e, const moves *m, size_t n) LK_REQUIRES(*e->net)
+{
+    lk_etcd_place *const p = m->places[n];
+    p->may_move = p->may_move || (p->created == m->created[n] && p->modified == m->modified[n]);
+    e->remake = e->remake || p->unsure || p->retell;
+}
+
+static void all_moved_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply) LK_REQUIRES(*e->net)
+{
+    moves *const m = context;
+    const LkEtcdPb__TxnDone *const done = (const LkEtcdPb__TxnDone *)(const void *)reply->message;
+    lk_etcd_heard_locked(e, reply);
+    e->retry_at = lk_time_earlier(e->retry_at, lk_etcd_now_of(e) + again_ns);
+    if (reply->status == LK_ETCD_NOT_FOUND)
+        lk_etcd_lease_dead_locked(e, m->to);
+    else if (reply->status == LK_ETCD_INVALID_ARGUMENT && e->batch > 1)
+        e->batch /= 2; /* "too many operations": this server was told to take fewer */
+    else if (reply->status != LK_ETCD_OK && !lk_etcd_unknown(reply->status))
+        e->svc->log(e->svc, LOCKER_LOG_WARN, "etcd: leases can't be renewed: %s", reply->text);
+    for (size_t i = 0; i < m->count; i++) {
+        lk_etcd_place *const p = m->places[i];
+        p->moving = false;
+        if (reply->status == LK_ETCD_OK)
+            moved_locked(e, m, done, i);
+        else if (lk_etcd_unknown(reply->status))
+            may_move_locked(e, m, i);
+        if (p->granted_at == 0)
+            lk_etcd_place_tell_locked(e, p);
+        lk_etcd_place_unref_locked(e, p);
+    }
+    m->to->requests--;
+    if (reply->status == LK_ETCD_OK)
+        e->retry_at = 0;
+    lk_etcd_keeper_by_locked(e->net, e->retry_at);
+    free(m);
+}
+
+/* If it is as it was known to be: what a request that comes late would do is done by none. */
+static void add_move(moves *m, lk_etcd_place *p)
+{
+    const size_t n = m->count++;
+    m->places[n] = p;
+    m->created[n] = p->created;
+    m->modified[n] = p->modified;
+    lk_etcd_pb__txn__init(&m->txn[n]);
+    for (int i = 0; i < 2; i++) {
+        LkEtcdPb__Compare *const c = m->compares[n][i] = &m->compare[n][i];
+        lk_etcd_pb__compare__init(c);
+        c->key = p->key;
+        c->target = i == 0 ? LK_ETCD_PB__COMPARE__TARGET__CREATE : LK_ETCD_PB__COMPARE__TARGET__MOD;
+        c->to_case = i == 0 ? LK_ETCD_PB__COMPARE__TO_CREATE_REVISION : LK_ETCD_PB__COMPARE__TO_MOD_REVISION;
+        c->create_revision = i == 0 ? p->created : p->modified;
+    }
+    lk_etcd_pb__put__init(&m->put[n]);
+    m->put[n].key = p->key;
+    m->put[n].value = (ProtobufCBinaryData){.len = strlen(p->record), .data = (uint8_t *)p->record};
+    m->put[n].lease = m->to->id;
+    m->inners[n] = &m->inner[n];
+    lk_etcd_pb__op__init(&m->inner[n]);
+    m->inner[n].op_case = LK_ETCD_PB__OP__OP_PUT;
+    m->inner[n].put = &m->put[n];
+    m->txn[n].compare = m->compares[n];
+    m->txn[n].n_compare = 2;
+    m->txn[n].success = &m->inners[n];
+    m->txn[n].n_success = 1;
+    m->outers[n] = &m->outer[n];
+    lk_etcd_pb__op__init(&m->outer[n]);
+    m->outer[n].op_case = LK_ETCD_PB__OP__OP_TXN;
+    m->outer[n].txn = &m->txn[n];
+}
+
+static void send_moves_locked(lk_etcd *e, moves *m) LK_REQUIRES(*e->net)
+{
+    LkEtcdPb__Txn txn = LK_ETCD_PB__TXN__INIT;
+    txn.success = m->outers;
+    txn.n_success = m->count;
+    if (m->count == 0 || lk_etcd_send_locked(e->net, &lk_etcd_txn, &txn.base, all_moved_locked, m) == NULL) {
+        free(m);
+        return;
+    }
+    m->to->requests++;
+    for (size_t i = 0; i < m->count; i++) {
+        m->places[i]->moving = true;
+        m->places[i]->requests++;
+    }
+}
+
+/* Not while its permit is being taken, which makes another key of it. */
+static bool moves_now(const lk_etcd_place *p)
+{
+    return p->claim != NULL && p->created != 0 && !p->moving && !p->deleting &&
+           (p->slot < 0 || p->step == LK_ETCD_FIRST);
+}
+
+static void move_all_locked(lk_etcd *e, lk_etcd_lease *from, lk_etcd_lease *to) LK_REQUIRES(*e->net)
+{
+    moves *m = NULL;
+    LK_EACH(lk_etcd_place, p, link, &from->places) {
+        if (!moves_now(p) || (from == to && !p->unsure && !p->retell))
+            continue;
+        if (m == NULL) {
+            m = malloc(sizeof *m); /* large, and written as far as it is used */
+            if (m == NULL)
+                return;
+            m->to = to;
+            m->count = 0;
+        }
+        add_move(m, p);
+        if (m->count == e->batch) {
+            send_moves_locked(e, m);
+            m = NULL;
+        }
+    }
+    if (m != NULL)
+        send_moves_locked(e, m);
+}
+
+/* ---------------------------------------------------------------- the keeper's ---- */
+
+static bool is_wanted_locked(const lk_etcd *e, const lk_etcd_lease *l) LK_REQUIRES(*e->net)
+{
+    (void)e;
+    LK_EACH(lk_etcd_place, p, link, &l->places)
+        if (p->claim != NULL)
+            return true;
+    return false;
+}
+
+/* Whether something that is wanted may be there, or come to be, that isn't known to be: what is on an older one may have been put to
+ * this one by a request that had no answer (models/etcd.pml, REVOKE_BETWEEN), or be made on it by one that is under way. */
+static bool may_be_on_locked(const lk_etcd *e, const lk_etcd_lease *l) LK_REQUIRES(*e->net)
+{
+    bool older = false;
+    LK_EACH(lk_etcd_lease, any, link, &e->leases) {
+        if (any->ttl_ns == l->ttl_ns && older && is_wanted_locked(e, any))
+            return true;
+        LK_EACH(lk_etcd_place, p, link, &any->places)
+            if (any->ttl_ns == l->ttl_ns && p->claim != NULL && (p->doubt || p->may_move))
+                return true;
+        older = older || any == l;
+    }
+    return l->requests > 0;
+}
+
+/* Of one that is over, or that nothing is on. True: it is gone. */
+static bool end_locked(lk_etcd *e, lk_etcd_lease *l, bool newest, int64_t now) LK_REQUIRES(*e->net)
+{
+    const bool over = l->dead || (l->id != 0 && now >= lk_etcd_lease_over(l));
+    if (l->tainted && !over && !may_be_on_locked(e, l))
+        lk_etcd_lease_revoke_locked(e, l);
+    if (l->requests > 0 || !lk_list_empty(&l->places) || (l->tainted && !over) || (newest && !over))
+        return false;
+    lk_etcd_lease_free_locked(e, l);
+    return true;
+}
+
+/* When it is to be followed by another: LOCKER_NEVER if that is there. */
+static int64_t follow_locked(lk_etcd *e, lk_etcd_lease *l, int64_t now) LK_REQUIRES(*e->net)
+{
+    const int64_t at = lk_time_later(l->tainted || l->dead ? now : lk_etcd_lease_next(l), e->grant_at);
+    if (l->id == 0 && !l->dead) {
+        lk_etcd_lease_ask_locked(e, l);
+        return LOCKER_NEVER; /* its answer is */
+    }
+    if (now < at)
+        return at;
+    (void)lk_etcd_lease_new_locked(e, l->ttl_ns);
+    return LOCKER_NEVER;
+}
+
+int64_t lk_etcd_leases_look_after_locked(lk_etcd *e, int64_t now)
+{
+    int64_t next = LOCKER_NEVER;
+    if (!lk_etcd_is_up_locked(e->net))
+        return next;
+    const bool remake = e->remake;
+    e->remake = false;
+    LK_EACH_SAFE(lk_etcd_lease, l, link, &e->leases) {
+        const bool wanted = is_wanted_locked(e, l);
+        lk_etcd_lease *const to = lk_etcd_lease_newest_locked(e, l->ttl_ns);
+        if (!wanted && end_locked(e, l, l == to, now))
+            continue;
+        if (wanted) /* by the newest, which may still be asked for, also where that had no answer */
+            next = lk_time_earlier(next, follow_locked(e, to != NULL ? to : l, now));
+        else if (l->id != 0 && now < lk_etcd_lease_over(l))
+            next = lk_time_earlier(next, lk_etcd_lease_over(l));
+        if (wanted && to != NULL && to->id != 0 && (l != to || remake))
+            move_all_locked(e, l, to);
+    }
+    return next;
+}

@@ -1,0 +1,316 @@
+/* connection.c: one connection, from stage to stage, and from endpoint to endpoint when it breaks: to the next one at once, and
+ * after each round of all of them with a pause. Who waits for one is told. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lk_error.h"
+#include "lk_poll.h"
+#include "state.h"
+
+static const int64_t pause_least_ns = 20 * LK_MS, pause_most_ns = LK_S;
+static const int64_t patience_least_ns = 20 * LK_MS;
+
+bool lk_etcd_is_up_locked(const lk_etcd_net *net)
+{
+    return lk_etcd_serves_locked(net);
+}
+
+void lk_etcd_patience_locked(lk_etcd_net *net, int64_t ns)
+{
+    net->patience = lk_time_earlier(net->patience_ns, lk_time_later(ns, patience_least_ns));
+    lk_etcd_kick_locked(net); /* a poll may be longer than that */
+}
+
+void lk_etcd_call_done_locked(lk_etcd_net *net, lk_etcd_call *call)
+{
+    call->done = true;
+    if (call->asleep)
+        pthread_cond_signal(&call->cond);
+    else
+        lk_etcd_kick_locked(net); /* it may be the one that drives */
+}
+
+static void calls_go_on_locked(lk_etcd_net *net) LK_REQUIRES(*net)
+{
+    LK_EACH(lk_etcd_call, call, link, &net->calls)
+        if (call->wants_up)
+            lk_etcd_call_done_locked(net, call);
+}
+
+/* ---------------------------------------------------------------- its beginning ---- */
+static void went_up_locked(lk_etcd_net *net) LK_REQUIRES(*net)
+{
+    net->stage = LK_ETCD_UP;
+    net->denied = false;
+    net->trouble = (locker_error){.status = LOCKER_OK};
+    if (net->suspected)
+        net->svc->suspect(net->svc, false);
+    net->suspected = false;
+    calls_go_on_locked(net);
+    net->owner->on_up(net->e);
+}
+
+static void login_refused_locked(lk_etcd_net *net, const lk_etcd_reply *reply) LK_REQUIRES(*net)
+{
+    const char *const here = lk_etcd_here_locked(net);
+    net->denied = !lk_etcd_unknown(reply->status);
+    if (net->denied)
+        lk_etcd_break_locked(net, LOCKER_DENIED, 0,
+                             "etcd at %s refused the login: %s; check user and password", here, reply->text);
+    else
+        lk_etcd_break_locked(net, LOCKER_UNAVAILABLE, 0, "etcd at %s did not answer the login: %s", here,
+                             reply->text);
+}
+
+static void no_users_locked(lk_etcd_net *net, const lk_etcd_reply *reply) LK_REQUIRES(*net)
+{
+    if (!net->login_unwanted)
+        net->svc->log(net->svc, LOCKER_LOG_WARN,
+                      "etcd: %s takes no login (%s), so everybody may do everything there; going on without",
+                      lk_etcd_here_locked(net), reply->text);
+    net->login_unwanted = true;
+}
+
+LK_UNCHECKED static void login_done_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply)
+{
+    lk_etcd_net *const net = context;
+    (void)e;
+    net->logged_in = reply->status == LK_ETCD_OK || reply->status == LK_ETCD_FAILED_PRECONDITION;
+    if (reply->status == LK_ETCD_FAILED_PRECONDITION)
+        no_users_locked(net, reply);
+    else if (reply->status != LK_ETCD_OK)
+        login_refused_locked(net, reply);
+    else if ((net->token = strdup(((const LkEtcdPb__LoggedIn *)reply->message)->token)) == NULL)
+        lk_etcd_break_locked(net, LOCKER_NOMEM, 0, "out of memory");
+}
+
+static void log_in_locked(lk_etcd_net *net) LK_REQUIRES(*net)
+{
+    LkEtcdPb__Login login = LK_ETCD_PB__LOGIN__INIT;
+    login.name = net->user;
+    login.password = net->password;
+    net->stage = LK_ETCD_LOGIN;
+    net->logged_in = false;
+    if (lk_etcd_ask_locked(net, &lk_etcd_login, &login.base, login_done_locked, net) == NULL)
+        lk_etcd_break_locked(net, LOCKER_NOMEM, 0, "out of memory");
+}
+
+static void cant_reach_locked(lk_etcd_net *net, int failure) LK_REQUIRES(*net)
+{
+    lk_etcd_break_locked(net, LOCKER_UNAVAILABLE, failure, "can't reach etcd at %s: %s; %s",
+                         lk_etcd_here_locked(net), strerror(failure),
+                         failure == EMFILE || failure == ENFILE ? "raise the limit on open files (ulimit -n)"
+                                                                : "check that it runs there");
+}
+
+static void attempt_locked(lk_etcd_net *net, int64_t now) LK_REQUIRES(*net)
+{
+    net->stage = LK_ETCD_CONNECTING;
+    net->pong_at = LOCKER_NEVER;
+    net->denied = false;
+    net->attempt_until = lk_time_after(now, net->attempt_ns);
+    free(net->token);
+    net->token = NULL;
+    const int failure = lk_etcd_socket_open_locked(net);
+    if (failure != 0)
+        cant_reach_locked(net, failure);
+}
+
+static void greet_locked(lk_etcd_net *net) LK_REQUIRES(*net)
+{
+    net->stage = LK_ETCD_GREETING;
+    if (!lk_etcd_http2_begin_locked(net))
+        lk_etcd_break_locked(net, LOCKER_NOMEM, 0, "out of memory");
+}
+
+/* What the other end said, or is, is told; else it may be over in a moment. */
+static void not_secure_locked(lk_etcd_net *net, int failure) LK_REQUIRES(*net)
+{
+    locker_error why;
+    bool permanent;
+    const char *const here = lk_etcd_here_locked(net);
+    if (lk_tls_told(net->secure, here, &why, &permanent)) {
+        net->denied = permanent && net->endpoint_count == 1; /* another may be better */
+        lk_etcd_break_locked(net, why.status, why.os_error, "%s", why.text);
+    } else {
+        lk_etcd_break_locked(
+            net, LOCKER_UNAVAILABLE, failure,
+            "what listens at %s did not finish the handshake of TLS: %s; is it a port for TLS?", here,
+            failure == ECONNRESET ? "it closed the connection" : strerror(failure));
+    }
+}
+
+static void secure_locked(lk_etcd_net *net) LK_REQUIRES(*net)
+{
+    const int failure = lk_tls_handshake(net->secure, &net->waits);
+    if (failure == 0)
+        greet_locked(net);
+    else if (failure != EAGAIN)
+        not_secure_locked(net, failure);
+}
+
+static void connected_locked(lk_etcd_net *net) LK_REQUIRES(*net)
+{
+    const int failure = lk_etcd_socket_finish_locked(net);
+    if (failure == EAGAIN)
+        return;
+    if (failure != 0) {
+        cant_reach_locked(net, failure);
+    } else if (!net->tls.on) {
+        greet_locked(net);
+    } else if ((net->secure = lk_tls_new(&net->tls, net->fd, net->endpoints[net->endpoint].host)) == NULL) {
+        lk_etcd_break_locked(net, LOCKER_NOMEM, 0, "out of memory");
+    } else {
+        net->stage = LK_ETCD_SECURING;
+        secure_locked(net);
+    }
+}
+
+/* ---------------------------------------------------------------- its end ---- */
+void lk_etcd_leave_member_locked(lk_etcd_net *net, const char *why)
+{
+    lk_etcd_break_locked(net, LOCKER_UNAVAILABLE, 0, "etcd at %s was left: %s", lk_etcd_here_locked(net),
+                         why);
+    lk_etcd_kick_locked(net);
+    if (!net->reading)
+        lk_etcd_keeper_by_locked(net, 0);
+}
+
+static bool somebody_hurries_locked(const lk_etcd_net *net) LK_REQUIRES(*net)
+{
+    LK_EACH(lk_etcd_call, call, link, &net->calls)
+        if (call->wants_up && call->prompt)
+            return true;
+    return false;
+}
+
+/* When the next attempt is made. After a login that was refused there is no hurry. */
+static int64_t pause_locked(const lk_etcd_net *net) LK_REQUIRES(*net)
+{
+    const uint64_t rounds = net->failures / net->endpoint_count;
+    if (net->denied)
+        return pause_most_ns;
+    if (net->failures % net->endpoint_count != 0)
+        return 0;
+    if (somebody_hurries_locked(net) || rounds <= 1)
+        return pause_least_ns;
+    return rounds < 8 ? lk_time_earlier(pause_least_ns << (rounds - 1), pause_most_ns) : pause_most_ns;
+}
+
+void lk_etcd_hurry_locked(lk_etcd_net *net)
+{
+    if (net->stage != LK_ETCD_AWAY || net->denied)
+        return;
+    net->retry_at = lk_time_earlier(net->retry_at, net->ended_at + pause_least_ns);
+    lk_etcd_kick_locked(net);
+}
+
+static void calls_have_failed_locked(lk_etcd_net *net) LK_REQUIRES(*net)
+{
+    LK_EACH(lk_etcd_call, call, link, &net->calls) {
+        call->deserted = ++call->failures >= net->endpoint_count;
+        if (call->wants_up && (net->denied || (call->prompt && call->deserted)))
+            lk_etcd_call_done_locked(net, call);
+    }
+}
+
+static void end_locked(lk_etcd_net *net) LK_REQUIRES(*net)
+{
+    const bool was_up = net->stage == LK_ETCD_UP;
+    net->stage = LK_ETCD_AWAY;
+    net->broken = net->going = false;
+    lk_etcd_http2_end_locked(net);
+    lk_etcd_socket_close_locked(net, true);
+    net->failures++;
+    net->ended_at = lk_etcd_now(net);
+    net->retry_at = lk_time_after(net->ended_at, pause_locked(net));
+    net->endpoint = (net->endpoint + 1) % net->endpoint_count;
+    if (was_up) {
+        net->svc->log(net->svc, LOCKER_LOG_INFO, "%s; connecting again", net->trouble.text);
+        net->suspected = true;
+        net->svc->suspect(net->svc, true);
+    }
+    lk_etcd_requests_lost_locked(net);
+    lk_etcd_watchers_lost_locked(net);
+    if (was_up)
+        net->owner->on_down(net->e);
+    calls_have_failed_locked(net);
+}
+
+locker_status lk_etcd_away_locked(const lk_etcd_net *net, locker_error *err)
+{
+    const locker_error *const trouble = &net->trouble;
+    if (lk_etcd_serves_locked(net) || trouble->status == LOCKER_OK)
+        return lk_unavailable(err, "etcd at %s does not answer", net->names);
+    if (net->endpoint_count == 1)
+        return locker_error_set(err, trouble->status, trouble->os_error, "%s", trouble->text);
+    return locker_error_set(err, trouble->status, trouble->os_error,
+                            "no member of etcd at %s serves us; the last one: %s", net->names, trouble->text);
+}
+
+/* ---------------------------------------------------------------- what the driving thread does ---- */
+/* When what has been asked is to have been answered; never: nothing has. */
+static int64_t silent_at_locked(const lk_etcd_net *net) LK_REQUIRES(*net)
+{
+    const lk_list *const oldest = lk_list_first(&net->requests);
+    return oldest != NULL ? lk_time_after(LK_CONTAINER(oldest, lk_etcd_request, link)->sent, net->patience)
+                          : LOCKER_NEVER;
+}
+
+int64_t lk_etcd_due_locked(const lk_etcd_net *net)
+{
+    if (net->broken)
+        return 0;
+    if (net->stage == LK_ETCD_AWAY)
+        return net->retry_at;
+    return lk_time_earlier(net->pong_at,
+                           net->stage == LK_ETCD_UP ? silent_at_locked(net) : net->attempt_until);
+}
+
+void lk_etcd_tend_locked(lk_etcd_net *net, int64_t now)
+{
+    lk_etcd_settle_locked(net);
+    if (net->session != NULL)
+        lk_etcd_pong_locked(net, now);
+    if (net->stage != LK_ETCD_AWAY && now >= lk_etcd_due_locked(net))
+        lk_etcd_break_locked(net, LOCKER_UNAVAILABLE, 0, "etcd at %s does not answer",
+                             lk_etcd_here_locked(net));
+    lk_etcd_settle_locked(net);
+    for (size_t i = 0; i < net->endpoint_count && net->stage == LK_ETCD_AWAY && now >= net->retry_at; i++) {
+        attempt_locked(net, now);
+        lk_etcd_settle_locked(net);
+    }
+}
+
+void lk_etcd_serve_locked(lk_etcd_net *net, short told)
+{
+    if (told == 0 || net->fd < 0)
+        return;
+    if (net->stage == LK_ETCD_CONNECTING)
+        connected_locked(net);
+    else if (net->stage == LK_ETCD_SECURING)
+        secure_locked(net);
+    else if ((told & (POLLIN | POLLHUP | POLLERR)) != 0)
+        lk_etcd_receive_locked(net);
+    lk_etcd_settle_locked(net);
+    lk_etcd_flush_locked(net);
+}
+
+void lk_etcd_settle_locked(lk_etcd_net *net)
+{
+    if (!net->broken && net->stage == LK_ETCD_GREETING && net->greeted) {
+        if (net->user != NULL)
+            log_in_locked(net);
+        else
+            went_up_locked(net);
+    } else if (!net->broken && net->stage == LK_ETCD_LOGIN && net->logged_in) {
+        went_up_locked(net);
+    }
+    if (net->going && lk_list_empty(&net->requests))
+        lk_etcd_break_locked(net, LOCKER_UNAVAILABLE, 0,
+                             "etcd at %s ended a stream without an answer, or is about to stop",
+                             lk_etcd_here_locked(net));
+    if (net->broken)
+        end_locked(net);
+}

@@ -1,0 +1,48 @@
+/* tls_settings.c: see tls_settings.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tls_settings.h"
+
+/* The order of LK_TLS_PARAMETER_ROWS. */
+enum { VERIFY, CA, CERT, KEY, NAME, COUNT };
+_Static_assert(COUNT == (int)LK_TLS_PARAMETERS, "a driver finds what stands behind them");
+
+/* NULL stays NULL. */
+static bool copy(char **out, const char *text)
+{
+    *out = text != NULL ? strdup(text) : NULL;
+    return text == NULL || *out != NULL;
+}
+
+/* The system's authorities have no file of their own, and are not looked at where none are. */
+bool lk_tls_settings_copy(lk_tls_settings *s, const locker_value v[LK_TLS_PARAMETERS])
+{
+    const char *const ca = v[CA].text;
+    const bool is_system = ca == NULL || strcmp(ca, "system") == 0;
+    return copy(&s->ca, is_system ? NULL : ca) && copy(&s->cert, v[CERT].text) &&
+           copy(&s->key, v[KEY].text) && copy(&s->name, v[NAME].text);
+}
+
+locker_status lk_tls_settings_verify(lk_tls_settings *s, const locker_value v[LK_TLS_PARAMETERS],
+                                     locker_error *err)
+{
+    static const char *const words[] = {[LK_TLS_NAME] = "name", [LK_TLS_CA] = "ca", [LK_TLS_NONE] = "none"};
+    const char *const text = v[VERIFY].text;
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (strcmp(text, words[i]) == 0) {
+            s->verify = (lk_tls_verify)i;
+            return LOCKER_OK;
+        }
+    }
+    return lk_misconfigured(err, "tls_verify=%.40s is none of name, ca and none", text);
+}
+
+void lk_tls_settings_clear(lk_tls_settings *s)
+{
+    char **const texts[] = {&s->ca, &s->cert, &s->key, &s->name};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        free(*texts[i]);
+        *texts[i] = NULL;
+    }
+}

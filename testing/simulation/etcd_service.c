@@ -1,0 +1,301 @@
+/* etcd_service.c: see etcd_service.h. */
+#include "etcd_service.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "etcd/wire.h"
+#include "world/seams.h"
+
+#define US INT64_C(1000)
+#define MS INT64_C(1000000)
+
+enum { LATE_PPM = 5000, CLOCK_PPM = 5000 };
+
+/* A client's connection. */
+typedef struct lk_sim_etcd_session {
+    struct lk_sim_etcd_session *next;
+    lk_sim_etcd_member *member;
+    lk_simetcd_wire *wire;
+    lk_sim_connection *connection;
+} session;
+
+/* ------------------------------------------------------------------ what is sent ---- */
+
+/* What is on the wire, for the trace: texts, with a point for all between them. */
+static void tell_bytes(const session *s, const char *way, const unsigned char *bytes, size_t count)
+{
+    char text[1024];
+    size_t n = 0;
+    if (!lk_sim_is_traced())
+        return;
+    for (size_t i = 0; i < count && n + 1 < sizeof text; i++) {
+        const bool plain = bytes[i] >= ' ' && bytes[i] <= '~';
+        if (plain || (n > 0 && text[n - 1] != '.'))
+            text[n++] = plain ? (char)bytes[i] : '.';
+    }
+    text[n] = '\0';
+    const lk_sim_process *const client = lk_sim_connection_process(s->connection);
+    lk_sim_tell("%s %s process %d: %s", s->member->host, way, client->pid, text);
+}
+
+static void forget(session *s)
+{
+    session **at = &s->member->of->first;
+    while (*at != s)
+        at = &(*at)->next;
+    *at = s->next;
+    lk_simetcd_wire_free(s->wire);
+    free(s);
+}
+
+static void hang_up(session *s)
+{
+    lk_sim_connection_close(s->connection);
+    forget(s);
+}
+
+static void send_output(session *s)
+{
+    size_t count;
+    const void *const bytes = lk_simetcd_wire_output(s->wire, &count);
+    if (count == 0)
+        return;
+    tell_bytes(s, "to", bytes, count);
+    lk_sim_connection_send(s->connection, bytes, count);
+    if (s->member->of->on_answer != NULL)
+        s->member->of->on_answer(s->member);
+}
+
+static void due_comes(void *context);
+
+/* What the last call has made to be sent; and when it wants to be called again. */
+static void settle(lk_sim_etcd *etcd)
+{
+    while (etcd->answers) {
+        etcd->answers = false;
+        for (session *s = etcd->first, *next; s != NULL; s = next) {
+            next = s->next;
+            send_output(s);
+            if (lk_simetcd_wire_is_closed(s->wire))
+                hang_up(s);
+        }
+    }
+    const int64_t due = lk_simetcd_due(etcd->etcd);
+    if (due == INT64_MAX || due >= etcd->due)
+        return;
+    etcd->due = due;
+    lk_sim_at(due, due_comes, etcd);
+}
+
+static void advance(lk_sim_etcd *etcd)
+{
+    lk_simetcd_advance(etcd->etcd, lk_sim_now());
+}
+
+static void due_comes(void *context)
+{
+    lk_sim_etcd *const etcd = context;
+    if (lk_sim_now() >= etcd->due)
+        etcd->due = INT64_MAX;
+    advance(etcd);
+    settle(etcd);
+}
+
+static void on_answer(void *context)
+{
+    ((lk_sim_etcd *)context)->answers = true;
+}
+
+static void on_ended(void *context, int64_t create_revision)
+{
+    const lk_sim_etcd *const etcd = context;
+    if (etcd->on_ended != NULL)
+        etcd->on_ended((uint64_t)create_revision);
+}
+
+static int64_t delay(void *context, lk_simetcd_delay what, int member)
+{
+    const lk_sim_etcd *const etcd = context;
+    const bool slow = (what == LK_SIMETCD_DISK || what == LK_SIMETCD_APPLY) && etcd->members[member].slow;
+    const bool is_late = slow || lk_sim_chance(LATE_PPM);
+    const int64_t late = is_late ? (int64_t)lk_sim_draw((slow ? 50 : 10) * MS) : 0;
+    switch (what) {
+    case LK_SIMETCD_DISK:
+        return late + (int64_t)lk_sim_draw(500 * US);
+    case LK_SIMETCD_LINK:
+        return late + 50 * US + (int64_t)lk_sim_draw(100 * US);
+    case LK_SIMETCD_READY:
+        return (int64_t)lk_sim_draw(20 * US);
+    default:
+        return late + (int64_t)lk_sim_draw(50 * US);
+    }
+}
+
+static uint64_t draw(void *context, uint64_t below)
+{
+    (void)context;
+    return lk_sim_draw(below);
+}
+
+/* ------------------------------------------------------------------ clients ---- */
+
+static void *accepted(void *self, lk_sim_connection *connection)
+{
+    lk_sim_etcd_member *const member = self;
+    session *const s = calloc(1, sizeof *s);
+    if (s == NULL)
+        abort();
+    *s = (session){.next = member->of->first,
+                   .member = member,
+                   .wire = lk_simetcd_wire_new(member->of->etcd, member->id),
+                   .connection = connection};
+    member->of->first = s;
+    member->of->answers = true;
+    return s;
+}
+
+static void received(void *context, const char *bytes, size_t count)
+{
+    session *const s = context;
+    lk_sim_etcd *const etcd = s->member->of;
+    advance(etcd);
+    tell_bytes(s, "from", (const unsigned char *)bytes, count);
+    (void)lk_simetcd_wire_feed(s->wire, bytes,
+                               count); /* what it doesn't understand it is told, and then it is closed */
+    etcd->answers = true;
+    settle(etcd);
+}
+
+static void closed(void *context)
+{
+    session *const s = context;
+    lk_sim_etcd *const etcd = s->member->of;
+    advance(etcd);
+    forget(s);
+    settle(etcd);
+}
+
+size_t lk_sim_etcd_clients(const lk_sim_etcd *etcd, int member, lk_sim_process **clients, size_t room)
+{
+    size_t count = 0;
+    for (const session *s = etcd->first; s != NULL && count < room; s = s->next)
+        if (s->member->id == member)
+            clients[count++] = lk_sim_connection_process(s->connection);
+    return count;
+}
+
+/* ------------------------------------------------------------------ members ---- */
+
+void lk_sim_etcd_clog(lk_sim_etcd *etcd, int from, int to, bool clogged)
+{
+    advance(etcd);
+    lk_simetcd_clog(etcd->etcd, from, to, clogged);
+    settle(etcd);
+}
+
+void lk_sim_etcd_break(lk_sim_etcd *etcd, int one, int other)
+{
+    advance(etcd);
+    lk_simetcd_break(etcd->etcd, one, other);
+    settle(etcd);
+}
+
+void lk_sim_etcd_freeze(lk_sim_etcd *etcd, int member, bool frozen)
+{
+    advance(etcd);
+    lk_simetcd_freeze_disk(etcd->etcd, member, frozen);
+    settle(etcd);
+}
+
+void lk_sim_etcd_forget(lk_sim_etcd *etcd, int64_t revisions)
+{
+    advance(etcd);
+    if (lk_simetcd_forget(etcd->etcd, revisions))
+        lk_sim_tell("all but %lld revisions are to be forgotten", (long long)revisions);
+    settle(etcd);
+}
+
+void lk_sim_etcd_stop(lk_sim_etcd *etcd, int member)
+{
+    advance(etcd);
+    lk_simetcd_stop(etcd->etcd, member);
+    etcd->members[member].service.silent = true;
+    settle(etcd);
+}
+
+void lk_sim_etcd_continue(lk_sim_etcd *etcd, int member)
+{
+    advance(etcd);
+    lk_simetcd_continue(etcd->etcd, member);
+    etcd->members[member].service.silent = false;
+    lk_sim_network_goes_on();
+    settle(etcd);
+}
+
+void lk_sim_etcd_kill(lk_sim_etcd *etcd, int member, bool written)
+{
+    lk_sim_etcd_member *const killed = &etcd->members[member];
+    advance(etcd);
+    lk_simetcd_kill(etcd->etcd, member, written);
+    killed->service.refuses = true;
+    killed->service.silent = false;
+    for (session *s = etcd->first, *next; s != NULL; s = next) {
+        next = s->next;
+        if (s->member == killed)
+            hang_up(s);
+    }
+    lk_sim_network_goes_on();
+    settle(etcd);
+}
+
+void lk_sim_etcd_start(lk_sim_etcd *etcd, int member, bool with_data)
+{
+    advance(etcd);
+    lk_simetcd_start(etcd->etcd, member, with_data);
+    etcd->members[member].service.refuses = false;
+    settle(etcd);
+}
+
+/* ------------------------------------------------------------------ life ---- */
+
+static void begin_member(lk_sim_etcd *etcd, int id)
+{
+    lk_sim_etcd_member *const member = &etcd->members[id];
+    *member = (lk_sim_etcd_member){.of = etcd, .id = id};
+    (void)snprintf(member->host, sizeof member->host, "etcd%d.example", id + 1);
+    member->service = (lk_sim_service){.host = member->host,
+                                       .port = 2379,
+                                       .self = member,
+                                       .accepted = accepted,
+                                       .received = received,
+                                       .closed = closed};
+    lk_sim_network_add(&member->service);
+}
+
+void lk_sim_etcd_begin(lk_sim_etcd *etcd, int members, int tick_ms)
+{
+    *etcd = (lk_sim_etcd){.count = members, .due = INT64_MAX};
+    lk_simetcd_setup setup = {.members = members,
+                              .tick_ms = tick_ms,
+                              .delay = delay,
+                              .draw = draw,
+                              .on_answer = on_answer,
+                              .on_ended = on_ended,
+                              .context = etcd};
+    for (int i = 0; i < members; i++) {
+        begin_member(etcd, i);
+        setup.clocks[i] = (lk_simetcd_clock){.offset_ns = (int64_t)lk_sim_draw(1000) * MS,
+                                             .ppm = (int32_t)lk_sim_draw(2 * CLOCK_PPM + 1) - CLOCK_PPM};
+    }
+    etcd->etcd = lk_simetcd_new(&setup);
+    settle(etcd);
+}
+
+void lk_sim_etcd_end(lk_sim_etcd *etcd)
+{
+    while (etcd->first != NULL)
+        forget(etcd->first);
+    lk_simetcd_free(etcd->etcd);
+}

@@ -1,0 +1,60 @@
+/*
+ * etcd_tests.h: tests of the etcd driver against real servers. Each test has a server of its own (lk_env, *state of a test). The
+ * group files hold the tests: cost.c, leases.c, losses.c, replies.c, slow.c, strangers.c, users.c; interop.c with etcdctl's locks.
+ */
+#pragma once
+
+#include "etcdctl.h"
+#include "expect.h"
+#include "gate.h"
+#include "groups.h"
+#include "holding.h"
+#include "locking.h"
+#include "network_driver.h"
+#include "proxying.h"
+#include "test_servers.h"
+
+enum { LK_ENV_CHILDREN = 16 };
+
+/** What a test has; all of it is ended after the test, also when it failed. */
+typedef struct {
+    lk_server *etcd;
+    lk_proxy *proxy;                     /* NULL unless there is one */
+    lk_child *children[LK_ENV_CHILDREN]; /* NULL where there is none */
+} lk_env;
+
+extern const lk_group lk_cost, lk_interop, lk_leases, lk_losses, lk_replies, lk_slow, lk_strangers, lk_tls,
+    lk_users;
+
+/** Setup of cmocka: an empty server. lk_env_with() is for a setup of one's own, with the server's options. */
+int lk_env_server(void **state);
+int lk_env_with(void **state, const char *const *options);
+int lk_env_end(void **state);
+
+/** ... with a proxy in front of it. */
+int lk_env_proxied(void **state);
+
+#define server_test(f)  cmocka_unit_test_setup_teardown(f, lk_env_server, lk_env_end)
+#define proxied_test(f) cmocka_unit_test_setup_teardown(f, lk_env_proxied, lk_env_end)
+
+/** Has the environment end the child after the test; answers it. */
+lk_child *lk_env_keep(lk_env *env, lk_child *child);
+
+/** The environment forgets a child, which has ended or is about to be ended; answers it. */
+lk_child *lk_env_release(lk_env *env, lk_child *child);
+
+/** Opens a locker on the server; `rest` is what comes after the port: "/shop?ttl=2s". */
+locker *lk_open_at(const lk_server *etcd, const char *rest);
+
+/** Opens a locker that reaches the server through the proxy. */
+locker *lk_open_proxied(const lk_env *env, const char *rest);
+
+/** Takes a lock within LK_TEST_PATIENCE_MS and checks that it is ours. */
+locker_handle *lk_take(locker *l, const char *key);
+
+/** Waits until the lock is lost; fails the test if it isn't when that time of lk_test_now_ms() has passed. The state goes by the
+ * clock, so a machine that is late excuses nothing, and spoils nothing. */
+void lk_require_lost_by(locker_handle *held, int64_t at_ms);
+
+/** Waits until the service has confirmed the locks once more. */
+void lk_require_renewal(locker *l);

@@ -1,0 +1,310 @@
+/* interop.c: etcdctl's locks, which are those of Go's concurrency.Mutex, and ours are one queue. */
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "etcd_tests.h"
+
+enum { QUIET_MS = 200, THEIR_TTL_S = 60 };
+
+/* ------------------------------------------------------------------ one after the other ---- */
+
+static lk_child *lock_by_etcdctl(lk_env *env, const char *name)
+{
+    return lk_env_keep(env, lk_etcdctl_lock(env->etcd, name, THEIR_TTL_S));
+}
+
+static void unlock_by_etcdctl(lk_env *env, lk_child *child)
+{
+    lk_etcdctl_unlock(lk_env_release(env, child));
+}
+
+/* `name`: what etcdctl calls our lock `shared`. */
+static void exclude_each_other(lk_env *env, const char *rest, const char *name)
+{
+    locker *l = lk_open_at(env->etcd, rest);
+    locker_handle *held = lk_take(l, "shared");
+    char queue[64];
+    lk_locking waiter;
+    snprintf(queue, sizeof queue, "%s/", name);
+    assert_int_equal(lk_etcdctl_nth(env->etcd, queue, 0).create, locker_handle_token(held));
+    lk_child *other = lock_by_etcdctl(env, name);
+    lk_etcdctl_require_count(env->etcd, queue, 2);
+    assert_false(lk_readable(other->output, QUIET_MS));
+    lk_give(held);
+    lk_etcdctl_locked(env->etcd, other);
+    lk_expect_busy(l, "shared");
+    lk_locking_start(&waiter, l, "shared", NULL);
+    lk_etcdctl_require_count(env->etcd, queue, 2);
+    lk_require_waiting(l, 1);
+    unlock_by_etcdctl(env, other);
+    lk_give(lk_locking_grant(&waiter));
+    lk_etcdctl_require_count(env->etcd, queue, 0);
+    lk_close_locker(l);
+}
+
+static void etcdctl_and_we_exclude_each_other(void **state)
+{
+    exclude_each_other(*state, "/shop", "shop/shared");
+    exclude_each_other(*state, "/shop?namespace=east", "shop/east/shared");
+    exclude_each_other(*state, "", "shared");
+}
+
+/* Four contenders of two kinds queue one behind the other, and are served in that order. */
+static void one_queue_in_order_of_arrival(void **state)
+{
+    lk_env *env = *state;
+    locker *holder = lk_open_at(env->etcd, "/shop"), *l = lk_open_at(env->etcd, "/shop");
+    locker_handle *held = lk_take(holder, "shared");
+    lk_child *theirs[2];
+    lk_locking ours[2];
+    for (size_t i = 0; i < 4; i++) {
+        if (i % 2 == 0)
+            lk_locking_start(&ours[i / 2], l, "shared", NULL);
+        else
+            theirs[i / 2] = lock_by_etcdctl(env, "shop/shared");
+        lk_etcdctl_require_count(env->etcd, "shop/shared/", i + 2);
+    }
+    lk_give(held);
+    for (size_t i = 0; i < 4; i++) {
+        lk_etcdctl_require_count(env->etcd, "shop/shared/", 4 - i);
+        if (i % 2 == 0) {
+            lk_give(lk_locking_grant(&ours[i / 2]));
+        } else {
+            lk_etcdctl_locked(env->etcd, theirs[i / 2]);
+            unlock_by_etcdctl(env, theirs[i / 2]);
+        }
+    }
+    lk_close_locker(l);
+    lk_close_locker(holder);
+}
+
+/* One that is killed while it waits leaves its key until its lease has ended. */
+static void one_of_etcdctls_that_dies(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_at(env->etcd, "/shop");
+    locker_handle *held = lk_take(l, "shared");
+    lk_child *other = lk_env_keep(env, lk_etcdctl_lock(env->etcd, "shop/shared", 2));
+    lk_locking waiter;
+    lk_etcdctl_require_count(env->etcd, "shop/shared/", 2);
+    lk_locking_start(&waiter, l, "shared", NULL);
+    lk_etcdctl_require_count(env->etcd, "shop/shared/", 3);
+    lk_child_kill(lk_env_release(env, other));
+    lk_give(held);
+    lk_give(lk_locking_grant(&waiter));
+    lk_close_locker(l);
+}
+
+/* etcd keeps the name of each deleted key, and its ranges go through those: so they must not grow with each lock. */
+static void names_are_used_again(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_at(env->etcd, "/shop");
+    lk_etcdctl_key first = {0};
+    for (int i = 0; i < 5; i++) {
+        locker_handle *held = lk_take(l, "again"), *other = lk_take(l, "other");
+        const lk_etcdctl_key now = lk_etcdctl_nth(env->etcd, "shop/again/", 0);
+        if (i == 0)
+            first = now;
+        assert_string_equal(now.name, first.name);
+        assert_int_equal(now.create, locker_handle_token(held));
+        assert_true(i == 0 || now.create > first.create);
+        lk_give(other);
+        lk_give(held);
+    }
+    lk_close_locker(l);
+}
+
+/* ------------------------------------------------------------------ readers, permits ---- */
+
+static locker_lock_options reads(void)
+{
+    locker_lock_options options = lk_wait_options(LK_TEST_PATIENCE_MS);
+    options.mode = LOCKER_SHARED;
+    return options;
+}
+
+/* What etcdctl has is exclusive, and it waits for all that is before it. */
+static void etcdctl_waits_for_our_readers_and_they_for_it(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_at(env->etcd, "/shop"), *late = lk_open_at(env->etcd, "/shop");
+    const locker_lock_options shared = reads();
+    locker_handle *held[2], *none = NULL;
+    lk_locking waiter;
+    locker_error err;
+    assert_ok(locker_lock(l, "shared", &shared, &held[0], &err), err);
+    assert_ok(locker_lock(late, "shared", &shared, &held[1], &err), err);
+    lk_child *other = lock_by_etcdctl(env, "shop/shared");
+    lk_etcdctl_require_count(env->etcd, "shop/shared/", 3);
+    lk_give(held[0]);
+    assert_false(lk_readable(other->output, QUIET_MS));
+    lk_give(held[1]);
+    lk_etcdctl_locked(env->etcd, other);
+    assert_status(LOCKER_BUSY, locker_try_lock(l, "shared", &shared, &none, &err), err);
+    lk_locking_start(&waiter, late, "shared", &shared);
+    lk_etcdctl_require_count(env->etcd, "shop/shared/", 2);
+    unlock_by_etcdctl(env, other);
+    lk_give(lk_locking_grant(&waiter));
+    lk_close_locker(late);
+    lk_close_locker(l);
+}
+
+/* Whichever its name is: it comes before or behind those of readers. */
+static void a_foreign_key_excludes_readers(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_at(env->etcd, "/shop");
+    const locker_lock_options shared = reads();
+    const char *const names[] = {"0", "r", "t", "~"};
+    locker_handle *none = NULL;
+    locker_error err;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        lk_locking waiter;
+        lk_etcdctl_do(env->etcd, "put shop/shared/%s x", names[i]);
+        assert_status(LOCKER_BUSY, locker_try_lock(l, "shared", &shared, &none, &err), err);
+        lk_locking_start(&waiter, l, "shared", &shared);
+        lk_etcdctl_require_count(env->etcd, "shop/shared/", 2);
+        lk_require_waiting(l, 1);
+        assert_int_equal(lk_stats(l).acquired, i);
+        lk_etcdctl_do(env->etcd, "del shop/shared/%s", names[i]);
+        lk_give(lk_locking_grant(&waiter));
+    }
+    lk_close_locker(l);
+}
+
+/* ------------------------------------------------------------------ hundreds of grants ---- */
+
+enum { THREADS = 2, OUR_GRANTS = 200, THEIRS = 2, THEIR_GRANTS = 30 };
+
+typedef struct {
+    locker *l;
+    const char *file, *counter;
+    pthread_t thread;
+    locker_status status; /* of the first call that failed */
+    locker_error err;
+} worker;
+
+static void add_one(const char *name)
+{
+    unsigned number = 0;
+    FILE *file = fopen(name, "r+e");
+    if (file == NULL)
+        return;
+    if (fscanf(file, "%u", &number) == 1) {
+        rewind(file);
+        fprintf(file, "%u\n", number + 1);
+    }
+    fclose(file);
+}
+
+static void add_line(const char *name, uint64_t token)
+{
+    FILE *file = fopen(name, "ae");
+    if (file == NULL)
+        return;
+    fprintf(file, "%" PRIu64 " ours\n", token);
+    fclose(file);
+}
+
+static void *work(void *argument)
+{
+    worker *w = argument;
+    for (int i = 0; i < OUR_GRANTS && w->status == LOCKER_OK; i++) {
+        locker_handle *held = NULL;
+
+        w->status = locker_lock(w->l, "shared", NULL, &held, &w->err);
+        if (w->status == LOCKER_OK) {
+            add_line(w->file, locker_handle_token(held));
+            add_one(w->counter);
+            w->status = locker_unlock(held, &w->err);
+        }
+        locker_handle_free(held);
+    }
+    return NULL;
+}
+
+/* Each line's number is greater than the one before: that is FIFO, since the numbers are of the arrivals. */
+static void check_order(const char *name, size_t wanted)
+{
+    FILE *file = fopen(name, "re");
+    uint64_t last = 0, number;
+    size_t count = 0;
+    char kind[16];
+    assert_non_null(file);
+    for (; fscanf(file, "%" SCNu64 " %15s", &number, kind) == 2; count++) {
+        if (number <= last)
+            test_fails("grant %zu, one of %s, came after one that had queued behind it", count, kind);
+        last = number;
+    }
+    fclose(file);
+    assert_int_equal(count, wanted);
+}
+
+static void check_counter(const char *name, unsigned wanted)
+{
+    FILE *file = fopen(name, "re");
+    unsigned number = 0;
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%u", &number), 1);
+    fclose(file);
+    assert_int_equal(number, wanted);
+}
+
+static lk_child *start_theirs(lk_env *env, const char *file, const char *counter)
+{
+    char endpoint[40], times[12];
+    const char *const argv[] = {LK_ETCDCTL_SOURCE, endpoint, "shop/shared", file, counter, times, NULL};
+    snprintf(endpoint, sizeof endpoint, "127.0.0.1:%d", env->etcd->port);
+    snprintf(times, sizeof times, "%d", THEIR_GRANTS);
+    return lk_env_keep(env, lk_child_run(argv, "etcd-client"));
+}
+
+static void grants_in_order(lk_env *env, const char *file, const char *counter)
+{
+    worker workers[THREADS] = {{0}};
+    lk_child *theirs[THEIRS];
+    for (size_t i = 0; i < THREADS; i++) {
+        workers[i] = (worker){.l = lk_open_at(env->etcd, "/shop"), .file = file, .counter = counter};
+        assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
+    }
+    for (size_t i = 0; i < THEIRS; i++)
+        theirs[i] = start_theirs(env, file, counter);
+    for (size_t i = 0; i < THREADS; i++) {
+        lk_join(workers[i].thread, "a worker");
+        assert_status(LOCKER_OK, workers[i].status, workers[i].err);
+        lk_close_locker(workers[i].l);
+    }
+    for (size_t i = 0; i < THEIRS; i++)
+        lk_child_expect(theirs[i], "ok");
+}
+
+static void hundreds_of_grants_in_order(void **state)
+{
+    char directory[64], file[96], counter[96];
+    lk_private_directory(directory);
+    snprintf(file, sizeof file, "%s/grants", directory);
+    snprintf(counter, sizeof counter, "%s/counter", directory);
+    FILE *begun = fopen(counter, "we");
+    assert_non_null(begun);
+    fputs("0\n", begun);
+    fclose(begun);
+    grants_in_order(*state, file, counter);
+    check_order(file, THREADS * OUR_GRANTS + THEIRS * THEIR_GRANTS);
+    check_counter(counter, THREADS * OUR_GRANTS + THEIRS * THEIR_GRANTS);
+    lk_remove_directory(directory);
+}
+
+static const struct CMUnitTest tests[] = {
+    server_test(etcdctl_and_we_exclude_each_other),
+    server_test(one_queue_in_order_of_arrival),
+    server_test(one_of_etcdctls_that_dies),
+    server_test(names_are_used_again),
+    server_test(etcdctl_waits_for_our_readers_and_they_for_it),
+    server_test(a_foreign_key_excludes_readers),
+    server_test(hundreds_of_grants_in_order),
+};
+
+const lk_group lk_interop = {"interop", tests, sizeof tests / sizeof tests[0], NULL, NULL};

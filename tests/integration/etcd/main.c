@@ -1,0 +1,164 @@
+/* main.c: the groups of tests, and what they share. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "etcd_tests.h"
+
+static const lk_group *const groups[] = {&lk_cost,    &lk_interop, &lk_leases,    &lk_losses,
+                                         &lk_replies, &lk_slow,    &lk_strangers, &lk_users,
+#ifdef LK_TEST_TLS
+                                         &lk_tls,
+#endif
+                                         NULL};
+
+/* ------------------------------------------------------------------ environments ---- */
+
+int lk_env_with(void **state, const char *const *options)
+{
+    lk_env *env = calloc(1, sizeof *env);
+    *state = env;
+    if (env == NULL)
+        return -1;
+    env->etcd = lk_test_etcd(options);
+    return 0;
+}
+
+int lk_env_server(void **state)
+{
+    return lk_env_with(state, NULL);
+}
+
+int lk_env_proxied(void **state)
+{
+    const int failed = lk_env_server(state);
+    lk_env *env = *state;
+    if (failed == 0)
+        env->proxy = lk_proxy_begin(&lk_proxy_etcd, env->etcd->port);
+    return failed;
+}
+
+int lk_env_end(void **state)
+{
+    lk_env *env = *state;
+    if (env == NULL)
+        return 0;
+    for (size_t i = 0; i < LK_ENV_CHILDREN; i++)
+        lk_child_kill(env->children[i]);
+    lk_proxy_free(env->proxy);
+    lk_test_free(env->etcd);
+    free(env);
+    return 0;
+}
+
+lk_child *lk_env_keep(lk_env *env, lk_child *child)
+{
+    for (size_t i = 0; i < LK_ENV_CHILDREN; i++) {
+        if (env->children[i] == NULL) {
+            env->children[i] = child;
+            return child;
+        }
+    }
+    test_fails("a test has at most %d children", LK_ENV_CHILDREN);
+}
+
+lk_child *lk_env_release(lk_env *env, lk_child *child)
+{
+    for (size_t i = 0; i < LK_ENV_CHILDREN; i++)
+        if (env->children[i] == child)
+            env->children[i] = NULL;
+    return child;
+}
+
+/* ------------------------------------------------------------------ shared by the groups ---- */
+
+static void log_line(locker_log_level level, const char *text, void *user)
+{
+    (void)user;
+    print_message("%lld ms, level %d: %s\n", (long long)lk_test_now_ms(), (int)level, text);
+}
+
+/* With LK_TEST_LOG in the environment, what the library logs is printed. */
+static locker_options logging(void)
+{
+    locker_options options = LOCKER_OPTIONS_INIT;
+    if (getenv("LK_TEST_LOG") != NULL) {
+        options.log = log_line;
+        options.log_level = LOCKER_LOG_DEBUG;
+    }
+    return options;
+}
+
+static locker *open_port(const char *address, int port, const char *rest)
+{
+    const locker_options options = logging();
+    char uri[512];
+    locker_error err;
+    locker *l;
+    snprintf(uri, sizeof uri, "etcd://%s:%d%s", address, port, rest);
+    assert_ok(locker_open(uri, &options, &l, &err), err);
+    return l;
+}
+
+locker *lk_open_at(const lk_server *etcd, const char *rest)
+{
+    return open_port(etcd->place.address, etcd->port, rest);
+}
+
+locker *lk_open_proxied(const lk_env *env, const char *rest)
+{
+    return open_port("127.0.0.1", lk_proxy_port(env->proxy), rest);
+}
+
+locker_handle *lk_take(locker *l, const char *key)
+{
+    const locker_lock_options bounded = lk_wait_options(LK_TEST_PATIENCE_MS);
+    locker_handle *held = NULL;
+    locker_error err;
+    assert_ok(locker_lock(l, key, &bounded, &held, &err), err);
+    assert_true(locker_handle_state(held) <= LOCKER_STATE_SUSPECT);
+    return held;
+}
+
+typedef struct {
+    locker_handle *held;
+    int64_t at_ms;
+    locker_state state;
+} loss;
+
+static bool is_lost_or_late(void *context)
+{
+    loss *awaited = context;
+    const bool late = lk_test_now_ms() > awaited->at_ms; /* first: what is read later must be LOST */
+    awaited->state = locker_handle_state(awaited->held);
+    return late || awaited->state == LOCKER_STATE_LOST;
+}
+
+void lk_require_lost_by(locker_handle *held, int64_t at_ms)
+{
+    loss awaited = {held, at_ms, LOCKER_STATE_HELD};
+    lk_require(is_lost_or_late, &awaited, "the lock should be lost at its deadline");
+    assert_int_equal(awaited.state, LOCKER_STATE_LOST);
+}
+
+typedef struct {
+    locker *l;
+    uint64_t seen;
+} renewal;
+
+static bool has_renewed(void *context)
+{
+    const renewal *awaited = context;
+    return lk_stats(awaited->l).renewals > awaited->seen;
+}
+
+void lk_require_renewal(locker *l)
+{
+    renewal awaited = {l, lk_stats(l).renewals};
+    lk_require(has_renewed, &awaited, "the leases should be renewed");
+}
+
+int main(int argc, char **argv)
+{
+    static const lk_role roles[] = {{NULL, NULL}};
+    return lk_run_group(argc, argv, groups, roles);
+}

@@ -1,0 +1,237 @@
+/* slow.c: answers that come late, on connections that are silent or break: a proxy is before the server. */
+#include <stdio.h>
+
+#include "etcd_tests.h"
+
+enum { LATE_MS = 150, RENEWALS = 3 };
+
+static locker_lock_options permit(void)
+{
+    locker_lock_options options = lk_wait_options(LK_TEST_PATIENCE_MS);
+    options.permits = 2;
+    return options;
+}
+
+/* What an answer shows is believed only for a while: it is looked for again. */
+static void a_slow_server_grants_locks_and_permits(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_proxied(env, "/shop?ttl=10s");
+    const locker_lock_options one = permit(), try_it = lk_wait_options(0);
+    locker_handle *held[3];
+    locker_error err;
+    lk_proxy_delay(env->proxy, 0, LATE_MS);
+    held[0] = lk_take(l, "lock");
+    assert_ok(locker_lock(l, "permits", &one, &held[1], &err), err);
+    assert_ok(locker_lock(l, "permits", &one, &held[2], &err), err);
+    for (int i = 0; i < 3; i++)
+        lk_give(held[i]);
+    assert_ok(locker_lock(l, "lock", &try_it, &held[0], &err), err);
+    assert_ok(locker_try_lock(l, "permits", &one, &held[1], &err), err);
+    lk_give(held[0]);
+    lk_give(held[1]);
+    lk_etcdctl_require_count(env->etcd, "shop/", 0);
+    lk_close_locker(l);
+}
+
+static void a_slow_server_renews(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_proxied(env, "/shop?ttl=3s");
+    locker_handle *held = lk_take(l, "kept");
+    lk_proxy_delay(env->proxy, LATE_MS, LATE_MS);
+    for (int i = 0; i < RENEWALS; i++)
+        lk_require_renewal(l);
+    assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
+    lk_give(held);
+    lk_close_locker(l);
+}
+
+/* A connection that is silent is left in time for another one to renew what is held. */
+static void a_silent_connection_is_left_in_time(void **state)
+{
+    lk_env *env = *state;
+    locker *holder = lk_open_proxied(env, "/shop?ttl=6s"), *l = lk_open_proxied(env, "/shop?ttl=6s");
+    locker_handle *held = lk_take(holder, "kept");
+    lk_locking waiter;
+    lk_locking_start(&waiter, l, "kept", NULL);
+    lk_etcdctl_require_count(env->etcd, "shop/kept/", 2);
+    const lk_etcdctl_key place = lk_etcdctl_nth(env->etcd, "shop/kept/", 1);
+    lk_proxy_hold_old(env->proxy, true);
+    for (int i = 0; i < RENEWALS; i++)
+        lk_require_renewal(holder);
+    assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
+    lk_give(held);
+    held = lk_locking_grant(&waiter);
+    assert_int_equal(locker_handle_token(held), place.create);
+    lk_proxy_hold_old(env->proxy, false); /* what was given up arrives late, and harms nobody */
+    lk_require_renewal(l);
+    assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
+    lk_give(held);
+    lk_etcdctl_require_count(env->etcd, "shop/", 0);
+    lk_close_locker(l);
+    lk_close_locker(holder);
+}
+
+/* The same for what was asked on it: a lock that is being taken, one that is given back. */
+static void what_had_no_answer_is_asked_again(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_proxied(env, "/shop?ttl=6s");
+    locker_handle *held = lk_take(l, "given");
+    lk_locking taking;
+    lk_unlocking giving;
+    lk_proxy_hold(env->proxy, false, true);
+    lk_locking_start(&taking, l, "taken", NULL);
+    lk_etcdctl_require_count(env->etcd, "shop/taken/", 1);
+    lk_unlocking_start(&giving, held);
+    lk_etcdctl_require_count(env->etcd, "shop/given/", 0);
+    lk_proxy_cut_all(env->proxy);
+    lk_proxy_hold(env->proxy, false, false);
+    lk_give(lk_locking_grant(&taking));
+    const locker_status status = lk_unlocking_join(&giving);
+    if (status != LOCKER_OK) /* it was gone when it was asked again */
+        assert_status(LOCKER_UNKNOWN, status, giving.err);
+    locker_handle_free(held);
+    lk_etcdctl_require_count(env->etcd, "shop/", 0);
+    lk_close_locker(l);
+}
+
+/* A waiter's predecessor goes while there is no connection. */
+static void a_deletion_that_nobody_told(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_proxied(env, "/shop?ttl=30s");
+    lk_locking waiter;
+    lk_etcdctl_do(env->etcd, "put shop/untold/somebody x");
+    lk_locking_start(&waiter, l, "untold", NULL);
+    lk_etcdctl_require_count(env->etcd, "shop/untold/", 2);
+    lk_proxy_refuse(env->proxy, true);
+    lk_proxy_cut_all(env->proxy);
+    lk_etcdctl_do(env->etcd, "del shop/untold/somebody");
+    lk_proxy_refuse(env->proxy, false);
+    lk_give(lk_locking_grant(&waiter));
+    lk_close_locker(l);
+}
+
+/* A lock is broken while its release has no answer: that it was given back is not said then. */
+static void a_lock_that_is_broken_while_it_is_given_back(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_proxied(env, "/shop?ttl=60s&command_timeout=8s");
+    locker_handle *held = lk_take(l, "given"), *other = lk_take(l, "other");
+    lk_unlocking giving;
+    lk_proxy_hold(env->proxy, true, false);
+    lk_unlocking_start(&giving, held);
+    lk_proxy_refuse(env->proxy, true);
+    lk_require_state(other, LOCKER_STATE_SUSPECT); /* it was asked, and is to be asked again */
+    lk_etcdctl_do(env->etcd, "del %s", lk_etcdctl_nth(env->etcd, "shop/given/", 0).name);
+    lk_proxy_hold(env->proxy, false, false);
+    lk_proxy_refuse(env->proxy, false);
+    assert_status(LOCKER_UNKNOWN, lk_unlocking_join(&giving), giving.err);
+    locker_handle_free(held);
+    lk_give(other);
+    lk_close_locker(l);
+}
+
+/* Who gives up while there is no connection has a place still, until there is one. */
+static void what_was_left_is_deleted_later(void **state)
+{
+    lk_env *env = *state;
+    locker *holder = lk_open_at(env->etcd, "/shop?ttl=60s"), *l = lk_open_proxied(env, "/shop?ttl=60s");
+    locker_handle *held = lk_take(holder, "left");
+    locker_lock_options options = lk_wait_options(LK_TEST_PATIENCE_MS);
+    lk_locking waiter;
+    options.cancel = locker_cancel_new();
+    lk_locking_start(&waiter, l, "left", &options);
+    lk_etcdctl_require_count(env->etcd, "shop/left/", 2);
+    lk_proxy_refuse(env->proxy, true);
+    lk_proxy_cut_all(env->proxy);
+    locker_cancel_fire(options.cancel);
+    assert_status(LOCKER_CANCELED, lk_locking_join(&waiter), waiter.err);
+    assert_int_equal(lk_etcdctl_count(env->etcd, "shop/left/"), 2);
+    lk_proxy_refuse(env->proxy, false);
+    lk_etcdctl_require_count(env->etcd, "shop/left/", 1);
+    locker_cancel_free(options.cancel);
+    lk_give(held);
+    lk_close_locker(l);
+    lk_close_locker(holder);
+}
+
+/* ------------------------------------------------------------------ permits ---- */
+
+#define PERMITS "shop/permit%permits/1-"
+
+/* Somebody waits for the one permit and takes it when it is given back; the answer to that is cut off. Answers the revision of the
+ * permit's key. */
+static int64_t take_unanswered(lk_env *env, locker *l, const locker_lock_options *one, lk_locking *waiter)
+{
+    locker *holder = lk_open_at(env->etcd, "/shop?ttl=60s");
+    locker_handle *held;
+    locker_error err;
+    assert_ok(locker_lock(holder, "permit", one, &held, &err), err);
+    lk_locking_start(waiter, l, "permit", one);
+    lk_etcdctl_require_count(env->etcd, PERMITS "want-", 1);
+    lk_proxy_delay(env->proxy, 0, 3000);
+    lk_give(held);
+    lk_close_locker(holder);
+    lk_etcdctl_require_count(env->etcd, PERMITS "want-", 0);
+    const int64_t created = lk_etcdctl_nth(env->etcd, PERMITS "slot-", 0).create;
+    lk_proxy_refuse(env->proxy, true);
+    lk_proxy_cut_all(env->proxy);
+    lk_proxy_delay(env->proxy, 0, 0);
+    return created;
+}
+
+static locker_lock_options the_only_one(void)
+{
+    locker_lock_options options = permit();
+    options.permits = 1;
+    return options;
+}
+
+static void a_permit_whose_answer_was_lost_is_ours(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_proxied(env, "/shop?ttl=60s&command_timeout=20s");
+    const locker_lock_options one = the_only_one();
+    lk_locking waiter;
+    const int64_t created = take_unanswered(env, l, &one, &waiter);
+    lk_proxy_refuse(env->proxy, false);
+    locker_handle *held = lk_locking_grant(&waiter);
+    assert_int_equal(locker_handle_token(held), created);
+    lk_give(held);
+    lk_etcdctl_require_count(env->etcd, "shop/", 0);
+    lk_close_locker(l);
+}
+
+/* ... unless nobody wants it any more: then it is there for others before its lease ends. */
+static void a_permit_of_which_nobody_heard_is_given_back(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_proxied(env, "/shop?ttl=60s&command_timeout=20s");
+    locker_lock_options one = the_only_one();
+    lk_locking waiter;
+    one.cancel = locker_cancel_new();
+    (void)take_unanswered(env, l, &one, &waiter);
+    locker_cancel_fire(one.cancel);
+    assert_status(LOCKER_CANCELED, lk_locking_join(&waiter), waiter.err);
+    lk_proxy_refuse(env->proxy, false);
+    lk_etcdctl_require_count(env->etcd, "shop/", 0);
+    locker_cancel_free(one.cancel);
+    lk_close_locker(l);
+}
+
+static const struct CMUnitTest tests[] = {
+    proxied_test(a_slow_server_grants_locks_and_permits),
+    proxied_test(a_slow_server_renews),
+    proxied_test(a_silent_connection_is_left_in_time),
+    proxied_test(what_had_no_answer_is_asked_again),
+    proxied_test(a_deletion_that_nobody_told),
+    proxied_test(a_lock_that_is_broken_while_it_is_given_back),
+    proxied_test(what_was_left_is_deleted_later),
+    proxied_test(a_permit_whose_answer_was_lost_is_ours),
+    proxied_test(a_permit_of_which_nobody_heard_is_given_back),
+};
+
+const lk_group lk_slow = {"slow", tests, sizeof tests / sizeof tests[0], NULL, NULL};

@@ -1,0 +1,158 @@
+/* users.c: a server that wants to know who asks: a user and a password in the URI, wrong ones, one who may not, and a login
+ * that the server has forgotten. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "etcd_tests.h"
+
+/* They may write below shop/; the other one nowhere. */
+#define USER     "clerk"
+#define PASSWORD "sesame-4711"
+#define OTHER    "guest"
+#define OTHERS   "guest-0815"
+
+static int with_users(void **state)
+{
+    static const char *const lines[] = {"user add root:root-1",
+                                        "user grant-role root root",
+                                        "role add clerks",
+                                        "user add " USER ":" PASSWORD,
+                                        "user add " OTHER ":" OTHERS,
+                                        "role grant-permission clerks --prefix=true readwrite shop/",
+                                        "user grant-role " USER " clerks",
+                                        "auth enable"};
+    if (lk_env_server(state) != 0)
+        return -1;
+    const lk_env *env = *state;
+    lk_etcdctl_do(env->etcd, "role add root");
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++)
+        lk_etcdctl_do(env->etcd, "%s", lines[i]);
+    return setenv("ETCDCTL_USER", "root:root-1", 1);
+}
+
+static int end(void **state)
+{
+    unsetenv("ETCDCTL_USER");
+    return lk_env_end(state);
+}
+
+static locker *open_as(const lk_env *env, const char *who, const char *rest)
+{
+    locker *l;
+    locker_error err;
+    assert_ok(lk_try_uri(&l, &err, "etcd://%s@127.0.0.1:%d%s", who, env->etcd->port, rest), err);
+    return l;
+}
+
+static void a_user_and_a_password(void **state)
+{
+    lk_env *env = *state;
+    locker *l = open_as(env, USER ":" PASSWORD, "/shop?ttl=3s"),
+           *rival = open_as(env, USER ":" PASSWORD, "/shop?ttl=3s");
+    locker_handle *held = lk_take(l, "known");
+    lk_locking waiter;
+    lk_locking_start(&waiter, rival, "known", NULL);
+    lk_etcdctl_require_count(env->etcd, "shop/known/", 2);
+    lk_require_renewal(l);
+    lk_give(held);
+    lk_give(lk_locking_grant(&waiter));
+    lk_etcdctl_require_count(env->etcd, "shop/", 0);
+    lk_close_locker(rival);
+    lk_close_locker(l);
+}
+
+/* What is said of it has no password. */
+static void expect_denied(lk_env *env, const char *who)
+{
+    locker *l;
+    locker_handle *held = NULL;
+    locker_error err;
+    locker_status status = lk_try_uri(&l, &err, "etcd://%s127.0.0.1:%d/shop", who, env->etcd->port);
+    if (status == LOCKER_OK) {
+        status = locker_try_lock(l, "denied", NULL, &held, &err);
+        lk_close_locker(l);
+    }
+    assert_status(LOCKER_DENIED, status, err);
+    assert_null(strstr(err.text, "4711"));
+    assert_null(strstr(err.text, "0815"));
+    assert_int_equal(lk_etcdctl_count(env->etcd, "shop/"), 0);
+}
+
+static void a_wrong_password_is_denied(void **state)
+{
+    expect_denied(*state, USER ":wrong-4711@");
+    expect_denied(*state, "nobody:" PASSWORD "@");
+}
+
+static void one_who_may_not_is_denied(void **state)
+{
+    expect_denied(*state, OTHER ":" OTHERS "@");
+}
+
+static void one_without_a_name_is_denied(void **state)
+{
+    expect_denied(*state, "");
+}
+
+/* What a login was given is only in the server's memory. */
+static void a_login_that_the_server_has_forgotten(void **state)
+{
+    lk_env *env = *state;
+    locker *l = open_as(env, USER ":" PASSWORD, "/shop?ttl=60s");
+    locker_handle *held = lk_take(l, "kept");
+    lk_server_kill(env->etcd);
+    lk_test_launch(env->etcd, true);
+    lk_require_state(held, LOCKER_STATE_HELD);
+    lk_give(lk_take(l, "other"));
+    lk_give(held);
+    lk_close_locker(l);
+}
+
+/* ... or is over there, while the connection stays. */
+static void a_login_that_is_over(void **state)
+{
+    lk_env *env = *state;
+    locker *l = open_as(env, USER ":" PASSWORD, "/shop?ttl=60s");
+    lk_give(lk_take(l, "before"));
+    lk_etcdctl_do(env->etcd,
+                  "role add another"); /* tells nobody; but a login is of one revision of the users */
+    lk_etcdctl_do(env->etcd, "auth disable");
+    unsetenv("ETCDCTL_USER");
+    lk_etcdctl_do(env->etcd, "auth enable");
+    setenv("ETCDCTL_USER", "root:root-1", 1);
+    lk_give(lk_take(l, "after"));
+    lk_close_locker(l);
+}
+
+/* A permission is taken away while a lock is held: whether it was given back isn't known, and it ends with its lease. */
+static void a_permission_that_is_taken_away(void **state)
+{
+    lk_env *env = *state;
+    locker *l = open_as(env, USER ":" PASSWORD, "/shop?ttl=3s");
+    locker_handle *held = lk_take(l, "held"), *none = NULL;
+    locker_error err;
+    lk_etcdctl_do(env->etcd, "user revoke-role " USER " clerks");
+    assert_status(LOCKER_DENIED, locker_try_lock(l, "new", NULL, &none, &err), err);
+    assert_status(LOCKER_UNKNOWN, locker_unlock(held, &err), err);
+    assert_non_null(strstr(err.text, "denies"));
+    locker_handle_free(held);
+    lk_etcdctl_require_count(env->etcd, "shop/", 0);
+    lk_etcdctl_do(env->etcd, "user grant-role " USER " clerks");
+    lk_give(lk_take(l, "held"));
+    lk_close_locker(l);
+}
+
+#define users_test(f) cmocka_unit_test_setup_teardown(f, with_users, end)
+
+static const struct CMUnitTest tests[] = {
+    users_test(a_user_and_a_password),
+    users_test(a_wrong_password_is_denied),
+    users_test(one_who_may_not_is_denied),
+    users_test(one_without_a_name_is_denied),
+    users_test(a_login_that_the_server_has_forgotten),
+    users_test(a_login_that_is_over),
+    users_test(a_permission_that_is_taken_away),
+};
+
+const lk_group lk_users = {"users", tests, sizeof tests / sizeof tests[0], NULL, NULL};
