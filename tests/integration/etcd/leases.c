@@ -1,4 +1,5 @@
 /* leases.c: leases, one after the other: until when a lock is held by them, what goes from one to the next, and that none stays. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,6 +92,60 @@ static void a_waiter_on_a_lease_that_was_there(void **state)
     lk_close_locker(holder);
 }
 
+static bool has_two_leases(void *context)
+{
+    char said[512];
+    return lk_etcdctl_try(context, said, sizeof said, "lease list") && strstr(said, "found 2 leases") != NULL;
+}
+
+/* A lock is put to its next lease, and that comes when it is on the one after that: it stays there. */
+static void a_move_that_comes_late(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_proxied(env, "/shop?ttl=9s&command_timeout=20s");
+    locker_handle *held = lk_take(l, "kept");
+    lk_proxy_delay(env->proxy, 0, 1200);
+    lk_require(has_two_leases, env->etcd, "the next lease should be asked for");
+    lk_proxy_hold_old(env->proxy, true); /* before there is an answer, by which the lock is put to it */
+    lk_proxy_delay(env->proxy, 0, 0);
+    lk_require_renewal(l); /* on another connection */
+    lk_require_renewal(l);
+    const lk_etcdctl_key is = lk_etcdctl_nth(env->etcd, "shop/kept/", 0);
+    lk_proxy_hold_old(env->proxy, false);
+    await_time(lk_test_now_ms() + LATE_MS);
+    assert_true(lk_etcdctl_nth(env->etcd, "shop/kept/", 0).lease == is.lease);
+    assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
+    lk_give(held);
+    lk_close_locker(l);
+}
+
+/* Somebody has put a waiter's key to a lease of his own, which may end at any time: it is put back before it is granted. */
+static void a_place_on_the_lease_of_another(void **state)
+{
+    lk_env *env = *state;
+    locker *holder = lk_open_at(env->etcd, "/shop?ttl=60s"),
+           *l = lk_open_proxied(env, "/shop?ttl=60s&command_timeout=20s");
+    locker_handle *held = lk_take(holder, "place");
+    char said[512];
+    uint64_t other;
+    lk_locking waiter;
+    lk_locking_start(&waiter, l, "place", NULL);
+    lk_etcdctl_require_count(env->etcd, "shop/place/", 2);
+    const lk_etcdctl_key place = lk_etcdctl_nth(env->etcd, "shop/place/", 1);
+    assert_true(lk_etcdctl_try(env->etcd, said, sizeof said, "lease grant 100"));
+    assert_int_equal(sscanf(said, "lease %" SCNx64, &other), 1);
+    lk_etcdctl_do(env->etcd, "put --lease=%" PRIx64 " %s x", other, place.name);
+    lk_proxy_delay(env->proxy, 1000, 0);
+    lk_give(held);
+    held = lk_locking_grant(&waiter);
+    assert_false(lk_etcdctl_nth(env->etcd, "shop/place/", 0).lease == other);
+    assert_int_equal(locker_handle_token(held), place.create);
+    lk_proxy_delay(env->proxy, 0, 0);
+    lk_give(held);
+    lk_close_locker(l);
+    lk_close_locker(holder);
+}
+
 static int few(void **state)
 {
     static const char *const options[] = {LK_TEST_ETCD_FAST, "--max-txn-ops=16", NULL};
@@ -145,6 +200,8 @@ static const struct CMUnitTest tests[] = {
     server_test(a_held_lock_has_most_of_its_time_left),
     proxied_test(a_deadline_counts_from_before_its_lease_was_asked_for),
     server_test(a_waiter_on_a_lease_that_was_there),
+    proxied_test(a_move_that_comes_late),
+    proxied_test(a_place_on_the_lease_of_another),
     cmocka_unit_test_setup_teardown(a_server_that_takes_few_operations_at_once, few, lk_env_end),
     server_test(closing_gives_the_leases_back),
 };

@@ -97,6 +97,25 @@ static void what_had_no_answer_is_asked_again(void **state)
     lk_close_locker(l);
 }
 
+/* It was the first when that was said, and isn't there any more when it is heard. */
+static void a_place_that_has_gone_meanwhile(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_proxied(env, "/shop?ttl=60s&command_timeout=20s");
+    lk_locking taking;
+    lk_give(lk_take(l, "other"));
+    lk_proxy_delay(env->proxy, 0, 2000);
+    lk_locking_start(&taking, l, "gone", NULL);
+    lk_etcdctl_require_count(env->etcd, "shop/gone/", 1);
+    lk_etcdctl_do(env->etcd, "del %s", lk_etcdctl_nth(env->etcd, "shop/gone/", 0).name);
+    lk_proxy_delay(env->proxy, 0, 0);
+    locker_handle *held = lk_locking_grant(&taking);
+    assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
+    assert_int_equal(lk_etcdctl_nth(env->etcd, "shop/gone/", 0).create, locker_handle_token(held));
+    lk_give(held);
+    lk_close_locker(l);
+}
+
 /* A waiter's predecessor goes while there is no connection. */
 static void a_deletion_that_nobody_told(void **state)
 {
@@ -227,6 +246,7 @@ static const struct CMUnitTest tests[] = {
     proxied_test(a_slow_server_renews),
     proxied_test(a_silent_connection_is_left_in_time),
     proxied_test(what_had_no_answer_is_asked_again),
+    proxied_test(a_place_that_has_gone_meanwhile),
     proxied_test(a_deletion_that_nobody_told),
     proxied_test(a_lock_that_is_broken_while_it_is_given_back),
     proxied_test(what_was_left_is_deleted_later),
