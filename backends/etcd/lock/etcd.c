@@ -121,8 +121,9 @@ static const locker_semantics semantics = {
         "its data. A restore from a snapshot takes it back.",
     .cost =
         "One transaction to lock and one to unlock, each agreed by a majority; a waiter is told of one "
-        "deletion and asks once more for each predecessor, and once where somebody wrote meanwhile; a permit takes two transactions; every third of the "
-        "lease time one new lease and one transaction for each 125 locks that are held or waited for.",
+        "deletion and asks once more for each predecessor, and once where somebody wrote meanwhile; a permit "
+        "takes two transactions; every third of the lease time one new lease and one transaction for each 125 "
+        "locks that are held or waited for.",
 };
 
 const locker_driver lk_etcd_driver = {
