@@ -35,8 +35,8 @@ struct lk_etcd {
     uint64_t id;                 /* of this locker: random */
     int64_t cleanup_ns;
 
-    uint64_t last_name;   /* the latest number that was given to a place for its name */
-    uint64_t *names;      /* numbers of before, which are free */
+    uint64_t last_name; /* the latest number that was given to a place for its name */
+    uint64_t *names;    /* numbers of before, which are free */
     size_t names_len, names_room;
     lk_list leases;       /* the newest first */
     lk_list left;         /* places without a claim, which are to be deleted */
