@@ -90,7 +90,8 @@ static void make_take(lk_etcd_txn_of *t, const lk_etcd_place *p, ProtobufCBinary
     lk_etcd_get_op(&t->otherwise, slot);
     t->otherwise.body[0].range.keys_only = false;
     if (p->tries) {
-        lk_etcd_if_none(t, p->base, p->permits, LK_ETCD_WANTS);
+        if (!p->beside)
+            lk_etcd_if_none(t, p->base, p->permits, LK_ETCD_WANTS);
         add_use(t, p);
     } else {
         lk_etcd_get_op(&t->otherwise, p->key);
@@ -158,8 +159,8 @@ static const LkEtcdPb__KeyValue *latest(const lk_etcd_place *p, const LkEtcdPb__
     return found;
 }
 
-/* The lowest slot that nobody has; -1: there is none. */
-static int32_t free_slot(const lk_etcd_place *p, const LkEtcdPb__Ranged *slots)
+/* The lowest slot that nobody has, but for so many that are left to others; -1: there is none. */
+static int32_t free_slot(const lk_etcd_place *p, const LkEtcdPb__Ranged *slots, int64_t left)
 {
     bool *taken = calloc((size_t)p->permits, sizeof *taken);
     int32_t slot = -1;
@@ -169,7 +170,7 @@ static int32_t free_slot(const lk_etcd_place *p, const LkEtcdPb__Ranged *slots)
             taken[told.slot] = true;
     }
     for (int32_t i = 0; taken != NULL && slot < 0 && i < p->permits; i++)
-        slot = taken[i] ? -1 : i;
+        slot = taken[i] || left-- > 0 ? -1 : i;
     free(taken);
     return slot;
 }
@@ -237,7 +238,7 @@ static void judge_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone *
     if (ahead != NULL) {
         behind_locked(e, p, ahead, done->header->revision);
     } else if (permits) {
-        p->slot = free_slot(p, second);
+        p->slot = free_slot(p, second, 0);
         if (p->slot < 0)
             behind_locked(e, p, NULL, done->header->revision);
     } else {
@@ -302,7 +303,8 @@ static void counted_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone
     const LkEtcdPb__KeyValue *const other = other_use(done, 2);
     if (wants == NULL || slots == NULL)
         return;
-    p->slot = wants->n_kvs == 0 ? free_slot(p, slots) : -1;
+    p->slot = free_slot(p, slots, wants->count); /* those who wait are about to take one each */
+    p->beside = wants->count > 0;
     if (other != NULL)
         other_locked(e, p, other);
     else

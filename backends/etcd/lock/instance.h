@@ -16,6 +16,7 @@ enum {
         125, /* places in one transaction: a server takes 128 operations, unless it is told otherwise */
     LK_ETCD_TTL_MAX_S =
         300, /* with more, etcd writes what is left of a lease down, and a new leader goes on from there */
+    LK_ETCD_GIVEN_MAX_S = 3600, /* a server that gives a lease for longer isn't believed */
 };
 
 typedef struct lk_etcd_place lk_etcd_place;

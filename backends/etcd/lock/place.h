@@ -35,11 +35,12 @@ typedef struct {
 struct lk_etcd_lease {
     lk_list link;   /* in lk_etcd.leases */
     lk_list places; /* on it */
-    int64_t ttl_ns; /* what was asked for, but for a part of a second; the servers may have given more */
-    int64_t id;     /* 0: it has not been granted yet */
-    int64_t sent;   /* when it was asked for */
-    bool asking;    /* its request is under way */
-    bool dead;      /* the servers don't know it, or won't soon */
+    int64_t ttl_ns; /* what was asked for, but for a part of a second; the servers may have given more: */
+    int64_t given_ns;
+    int64_t id;   /* 0: it has not been granted yet */
+    int64_t sent; /* when it was asked for */
+    bool asking;  /* its request is under way */
+    bool dead;    /* the servers don't know it, or won't soon */
     bool
         tainted; /* a key may come to be on it of which nobody wants to know: it is revoked once nothing else is on it */
     bool revoking; /* that is under way */
@@ -47,10 +48,16 @@ struct lk_etcd_lease {
     unsigned requests; /* that refer to it */
 };
 
-/* Until when a claim has what is on it. */
+/* When the servers will have ended it by themselves, but for elections, which may give it more. */
+static inline int64_t lk_etcd_lease_over(const lk_etcd_lease *lease)
+{
+    return lk_time_after(lease->sent, 2 * lease->given_ns);
+}
+
+/* Until when a claim has what is on it: the servers' clocks may run up to a hundredth faster. */
 static inline int64_t lk_etcd_lease_until(const lk_etcd_lease *lease)
 {
-    return lk_time_after(lease->sent, lease->ttl_ns);
+    return lk_time_after(lease->sent, lease->ttl_ns - lease->ttl_ns / 100);
 }
 
 struct lk_etcd_place {
@@ -79,14 +86,14 @@ struct lk_etcd_place {
     locker_mode mode;
     lk_etcd_step step;
     lk_etcd_asked asked;
-    unsigned requests; /* that refer to it */
-    bool tries;        /* it is not there if it can't have the lock at once */
-    bool asking;       /* the request that makes its next step known is under way */
-    bool unanswered;   /* the latest had no answer: another one is put off for a moment */
-    bool doubt;        /* one that would make it there had no answer */
-    bool moving;       /* a request that puts it to another lease is under way */
-    bool
-        may_move; /* one had no answer, and may be done as long as the key is as it was: on which lease it is, isn't known */
+    unsigned requests;  /* that refer to it */
+    bool tries;         /* it is not there if it can't have the lock at once */
+    bool beside;        /* ... and there is room for it beside those who wait for permits */
+    bool asking;        /* the request that makes its next step known is under way */
+    bool unanswered;    /* the latest had no answer: another one is put off for a moment */
+    bool doubt;         /* one that would make it there had no answer */
+    bool moving;        /* a request that puts it to another lease is under way */
+    bool may_move;      /* one had no answer, and may be done as long as its key is as it was then */
     bool unsure;        /* which lease it is on isn't known: it is put to another */
     bool retell;        /* its record is to be written anew */
     bool freed;         /* it was deleted by us, with proof */

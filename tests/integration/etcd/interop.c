@@ -152,6 +152,29 @@ static void etcdctl_waits_for_our_readers_and_they_for_it(void **state)
     lk_close_locker(l);
 }
 
+/* Whichever its name is: it comes before or behind those of readers. */
+static void a_foreign_key_excludes_readers(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_at(env->etcd, "/shop");
+    const locker_lock_options shared = reads();
+    const char *const names[] = {"0", "r", "t", "~"};
+    locker_handle *none = NULL;
+    locker_error err;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        lk_locking waiter;
+        lk_etcdctl_do(env->etcd, "put shop/shared/%s x", names[i]);
+        assert_status(LOCKER_BUSY, locker_try_lock(l, "shared", &shared, &none, &err), err);
+        lk_locking_start(&waiter, l, "shared", &shared);
+        lk_etcdctl_require_count(env->etcd, "shop/shared/", 2);
+        lk_require_waiting(l, 1);
+        assert_int_equal(lk_stats(l).acquired, i);
+        lk_etcdctl_do(env->etcd, "del shop/shared/%s", names[i]);
+        lk_give(lk_locking_grant(&waiter));
+    }
+    lk_close_locker(l);
+}
+
 /* ------------------------------------------------------------------ hundreds of grants ---- */
 
 enum { THREADS = 2, OUR_GRANTS = 200, THEIRS = 2, THEIR_GRANTS = 30 };
@@ -280,6 +303,7 @@ static const struct CMUnitTest tests[] = {
     server_test(one_of_etcdctls_that_dies),
     server_test(names_are_used_again),
     server_test(etcdctl_waits_for_our_readers_and_they_for_it),
+    server_test(a_foreign_key_excludes_readers),
     server_test(hundreds_of_grants_in_order),
 };
 

@@ -5,21 +5,6 @@
 
 enum { LATE_MS = 150, RENEWALS = 3 };
 
-static int with_proxy(void **state)
-{
-    if (lk_env_server(state) != 0)
-        return -1;
-    lk_env *env = *state;
-    env->proxy = lk_proxy_begin(NULL, env->etcd->port);
-    return 0;
-}
-
-static locker *open_through(const lk_env *env, const char *rest)
-{
-    const lk_server before = {.port = lk_proxy_port(env->proxy), .place = lk_here};
-    return lk_open_at(&before, rest);
-}
-
 static locker_lock_options permit(void)
 {
     locker_lock_options options = lk_wait_options(LK_TEST_PATIENCE_MS);
@@ -31,7 +16,7 @@ static locker_lock_options permit(void)
 static void a_slow_server_grants_locks_and_permits(void **state)
 {
     lk_env *env = *state;
-    locker *l = open_through(env, "/shop?ttl=10s");
+    locker *l = lk_open_proxied(env, "/shop?ttl=10s");
     const locker_lock_options one = permit(), try_it = lk_wait_options(0);
     locker_handle *held[3];
     locker_error err;
@@ -52,7 +37,7 @@ static void a_slow_server_grants_locks_and_permits(void **state)
 static void a_slow_server_renews(void **state)
 {
     lk_env *env = *state;
-    locker *l = open_through(env, "/shop?ttl=3s");
+    locker *l = lk_open_proxied(env, "/shop?ttl=3s");
     locker_handle *held = lk_take(l, "kept");
     lk_proxy_delay(env->proxy, LATE_MS, LATE_MS);
     for (int i = 0; i < RENEWALS; i++)
@@ -66,7 +51,7 @@ static void a_slow_server_renews(void **state)
 static void a_silent_connection_is_left_in_time(void **state)
 {
     lk_env *env = *state;
-    locker *holder = open_through(env, "/shop?ttl=6s"), *l = open_through(env, "/shop?ttl=6s");
+    locker *holder = lk_open_proxied(env, "/shop?ttl=6s"), *l = lk_open_proxied(env, "/shop?ttl=6s");
     locker_handle *held = lk_take(holder, "kept");
     lk_locking waiter;
     lk_locking_start(&waiter, l, "kept", NULL);
@@ -92,7 +77,7 @@ static void a_silent_connection_is_left_in_time(void **state)
 static void what_had_no_answer_is_asked_again(void **state)
 {
     lk_env *env = *state;
-    locker *l = open_through(env, "/shop?ttl=6s");
+    locker *l = lk_open_proxied(env, "/shop?ttl=6s");
     locker_handle *held = lk_take(l, "given");
     lk_locking taking;
     lk_unlocking giving;
@@ -116,7 +101,7 @@ static void what_had_no_answer_is_asked_again(void **state)
 static void a_deletion_that_nobody_told(void **state)
 {
     lk_env *env = *state;
-    locker *l = open_through(env, "/shop?ttl=30s");
+    locker *l = lk_open_proxied(env, "/shop?ttl=30s");
     lk_locking waiter;
     lk_etcdctl_do(env->etcd, "put shop/untold/somebody x");
     lk_locking_start(&waiter, l, "untold", NULL);
@@ -129,7 +114,113 @@ static void a_deletion_that_nobody_told(void **state)
     lk_close_locker(l);
 }
 
-#define proxied_test(f) cmocka_unit_test_setup_teardown(f, with_proxy, lk_env_end)
+/* A lock is broken while its release has no answer: that it was given back is not said then. */
+static void a_lock_that_is_broken_while_it_is_given_back(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_proxied(env, "/shop?ttl=60s&command_timeout=8s");
+    locker_handle *held = lk_take(l, "given"), *other = lk_take(l, "other");
+    lk_unlocking giving;
+    lk_proxy_hold(env->proxy, true, false);
+    lk_unlocking_start(&giving, held);
+    lk_proxy_refuse(env->proxy, true);
+    lk_require_state(other, LOCKER_STATE_SUSPECT); /* it was asked, and is to be asked again */
+    lk_etcdctl_do(env->etcd, "del %s", lk_etcdctl_nth(env->etcd, "shop/given/", 0).name);
+    lk_proxy_hold(env->proxy, false, false);
+    lk_proxy_refuse(env->proxy, false);
+    assert_status(LOCKER_UNKNOWN, lk_unlocking_join(&giving), giving.err);
+    locker_handle_free(held);
+    lk_give(other);
+    lk_close_locker(l);
+}
+
+/* Who gives up while there is no connection has a place still, until there is one. */
+static void what_was_left_is_deleted_later(void **state)
+{
+    lk_env *env = *state;
+    locker *holder = lk_open_at(env->etcd, "/shop?ttl=60s"), *l = lk_open_proxied(env, "/shop?ttl=60s");
+    locker_handle *held = lk_take(holder, "left");
+    locker_lock_options options = lk_wait_options(LK_TEST_PATIENCE_MS);
+    lk_locking waiter;
+    options.cancel = locker_cancel_new();
+    lk_locking_start(&waiter, l, "left", &options);
+    lk_etcdctl_require_count(env->etcd, "shop/left/", 2);
+    lk_proxy_refuse(env->proxy, true);
+    lk_proxy_cut_all(env->proxy);
+    locker_cancel_fire(options.cancel);
+    assert_status(LOCKER_CANCELED, lk_locking_join(&waiter), waiter.err);
+    assert_int_equal(lk_etcdctl_count(env->etcd, "shop/left/"), 2);
+    lk_proxy_refuse(env->proxy, false);
+    lk_etcdctl_require_count(env->etcd, "shop/left/", 1);
+    locker_cancel_free(options.cancel);
+    lk_give(held);
+    lk_close_locker(l);
+    lk_close_locker(holder);
+}
+
+/* ------------------------------------------------------------------ permits ---- */
+
+#define PERMITS "shop/permit%permits/1-"
+
+/* Somebody waits for the one permit and takes it when it is given back; the answer to that is cut off. Answers the revision of the
+ * permit's key. */
+static int64_t take_unanswered(lk_env *env, locker *l, const locker_lock_options *one, lk_locking *waiter)
+{
+    locker *holder = lk_open_at(env->etcd, "/shop?ttl=60s");
+    locker_handle *held;
+    locker_error err;
+    assert_ok(locker_lock(holder, "permit", one, &held, &err), err);
+    lk_locking_start(waiter, l, "permit", one);
+    lk_etcdctl_require_count(env->etcd, PERMITS "want-", 1);
+    lk_proxy_delay(env->proxy, 0, 3000);
+    lk_give(held);
+    lk_close_locker(holder);
+    lk_etcdctl_require_count(env->etcd, PERMITS "want-", 0);
+    const int64_t created = lk_etcdctl_nth(env->etcd, PERMITS "slot-", 0).create;
+    lk_proxy_refuse(env->proxy, true);
+    lk_proxy_cut_all(env->proxy);
+    lk_proxy_delay(env->proxy, 0, 0);
+    return created;
+}
+
+static locker_lock_options the_only_one(void)
+{
+    locker_lock_options options = permit();
+    options.permits = 1;
+    return options;
+}
+
+static void a_permit_whose_answer_was_lost_is_ours(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_proxied(env, "/shop?ttl=60s&command_timeout=20s");
+    const locker_lock_options one = the_only_one();
+    lk_locking waiter;
+    const int64_t created = take_unanswered(env, l, &one, &waiter);
+    lk_proxy_refuse(env->proxy, false);
+    locker_handle *held = lk_locking_grant(&waiter);
+    assert_int_equal(locker_handle_token(held), created);
+    lk_give(held);
+    lk_etcdctl_require_count(env->etcd, "shop/", 0);
+    lk_close_locker(l);
+}
+
+/* ... unless nobody wants it any more: then it is there for others before its lease ends. */
+static void a_permit_of_which_nobody_heard_is_given_back(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_proxied(env, "/shop?ttl=60s&command_timeout=20s");
+    locker_lock_options one = the_only_one();
+    lk_locking waiter;
+    one.cancel = locker_cancel_new();
+    (void)take_unanswered(env, l, &one, &waiter);
+    locker_cancel_fire(one.cancel);
+    assert_status(LOCKER_CANCELED, lk_locking_join(&waiter), waiter.err);
+    lk_proxy_refuse(env->proxy, false);
+    lk_etcdctl_require_count(env->etcd, "shop/", 0);
+    locker_cancel_free(one.cancel);
+    lk_close_locker(l);
+}
 
 static const struct CMUnitTest tests[] = {
     proxied_test(a_slow_server_grants_locks_and_permits),
@@ -137,6 +228,10 @@ static const struct CMUnitTest tests[] = {
     proxied_test(a_silent_connection_is_left_in_time),
     proxied_test(what_had_no_answer_is_asked_again),
     proxied_test(a_deletion_that_nobody_told),
+    proxied_test(a_lock_that_is_broken_while_it_is_given_back),
+    proxied_test(what_was_left_is_deleted_later),
+    proxied_test(a_permit_whose_answer_was_lost_is_ours),
+    proxied_test(a_permit_of_which_nobody_heard_is_given_back),
 };
 
 const lk_group lk_slow = {"slow", tests, sizeof tests / sizeof tests[0], NULL, NULL};

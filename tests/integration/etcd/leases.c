@@ -1,0 +1,152 @@
+/* leases.c: leases, one after the other: until when a lock is held by them, what goes from one to the next, and that none stays. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "etcd_tests.h"
+
+enum { LATE_MS = 400, MANY = 40, FEW_MS = 3000 };
+
+static bool has_come(void *context)
+{
+    return lk_test_now_ms() >= *(const int64_t *)context;
+}
+
+static void await_time(int64_t at_ms)
+{
+    lk_require(has_come, &at_ms, "time should pass");
+}
+
+/* ------------------------------------------------------------------ until when ---- */
+
+/* One lease is granted in that time, and what is on it ends then at the latest. */
+static void locks_on_one_lease_end_together(void **state)
+{
+    lk_env *env = *state;
+    enum { TTL_MS = 60000 };
+    locker *l = lk_open_at(env->etcd, "/shop?ttl=60s");
+    locker_handle *first = lk_take(l, "first");
+    const int64_t taken = lk_test_now_ms();
+    await_time(taken + LATE_MS);
+    locker_handle *second = lk_take(l, "second");
+    assert_true(lk_test_now_ms() + locker_handle_remaining_ms(second) <= taken + TTL_MS);
+    assert_int_equal(lk_etcdctl_nth(env->etcd, "shop/first/", 0).lease,
+                     lk_etcdctl_nth(env->etcd, "shop/second/", 0).lease);
+    lk_give(second);
+    lk_give(first);
+    lk_close_locker(l);
+}
+
+/* The next lease is asked for after a third of the time of this one, so that two thirds are left for what goes wrong. */
+static void a_held_lock_has_most_of_its_time_left(void **state)
+{
+    lk_env *env = *state;
+    enum { TTL_MS = 9000 };
+    locker *l = lk_open_at(env->etcd, "/shop?ttl=9s");
+    locker_handle *held = lk_take(l, "held");
+    while (lk_stats(l).renewals == 0) {
+        assert_true(locker_handle_remaining_ms(held) > TTL_MS / 2);
+        await_time(lk_test_now_ms() + 20);
+    }
+    lk_give(held);
+    lk_close_locker(l);
+}
+
+/* A second answer of the same lease, and a put to it, which are late, too, make no difference to when it was asked for. */
+static void a_deadline_counts_from_before_its_lease_was_asked_for(void **state)
+{
+    lk_env *env = *state;
+    enum { TTL_MS = 6000 };
+    locker *l = lk_open_proxied(env, "/shop?ttl=6s");
+    lk_proxy_delay(env->proxy, 0, LATE_MS);
+    locker_handle *held = lk_take(l, "late");
+    assert_true(locker_handle_remaining_ms(held) <= TTL_MS - 2 * LATE_MS);
+    lk_require_renewal(l);
+    assert_in_range(locker_handle_remaining_ms(held), 1, TTL_MS - 2 * LATE_MS);
+    lk_give(held);
+    lk_close_locker(l);
+}
+
+/* ------------------------------------------------------------------ from one to the next ---- */
+
+/* Its keeper had no reason to come again before somebody began to wait. */
+static void a_waiter_on_a_lease_that_was_there(void **state)
+{
+    lk_env *env = *state;
+    locker *holder = lk_open_at(env->etcd, "/shop?ttl=60s"), *l = lk_open_at(env->etcd, "/shop?ttl=3s");
+    locker_handle *held = lk_take(holder, "kept");
+    lk_locking waiter;
+    lk_give(lk_take(l, "other"));
+    await_time(lk_test_now_ms() + 200);
+    lk_locking_start(&waiter, l, "kept", NULL);
+    lk_etcdctl_require_count(env->etcd, "shop/kept/", 2);
+    const lk_etcdctl_key place = lk_etcdctl_nth(env->etcd, "shop/kept/", 1);
+    await_time(lk_test_now_ms() + FEW_MS + 1500); /* when the server has looked for leases that are over */
+    assert_int_equal(lk_etcdctl_count(env->etcd, "shop/kept/"), 2);
+    lk_give(held);
+    held = lk_locking_grant(&waiter);
+    assert_int_equal(locker_handle_token(held), place.create);
+    lk_give(held);
+    lk_close_locker(l);
+    lk_close_locker(holder);
+}
+
+static int few(void **state)
+{
+    static const char *const options[] = {LK_TEST_ETCD_FAST, "--max-txn-ops=16", NULL};
+    return lk_env_with(state, options);
+}
+
+/* More locks than it lets be put to another lease in one transaction, and fewer than the driver tries to. */
+static void a_server_that_takes_few_operations_at_once(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_at(env->etcd, "/shop?ttl=3s");
+    locker_handle *held[MANY];
+    for (int i = 0; i < MANY; i++) {
+        char key[16];
+        snprintf(key, sizeof key, "few-%d", i);
+        held[i] = lk_take(l, key);
+    }
+    await_time(lk_test_now_ms() + FEW_MS);
+    for (int i = 0; i < MANY; i++) {
+        assert_int_equal(locker_handle_state(held[i]), LOCKER_STATE_HELD);
+        lk_give(held[i]);
+    }
+    lk_close_locker(l);
+}
+
+/* ------------------------------------------------------------------ the end ---- */
+
+static bool has_no_lease(void *context)
+{
+    char said[512];
+    return lk_etcdctl_try(context, said, sizeof said, "lease list") && strstr(said, "found 0 leases") != NULL;
+}
+
+static void closing_gives_the_leases_back(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_at(env->etcd, "/shop?ttl=200s");
+    locker_lock_options other = lk_wait_options(LK_TEST_PATIENCE_MS);
+    locker_handle *held;
+    locker_error err;
+    other.ttl_ms = 100000;
+    lk_give(lk_take(l, "one"));
+    assert_ok(locker_lock(l, "other", &other, &held, &err), err);
+    assert_false(has_no_lease(env->etcd));
+    lk_close_locker(l);
+    lk_require(has_no_lease, env->etcd, "the leases should be revoked");
+    locker_handle_free(held);
+}
+
+static const struct CMUnitTest tests[] = {
+    server_test(locks_on_one_lease_end_together),
+    server_test(a_held_lock_has_most_of_its_time_left),
+    proxied_test(a_deadline_counts_from_before_its_lease_was_asked_for),
+    server_test(a_waiter_on_a_lease_that_was_there),
+    cmocka_unit_test_setup_teardown(a_server_that_takes_few_operations_at_once, few, lk_env_end),
+    server_test(closing_gives_the_leases_back),
+};
+
+const lk_group lk_leases = {"leases", tests, sizeof tests / sizeof tests[0], NULL, NULL};
