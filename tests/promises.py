@@ -24,11 +24,20 @@ def table(text, where):
     return columns, {row[0].split(" (")[0]: dict(zip(columns, row[1:])) for row in rows[2:]}
 
 
+def compared(file, test):
+    """A file of these names its services, and has from spawned.py what every family of them has to show."""
+    path = "tests/integration/compare/test_%s.py" % file
+    there = os.path.exists(os.path.join(ROOT, path))
+    return path if not there or "def %s(" % test in read(path) else "tests/integration/compare/spawned.py"
+
+
 def source(driver, test):
     """The file that registers the test, and how it is registered there."""
     parts = test.split("/")
     if parts[0] == "cli" and len(parts) == 3:
         return "tests/integration/cli/test_%s.py" % parts[1], r"def %s\(" % parts[2]
+    if parts[0] == "compare" and len(parts) == 3:
+        return compared(*parts[1:]), r"def %s\(" % parts[2]
     registered = r"(cmocka_unit_test\w*|\w+_test)\(\s*%s\b" % parts[-1]
     if parts[0] == "integration" and len(parts) == 3:
         return "tests/integration/%s/%s.c" % (driver, parts[1]), registered

@@ -21,9 +21,10 @@ typedef enum { IDLE, ENTERING, QUEUED, HELD, LEAVING } lane_step;
 typedef struct {
     lk_etcd_watcher watcher; /* of who is ahead */
     lane_step step;
-    bool goes_on; /* it gives the lock back at once, and begins again */
-    bool watched; /* it is behind somebody, whose end it watches */
-    size_t count; /* of the crew, where its cycles are counted */
+    bool goes_on;              /* it gives the lock back at once, and begins again */
+    bool watched;              /* it is behind somebody, whose end is told */
+    int64_t behind, behind_at; /* when that one was created; a revision at which it was there */
+    size_t count;              /* of the crew, where its cycles are counted */
     int64_t created;
     uint64_t name;   /* it has the same each time, as Go's Mutex has: etcd keeps all that were ever used */
     size_t base_len; /* of what is the lock's in `key`, its slash included */
@@ -80,7 +81,9 @@ static void on_down(lk_etcd *e)
 
 static void on_gone(lk_etcd *e, lk_etcd_watcher *watcher, int64_t revision);
 
-static const lk_etcd_owner events = {on_up, on_down, on_gone};
+static void on_watched(lk_etcd *e, lk_etcd_watcher *watcher, int64_t revision);
+
+static const lk_etcd_owner events = {on_up, on_down, on_gone, on_watched};
 
 /* ------------------------------------------------------------------ driving ---- */
 
@@ -307,11 +310,17 @@ static void judge_locked(lk_etcd *e, lane *l, const LkEtcdPb__TxnDone *done) LK_
         step_locked(e, l, HELD);
         return;
     }
-    if (!lk_etcd_watch_locked(e->net, &l->watcher, ahead->key, (ProtobufCBinaryData){0, NULL},
-                              done->header->revision + 1))
+    l->step = QUEUED;
+    l->behind_at = done->header->revision;
+    if (l->watcher.id != 0 && l->behind == ahead->create_revision) {
+        l->watched = true;
+        came_locked(e);
+        return;
+    }
+    l->behind = ahead->create_revision;
+    l->watched = false;
+    if (!lk_etcd_watch_locked(e->net, &l->watcher, ahead->key, (ProtobufCBinaryData){0, NULL}, 0))
         lk_bench_crew_fail(e->b, "a watch can't be sent");
-    l->watched = true;
-    step_locked(e, l, QUEUED);
 }
 
 static void entered_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply) LK_REQUIRES(*e->net)
@@ -327,16 +336,35 @@ static void looked_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply)
     judge_locked(e, context, txn_done(e, reply));
 }
 
+static void look_locked(lk_etcd *e, lane *l) LK_REQUIRES(*e->net)
+{
+    transaction t;
+    l->watched = false;
+    l->step = ENTERING;
+    begin_txn(&t, l);
+    add_range(&t, l);
+    ask_locked(e, &lk_etcd_txn, &t.txn.base, looked_locked, l);
+}
+
 /* Who is first when the one ahead has gone, only a range can tell: it may have given up. The connection calls it with its mutex. */
 LK_UNCHECKED static void on_gone(lk_etcd *e, lk_etcd_watcher *watcher, int64_t revision)
 {
     lane *l = LK_CONTAINER(watcher, lane, watcher);
-    transaction t;
     (void)revision;
-    l->watched = false;
-    begin_txn(&t, l);
-    add_range(&t, l);
-    ask_locked(e, &lk_etcd_txn, &t.txn.base, looked_locked, l);
+    if (l->step == QUEUED) /* else a look is under way, and finds it gone */
+        look_locked(e, l);
+}
+
+/* Where something was written since the look, the one ahead may have gone. The connection calls it with its mutex. */
+LK_UNCHECKED static void on_watched(lk_etcd *e, lk_etcd_watcher *watcher, int64_t revision)
+{
+    lane *l = LK_CONTAINER(watcher, lane, watcher);
+    if (revision > l->behind_at) {
+        look_locked(e, l);
+        return;
+    }
+    l->watched = true;
+    came_locked(e);
 }
 
 static void begin_locked(lk_etcd *e, lane *l)
@@ -438,7 +466,8 @@ const char *lk_bench_etcd_lane_key(char out[64], const char *key, int number)
     return out;
 }
 
-LK_UNCHECKED void lk_bench_etcd_lanes(lk_bench_etcd *etcd, const char *key, bool shared, int lanes, size_t first)
+LK_UNCHECKED void lk_bench_etcd_lanes(lk_bench_etcd *etcd, const char *key, bool shared, int lanes,
+                                      size_t first)
 {
     lk_etcd *e = &etcd->e;
     lane *all = calloc((size_t)lanes, sizeof *all);
@@ -472,7 +501,8 @@ LK_UNCHECKED void lk_bench_etcd_idle(lk_bench_etcd *etcd, int64_t every)
 {
     static char what[] = "LeaseKeepAlive";
     lk_etcd *e = &etcd->e;
-    LkEtcdPb__LeaseRevoke message = LK_ETCD_PB__LEASE_REVOKE__INIT; /* it has the lease's number, as that one has */
+    LkEtcdPb__LeaseRevoke message =
+        LK_ETCD_PB__LEASE_REVOKE__INIT; /* it has the lease's number, as that one has */
     message.id = e->lease;
     for (int64_t next = lk_bench_now(); !lk_bench_crew_stopped(e->b); lk_bench_sleep(20 * LK_BENCH_MS)) {
         if (lk_bench_now() < next)

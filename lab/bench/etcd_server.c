@@ -56,17 +56,20 @@ bool lk_bench_etcd_server_need(lk_bench *b)
     lk_server *const server = &b->etcd.own;
     if (b->server_cpu >= 0)
         (void)lk_bench_pin(b->server_cpu); /* its threads are born there */
-    const bool good = lk_server_start(server, &lk_server_etcd, &(lk_server_setup){.tick_ms = LK_ETCD_ENSEMBLE_TICK_MS}) &&
-                      lk_server_await(server);
+    const bool good =
+        lk_server_start(server, &lk_server_etcd, &(lk_server_setup){.tick_ms = LK_ETCD_ENSEMBLE_TICK_MS}) &&
+        lk_server_await(server);
     (void)lk_bench_pin(-1);
     b->etcd.cpu = b->server_cpu;
     if (!good) {
-        lk_bench_progress("%s%s", server->error, server->missing ? ", or leave the rows e? out by --only" : "");
+        lk_bench_progress("%s%s", server->error,
+                          server->missing ? ", or leave the rows e? out by --only" : "");
         return false;
     }
     lk_server_version(server, b->etcd.version, sizeof b->etcd.version);
     if (!is_in_memory(server->directory))
-        lk_bench_progress("etcd's log is on a disk, whose speed is in the figures; TMPDIR=/dev/shm puts it into memory");
+        lk_bench_progress(
+            "etcd's log is on a disk, whose speed is in the figures; TMPDIR=/dev/shm puts it into memory");
     return lk_server_freeze(server);
 }
 

@@ -15,18 +15,23 @@ typedef struct {
     const char *name;
     bool (*run)(lk_bench *b);
     bool redis, zookeeper, etcd; /* the server that it needs */
-    bool is_long;          /* only with --long, or when named */
+    bool is_long;                /* only with --long, or when named */
     bool wanted;
     const char *about;
 } row;
 
 static row rows[] = {
-    {"memory", lk_row_memory, false, false, false, false, false, "the memory driver beside a mutex and a table"},
-    {"file", lk_row_file, false, false, false, false, false, "the file driver beside open, F_OFD_SETLK, close"},
-    {"mread", lk_row_readers_memory, false, false, false, false, false, "readers of one key of the memory driver"},
-    {"fread", lk_row_readers_file, false, false, false, false, false, "readers of one key of the file driver"},
+    {"memory", lk_row_memory, false, false, false, false, false,
+     "the memory driver beside a mutex and a table"},
+    {"file", lk_row_file, false, false, false, false, false,
+     "the file driver beside open, F_OFD_SETLK, close"},
+    {"mread", lk_row_readers_memory, false, false, false, false, false,
+     "readers of one key of the memory driver"},
+    {"fread", lk_row_readers_file, false, false, false, false, false,
+     "readers of one key of the file driver"},
 #ifdef LOCKER_BENCH_TOOL
-    {"line", lk_row_line, false, false, false, false, false, "processes that wait for one lock, beside flock(1)"},
+    {"line", lk_row_line, false, false, false, false, false,
+     "processes that wait for one lock, beside flock(1)"},
 #endif
 #ifdef LOCKER_BENCH_REDIS
     {"a", lk_row_a, true, false, false, false, false, "Redis: one thread, lock + unlock"},
@@ -49,7 +54,8 @@ static row rows[] = {
     {"keys", lk_row_keys, true, false, false, false, false, "50,000 keys, used once each"},
     {"held", lk_row_e_held_up, true, false, false, false, false, "lock + unlock beside 20,000 leases"},
     {"lag", lk_row_lag, true, false, false, false, false, "how soon a loss is told"},
-    {"break", lk_row_break, true, false, false, false, false, "how soon a holder is told that its lock was broken"},
+    {"break", lk_row_break, true, false, false, false, false,
+     "how soon a holder is told that its lock was broken"},
     {"net", lk_row_net, true, false, false, false, false, "10 ms added to the round trip"},
     {"e100k", lk_row_e_long, true, false, false, true, false,
      "100,000 leases kept alive; only with --long or by name"},
@@ -59,7 +65,8 @@ static row rows[] = {
 #ifdef LOCKER_BENCH_ZOOKEEPER
     {"za", lk_row_za, false, true, false, false, false, "ZooKeeper: one thread, lock + unlock"},
     {"za1", lk_row_za1, false, true, false, false, false, "... with server and client on one processor"},
-    {"zfresh", lk_row_zfresh, false, true, false, false, false, "... with a key that is used for the first time"},
+    {"zfresh", lk_row_zfresh, false, true, false, false, false,
+     "... with a key that is used for the first time"},
     {"zb", lk_row_zb, false, true, false, false, false, "64 threads with keys of their own"},
     {"zread", lk_row_readers_zookeeper, false, true, false, false, false, "readers of one key on ZooKeeper"},
     {"zh", lk_row_zh, false, true, false, false, false, "hand-off to a waiter in another process"},
@@ -76,9 +83,15 @@ static row rows[] = {
     {"ea1", lk_row_ea1, false, false, true, false, false, "... with server and client on one processor"},
     {"eb", lk_row_eb, false, false, true, false, false, "64 threads with keys of their own"},
     {"eh", lk_row_eh, false, false, true, false, false, "hand-off to a waiter in another process"},
+    {"ehw", lk_row_ehw, false, false, true, false, false, "... while a third process writes other keys"},
     {"ec", lk_row_ec, false, false, true, false, false, "8 and 64 waiters on one key"},
     {"ee", lk_row_ee, false, false, true, false, false, "1,000 locks held"},
     {"eused", lk_row_eused, false, false, true, false, false, "one thread on a key that was locked often"},
+#ifdef LOCKER_BENCH_TOOL
+    {"ectl", lk_row_ectl, false, false, true, false, false, "`locker run` beside `etcdctl lock`"},
+#endif
+    {"ego", lk_row_ego, false, false, true, false, false,
+     "beside Go's concurrency.Mutex; if the build has it"},
     {"enet", lk_row_enet, false, false, true, false, false, "10 ms added to the round trip"},
 #endif
 };

@@ -7,8 +7,9 @@
 
 enum { LOCKS = 1000, PARTS = 3 };
 
-static const int64_t ttl = 6000;       /* ms */
-static const int64_t settle = 3000;    /* ms: after it all are on one lease, and each has a watch on its own key */
+static const int64_t ttl = 6000; /* ms */
+static const int64_t settle =
+    3000; /* ms: after it all are on one lease, and each has a watch on its own key */
 static const int64_t duration = 12500; /* ms */
 static const char prefix[] = "held";
 

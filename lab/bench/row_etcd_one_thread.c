@@ -1,4 +1,4 @@
-/* row_etcd_one_thread.c: rows ea, ea1 and eh: one thread that locks and unlocks, and the hand-off from an unlock to a waiter in
+/* row_etcd_one_thread.c: rows ea, ea1, eh and ehw: one thread that locks and unlocks, and the hand-off from an unlock to a waiter in
  * another process. Bare is the driver's connection alone (etcd_bare.c). */
 #include "bench.h"
 
@@ -46,7 +46,8 @@ static bool one_row(lk_bench *b, const char *row, const char *what)
 {
     const lk_bench_figure half = {row, what, "us", "connection alone", LK_GOAL_RATIO_AT_MOST, 1.1},
                           most = {row, "... p99", "us", "connection alone", LK_GOAL_NONE, 0},
-                          used = {row, "client CPU for each cycle", "us", "connection alone", LK_GOAL_NONE, 0};
+                          used = {row, "client CPU for each cycle", "us", "connection alone", LK_GOAL_NONE,
+                                  0};
     lk_series p50[SIDES] = {0}, p99[SIDES] = {0}, cpu[SIDES] = {0};
     for (int round = 0; round < b->rounds; round++) {
         for (int side = BARE; side < SIDES; side++) {
@@ -112,28 +113,41 @@ static void bare_handoff(lk_bench *b, int member, int64_t times)
     lk_bench_etcd_close(etcd);
 }
 
+/* Somebody who writes other keys all the time, until they have done. */
+static void write_meanwhile(lk_bench *b, int64_t times)
+{
+    lk_bench_etcd *etcd = lk_bench_etcd_open(b, b->etcd.own.port, bare_ttl_s);
+    lk_bench_crew_ready(b);
+    while (atomic_load(&b->crew->sample_count) < (size_t)times) {
+        lk_bench_etcd_lock(etcd, "other");
+        lk_bench_etcd_unlock(etcd);
+    }
+    lk_bench_etcd_close(etcd);
+}
+
 static void handoff_body(lk_bench *b, int member, const void *arg)
 {
     const plan *p = arg;
     char uri[LK_SERVER_TEXT];
-    if (p->side == OURS)
+    if (member > LK_TAKER)
+        write_meanwhile(b, p->cycles);
+    else if (p->side == OURS)
         lk_handoff(b, member, lk_bench_etcd_server_uri(uri, b->etcd.own.port, ttl), key, p->cycles,
                    lk_handoff_sleep);
     else
         bare_handoff(b, member, p->cycles);
 }
 
-bool lk_row_eh(lk_bench *b)
+static bool handoff_row(lk_bench *b, const char *row, const char *what, int members, int64_t times)
 {
-    static const lk_bench_figure half = {"eh", "hand-off to a sleeping process, p50", "us", "connection alone",
-                                         LK_GOAL_RATIO_AT_MOST, 1.3},
-                                 most = {"eh", "... p99", "us", "connection alone", LK_GOAL_NONE, 0};
+    const lk_bench_figure half = {row, what, "us", "connection alone", LK_GOAL_RATIO_AT_MOST, 1.3},
+                          most = {row, "... p99", "us", "connection alone", LK_GOAL_NONE, 0};
     lk_series p50[SIDES] = {0}, p99[SIDES] = {0};
     (void)lk_bench_etcd_server_pin(b, b->server_cpu);
     for (int round = 0; round < b->rounds; round++) {
         for (int side = BARE; side < SIDES; side++) {
-            plan p = {.side = side, .cycles = lk_scale(b, 300)};
-            lk_work work = {.members = 2, .cpu = b->client_cpu, .body = handoff_body, .arg = &p};
+            plan p = {.side = side, .cycles = lk_scale(b, times)};
+            lk_work work = {.members = members, .cpu = b->client_cpu, .body = handoff_body, .arg = &p};
 
             if (!lk_bench_crew_run(b, &work))
                 return false;
@@ -144,4 +158,15 @@ bool lk_row_eh(lk_bench *b)
     lk_bench_report(b, &half, &p50[BARE], &p50[OURS]);
     lk_bench_report(b, &most, &p99[BARE], &p99[OURS]);
     return true;
+}
+
+bool lk_row_eh(lk_bench *b)
+{
+    return handoff_row(b, "eh", "hand-off to a sleeping process, p50", 2, 300);
+}
+
+/* A watch that begins at a revision which has passed is looked at ten times a second by the server. */
+bool lk_row_ehw(lk_bench *b)
+{
+    return handoff_row(b, "ehw", "... while a third writes other keys, p50", 3, 100);
 }

@@ -44,8 +44,9 @@ static void our_close(void *client)
 
 bool lk_row_enet(lk_bench *b)
 {
-    static const lk_far_side sides[2] = {{"connection alone", bare_open, bare_cycle, bare_request, bare_close},
-                                         {"liblocker", our_open, our_cycle, NULL, our_close}};
+    static const lk_far_side sides[2] = {
+        {"connection alone", bare_open, bare_cycle, bare_request, bare_close},
+        {"liblocker", our_open, our_cycle, NULL, our_close}};
     (void)lk_bench_etcd_server_pin(b, b->server_cpu);
     return lk_far_row(b, "enet", b->etcd.own.port, sides);
 }

@@ -119,7 +119,8 @@ static bool one_key(lk_bench *b, int waiters)
     char what[64];
     lk_bench_figure rate = {"ec", what, "/s", "in flight", LK_GOAL_RATIO_AT_LEAST, 0.9},
                     sent = {"ec", "... requests for each cycle", "", "in flight", LK_GOAL_NONE, 0},
-                    fair = {"ec", "... fairness over the waiters", "Jain", "in flight", LK_GOAL_AT_LEAST, 0.95},
+                    fair = {"ec", "... fairness over the waiters", "Jain", "in flight", LK_GOAL_AT_LEAST,
+                            0.95},
                     order = {"ec", "... grants out of the order of arrival", "", NULL, LK_GOAL_AT_MOST, 0};
     outcome o = {0};
     (void)snprintf(what, sizeof what, "%d waiters, %d processes, one key", waiters, PROCESSES);

@@ -30,8 +30,12 @@ static void body(lk_bench *b, int member, const void *arg)
 
 bool lk_row_eused(lk_bench *b)
 {
-    static const lk_bench_figure half = {
-        "eused", "lock + unlock of a key locked 10,000 times before, p50", "us", "never", LK_GOAL_RATIO_AT_MOST, 1.1};
+    static const lk_bench_figure half = {"eused",
+                                         "lock + unlock of a key locked 10,000 times before, p50",
+                                         "us",
+                                         "never",
+                                         LK_GOAL_RATIO_AT_MOST,
+                                         1.1};
     lk_series p50[SIDES] = {0};
     (void)lk_bench_etcd_server_pin(b, b->server_cpu);
     for (int round = 0; round < b->rounds; round++) {

@@ -76,12 +76,19 @@ static bool take(fields *f, field *one)
     return true;
 }
 
-enum { FIRST_NUMBER = 1 << 3, FIRST = 1 << 3 | 2, SECOND = 2 << 3 | 2, THIRD = 3 << 3 | 2, FOURTH = 4 << 3 | 2 };
+enum {
+    FIRST_NUMBER = 1 << 3,
+    FIRST = 1 << 3 | 2,
+    SECOND = 2 << 3 | 2,
+    THIRD = 3 << 3 | 2,
+    FOURTH = 4 << 3 | 2
+};
 
 static bool is_permit(fields put)
 {
     field key;
-    return take(&put, &key) && key.tag == FIRST && memmem(key.inside.at, key.inside.left, "-slot-", 6) != NULL;
+    return take(&put, &key) && key.tag == FIRST &&
+           memmem(key.inside.at, key.inside.left, "-slot-", 6) != NULL;
 }
 
 /* What a transaction does if what it asks for is so. */

@@ -43,13 +43,26 @@ static void add_members(const lk_server *server, lk_command *line)
     lk_command_print(line, "%s", first->directory);
 }
 
+static void add_file(lk_command *line, const char *option, const char *directory, const char *name)
+{
+    lk_command_add(line, option);
+    lk_command_print(line, "%s/%s", directory, name);
+}
+
+/* With an authority's certificate a server wants one of each client, whatever else it is told. */
+static bool wants_certificates(const lk_server *server)
+{
+    const char *const *options = server->setup.options;
+    for (size_t i = 0; options != NULL && options[i] != NULL; i++)
+        if (strcmp(options[i], "--client-cert-auth") == 0)
+            return true;
+    return false;
+}
+
 static void add_clients(const lk_server *server, lk_command *line)
 {
-    static const char *const files[] = {"--trusted-ca-file", "ca.crt",     "--cert-file",
-                                        "server.crt",        "--key-file", "server.key"};
     const char *const certificates = server->setup.certificates, *const address = server->place.address;
-    const char *const scheme = certificates != NULL ? "https" : "http";
-    add_url(line, "--advertise-client-urls", scheme, address, server->port);
+    add_url(line, "--advertise-client-urls", certificates != NULL ? "https" : "http", address, server->port);
     lk_command_add(line, "--listen-client-urls");
     if (certificates == NULL) {
         lk_command_print(line, "http://%s:%d", address, server->port);
@@ -57,10 +70,10 @@ static void add_clients(const lk_server *server, lk_command *line)
     }
     lk_command_print(line, "https://%s:%d,http://%s:%d", address, server->port, address,
                      server->election_port);
-    for (size_t i = 0; i < sizeof files / sizeof files[0]; i += 2) {
-        lk_command_add(line, files[i]);
-        lk_command_print(line, "%s/%s", certificates, files[i + 1]);
-    }
+    add_file(line, "--cert-file", certificates, "server.crt");
+    add_file(line, "--key-file", certificates, "server.key");
+    if (wants_certificates(server))
+        add_file(line, "--trusted-ca-file", certificates, "ca.crt");
 }
 
 static void command(const lk_server *server, lk_command *line)

@@ -162,7 +162,8 @@ static void received(void *context, const char *bytes, size_t count)
     lk_sim_etcd *const etcd = s->member->of;
     advance(etcd);
     tell_bytes(s, "from", (const unsigned char *)bytes, count);
-    (void)lk_simetcd_wire_feed(s->wire, bytes, count); /* what it doesn't understand it is told, and then it is closed */
+    (void)lk_simetcd_wire_feed(s->wire, bytes,
+                               count); /* what it doesn't understand it is told, and then it is closed */
     etcd->answers = true;
     settle(etcd);
 }

@@ -280,8 +280,8 @@ static int64_t sent_at(const lk_sim_hold *hold)
     const int64_t term = judge.bounds.term_ns;
     if (hold->until_local == INT64_MAX)
         return hold->asked_at;
-    return judge.bounds.has_leases ? hold->until - hold->ttl_ns
-                                   : lk_sim_true(hold->process, hold->until_local - (term - term / 100));
+    return lk_sim_true(hold->process,
+                       hold->until_local - (judge.bounds.has_leases ? hold->ttl_ns : term - term / 100));
 }
 
 /* What its deadline counts from was sent before the service lost its data; where locks have no leases it was asked for before

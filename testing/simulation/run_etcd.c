@@ -142,7 +142,8 @@ static bool forget(const lk_sim_fault *fault, int member)
 
 static void set_clogged(const pair *way, bool clogged)
 {
-    lk_sim_tell("what member %d sends member %d %s", way->from + 1, way->to + 1, clogged ? "waits" : "goes on");
+    lk_sim_tell("what member %d sends member %d %s", way->from + 1, way->to + 1,
+                clogged ? "waits" : "goes on");
     lk_sim_etcd_clog(&run.etcd, way->from, way->to, clogged);
 }
 
@@ -349,7 +350,8 @@ static void answers(lk_sim_etcd_member *member)
     if (!run.awaits)
         return;
     run.awaits = false;
-    lk_sim_at(lk_sim_now() + (at_once ? 0 : (int64_t)(run.awaited.detail / 1024 % (20 * MS))), strikes, member);
+    lk_sim_at(lk_sim_now() + (at_once ? 0 : (int64_t)(run.awaited.detail / 1024 % (20 * MS))), strikes,
+              member);
 }
 
 /* Half of them strike the member that answers next. */
@@ -387,24 +389,27 @@ static void compacts(void *context)
 static const char *begin(uint64_t *random, lk_sim_bounds *bounds)
 {
     memset(&run, 0, sizeof run);
-    const int count = lk_sim_draw_from(random, 3) == 0 ? 1 : MOST, tick_ms = lk_sim_draw_from(random, 4) == 0 ? 50 : 20;
+    const int count = lk_sim_draw_from(random, 3) == 0 ? 1 : MOST,
+              tick_ms = lk_sim_draw_from(random, 4) == 0 ? 50 : 20;
     const int64_t election_ns = ELECTION_TICKS * tick_ms * MS;
     static const unsigned commands[] = {300, 1000}, cleanups[] = {300, 2000, 2000, 2000};
-    const unsigned command = commands[lk_sim_draw_from(random, 2)], cleanup = cleanups[lk_sim_draw_from(random, 4)];
+    const unsigned command = commands[lk_sim_draw_from(random, 2)],
+                   cleanup = cleanups[lk_sim_draw_from(random, 4)];
     run.forgets = count == 1 && lk_sim_draw_from(random, 3) == 0;
     run.compacts = lk_sim_draw_from(random, 2) == 0;
     run.settle_ns = 2 * election_ns + 1000 * MS;
-    *bounds = (lk_sim_bounds){.call_ns = command * MS,
-                              .cleanup_ns = cleanup * MS,
-                              .idle_ns = 500 * MS,
-                              .broken_ns = 300 * MS,
-                              .lease_ns = 5000 * MS, /* whole seconds, an election, and what it takes to look */
-                              .settle_ns = run.settle_ns,
-                              .term_ns = 5000 * MS,
-                              .breaks_prove = true,
-                              .has_tokens = true,
-                              .has_order = true,
-                              .has_leases = true};
+    *bounds =
+        (lk_sim_bounds){.call_ns = command * MS,
+                        .cleanup_ns = cleanup * MS,
+                        .idle_ns = 500 * MS,
+                        .broken_ns = 300 * MS,
+                        .lease_ns = 5000 * MS, /* whole seconds, an election, and what it takes to look */
+                        .settle_ns = run.settle_ns,
+                        .term_ns = 5000 * MS,
+                        .breaks_prove = true,
+                        .has_tokens = true,
+                        .has_order = true,
+                        .has_leases = true};
     for (int from = 0; from < count; from++)
         for (int to = 0; to < count; to++)
             run.pairs[from][to] = (pair){from, to};

@@ -1,8 +1,12 @@
-/* backend_etcd.c: the etcd driver's service is a server of the suite's own; compiled with LK_ETCD_ENSEMBLE three that agree. */
+/* backend_etcd.c: the etcd driver's service is a server of the suite's own; compiled with LK_ETCD_TLS by TLS, with
+ * LK_ETCD_ENSEMBLE three that agree. */
 #include <stdio.h>
 
 #include <locker/conformance.h>
 
+#ifdef LK_ETCD_TLS
+#include "certified.h"
+#endif
 #include "etcdctl.h"
 #include "expect.h"
 #include "subject.h"
@@ -26,12 +30,26 @@ static void stop(void *service)
 static locker_conformance_subject subject = {
     .size = sizeof subject, .start = start, .stop = stop, .kept_ttl_ms = 4000};
 #else
+#if defined(LK_ETCD_TLS)
+static void *start(char *uri, size_t size)
+{
+    static const char *const options[] = {LK_TEST_ETCD_FAST, "--client-cert-auth", NULL};
+    lk_server *etcd = lk_test_etcd_tls(options);
+    const char *directory = etcd->directory;
+    snprintf(
+        uri, size,
+        "etcds://127.0.0.1:%d/?namespace=suite&tls_ca=%s/ca.crt&tls_cert=%s/client.crt&tls_key=%s/client.key",
+        etcd->port, directory, directory, directory);
+    return etcd;
+}
+#else
 static void *start(char *uri, size_t size)
 {
     lk_server *etcd = lk_test_etcd(NULL);
     snprintf(uri, size, "etcd://127.0.0.1:%d/?namespace=suite", etcd->port);
     return etcd;
 }
+#endif
 
 static void stop(void *service)
 {

@@ -170,7 +170,8 @@ static bool compare_watches(side *real, side *other, int64_t span_ms)
         before = other->count;
         hear(other, 0);
     } while (other->count > before);
-    for (const int64_t until = lk_now_ns() + PATIENCE_MS * MS; real->count < other->count && lk_now_ns() < until;)
+    for (const int64_t until = lk_now_ns() + PATIENCE_MS * MS;
+         real->count < other->count && lk_now_ns() < until;)
         hear(real, 10);
     hear(real, 0);
     sort_items(real);
@@ -178,11 +179,11 @@ static bool compare_watches(side *real, side *other, int64_t span_ms)
     bool equal = real->count == other->count;
     for (size_t i = 0; i < real->count || i < other->count; i++) {
         const char *const one = i < real->count ? real->items[i].text : "nothing",
-                   *const two = i < other->count ? other->items[i].text : "nothing";
+                          *const two = i < other->count ? other->items[i].text : "nothing";
         equal = equal && real->ids[i] == other->ids[i] && strcmp(one, two) == 0;
         if (now.verbose || !equal)
-            (void)printf("  watch %lld is told %s, and %lld, of the simulated one, %s\n", (long long)real->ids[i], one,
-                         (long long)other->ids[i], two);
+            (void)printf("  watch %lld is told %s, and %lld, of the simulated one, %s\n",
+                         (long long)real->ids[i], one, (long long)other->ids[i], two);
     }
     forget_items(real);
     forget_items(other);
@@ -196,7 +197,9 @@ static void blur(ProtobufCMessage *message)
 {
     if (message->descriptor == &lk_etcd_pb__lease_told__descriptor) {
         LkEtcdPb__LeaseTold *const told = (LkEtcdPb__LeaseTold *)(void *)message;
-        told->ttl = told->ttl > 0 && told->ttl <= told->granted_ttl && told->ttl > told->granted_ttl - 100 ? 1 : told->ttl;
+        told->ttl = told->ttl > 0 && told->ttl <= told->granted_ttl && told->ttl > told->granted_ttl - 100
+                        ? 1
+                        : told->ttl;
     }
 }
 
@@ -217,8 +220,8 @@ static char *text_of(const grpc_answer *answer, const ProtobufCMessageDescriptor
     return text.text;
 }
 
-static bool compare_answers(side *real, side *other, etcd_chooser *c, const char *path, const void *bytes, size_t count,
-                            const ProtobufCMessageDescriptor *of)
+static bool compare_answers(side *real, side *other, etcd_chooser *c, const char *path, const void *bytes,
+                            size_t count, const ProtobufCMessageDescriptor *of)
 {
     const grpc_answer one = grpc_call(real->client, path, bytes, count, PATIENCE_MS),
                       two = grpc_call(other->client, path, bytes, count, PATIENCE_MS);
@@ -236,8 +239,8 @@ static bool compare_answers(side *real, side *other, etcd_chooser *c, const char
     return equal && compare_watches(real, other, 0);
 }
 
-static bool ask_both(side *real, side *other, etcd_chooser *c, const char *path, const ProtobufCMessage *message,
-                     const ProtobufCMessageDescriptor *of)
+static bool ask_both(side *real, side *other, etcd_chooser *c, const char *path,
+                     const ProtobufCMessage *message, const ProtobufCMessageDescriptor *of)
 {
     const size_t size = protobuf_c_message_get_packed_size(message);
     uint8_t *const packed = malloc(size + 1);
@@ -261,7 +264,8 @@ static bool compact_both(side *real, side *other, etcd_chooser *c, int64_t revis
 {
     LkEtcdPb__LeaseRevoke asked = LK_ETCD_PB__LEASE_REVOKE__INIT;
     asked.id = revision;
-    return ask_both(real, other, c, "/etcdserverpb.KV/Compact", &asked.base, &lk_etcd_pb__put_done__descriptor);
+    return ask_both(real, other, c, "/etcdserverpb.KV/Compact", &asked.base,
+                    &lk_etcd_pb__put_done__descriptor);
 }
 
 static bool watch_both(side *real, side *other, etcd_chooser *c)
@@ -308,7 +312,8 @@ static bool clean(side *real, side *other, etcd_chooser *c)
         equal = ask_both(real, other, c, "/etcdserverpb.Lease/LeaseRevoke", &revoke.base,
                          &lk_etcd_pb__lease_revoked__descriptor);
     }
-    return equal && ask_both(real, other, c, "/etcdserverpb.KV/DeleteRange", &all.base, &lk_etcd_pb__deleted__descriptor);
+    return equal && ask_both(real, other, c, "/etcdserverpb.KV/DeleteRange", &all.base,
+                             &lk_etcd_pb__deleted__descriptor);
 }
 
 static bool play(uint64_t seed)
@@ -357,7 +362,8 @@ static int64_t ends(side *s, int64_t (*clock_ns)(void))
     bool ok = grpc_say(s->client, &asked.base);
     for (int64_t id = 101; id < 101 + EXPIRING; id++)
         ok = ok && put_on_lease(s, id);
-    for (const int64_t until = lk_now_ns() + PATIENCE_MS * MS; s->count < EXPIRING + 1 && lk_now_ns() < until;)
+    for (const int64_t until = lk_now_ns() + PATIENCE_MS * MS;
+         s->count < EXPIRING + 1 && lk_now_ns() < until;)
         hear(s, 10);
     return ok && s->count == EXPIRING + 1 ? clock_ns() - began : -1;
 }
@@ -412,8 +418,9 @@ static int run(const char *program)
             (void)printf("seed %llu\n", (unsigned long long)seed);
         if (play(seed))
             continue;
-        (void)printf("seed %llu: the simulated server is not as the real one\nrun it again: %s --seed %llu --verbose\n",
-                     (unsigned long long)seed, program, (unsigned long long)seed);
+        (void)printf(
+            "seed %llu: the simulated server is not as the real one\nrun it again: %s --seed %llu --verbose\n",
+            (unsigned long long)seed, program, (unsigned long long)seed);
         return 1;
     }
     (void)printf("%llu sequences with %llu requests in %.1f s: equal\n", (unsigned long long)now.count,

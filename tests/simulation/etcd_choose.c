@@ -125,8 +125,8 @@ static LkEtcdPb__Compare *choose_compare(etcd_chooser *c)
     p->result = (LkEtcdPb__Compare__Result)etcd_draw(c, 4);
     p->target = (LkEtcdPb__Compare__Target)etcd_draw(c, 5);
     static const LkEtcdPb__Compare__ToCase to[] = {
-        LK_ETCD_PB__COMPARE__TO_VERSION, LK_ETCD_PB__COMPARE__TO_CREATE_REVISION, LK_ETCD_PB__COMPARE__TO_MOD_REVISION,
-        LK_ETCD_PB__COMPARE__TO_VALUE, LK_ETCD_PB__COMPARE__TO_LEASE};
+        LK_ETCD_PB__COMPARE__TO_VERSION, LK_ETCD_PB__COMPARE__TO_CREATE_REVISION,
+        LK_ETCD_PB__COMPARE__TO_MOD_REVISION, LK_ETCD_PB__COMPARE__TO_VALUE, LK_ETCD_PB__COMPARE__TO_LEASE};
     p->to_case = to[one_in(c, 20) ? etcd_draw(c, 5) : (uint64_t)p->target];
     if (p->to_case == LK_ETCD_PB__COMPARE__TO_VALUE)
         p->value = choose_value(c);
@@ -191,7 +191,8 @@ static LkEtcdPb__Txn *choose_txn(etcd_chooser *c, int depth)
 
 /* ------------------------------------------------------------------ all ---- */
 
-static ProtobufCMessage *choose_of_lease(etcd_chooser *c, const char **path, const ProtobufCMessageDescriptor **answer)
+static ProtobufCMessage *choose_of_lease(etcd_chooser *c, const char **path,
+                                         const ProtobufCMessageDescriptor **answer)
 {
     switch (etcd_draw(c, 4)) {
     case 0:

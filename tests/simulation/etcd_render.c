@@ -95,7 +95,8 @@ static bool is_nothing(const ProtobufCFieldDescriptor *field, const void *at)
     }
 }
 
-static void render_field(rendered *into, const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
+static void render_field(rendered *into, const ProtobufCMessage *message,
+                         const ProtobufCFieldDescriptor *field)
 {
     const char *const base = (const char *)message, *const at = base + field->offset;
     const bool is_list = field->label == PROTOBUF_C_LABEL_REPEATED,

@@ -47,8 +47,8 @@ static void take(buffer *b, size_t count)
 
 /* ------------------------------------------------------------------ nghttp2 ---- */
 
-static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_len,
-                     const uint8_t *value, size_t value_len, uint8_t flags, void *context)
+static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
+                     size_t name_len, const uint8_t *value, size_t value_len, uint8_t flags, void *context)
 {
     call *const c = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
     (void)flags;
@@ -119,7 +119,8 @@ bool grpc_feed(grpc *client, const void *bytes, size_t count)
 
 static nghttp2_nv header(const char *name, const char *value)
 {
-    return (nghttp2_nv){(uint8_t *)(uintptr_t)name, (uint8_t *)(uintptr_t)value, strlen(name), strlen(value), 0};
+    return (nghttp2_nv){(uint8_t *)(uintptr_t)name, (uint8_t *)(uintptr_t)value, strlen(name), strlen(value),
+                        0};
 }
 
 static bool begin(grpc *client, call *c, const char *path)
@@ -132,7 +133,8 @@ static bool begin(grpc *client, call *c, const char *path)
                                   header("te", "trailers")};
     const nghttp2_data_provider provider = {{.ptr = c}, read_out};
     c->status = -1;
-    c->id = nghttp2_submit_request(client->session, NULL, headers, sizeof headers / sizeof *headers, &provider, c);
+    c->id = nghttp2_submit_request(client->session, NULL, headers, sizeof headers / sizeof *headers,
+                                   &provider, c);
     return c->id >= 0;
 }
 

@@ -18,26 +18,6 @@
 #include "lk_mutex.h"
 #include "locking.h"
 
-void lk_test_certify(const lk_server *server, const lk_certificate *wanted)
-{
-    char why[256];
-    if (!lk_certificate_make(server->directory, wanted, why, sizeof why))
-        test_fails("%s", why);
-}
-
-void lk_test_certificates(const lk_server *server)
-{
-    static const lk_certificate all[] = {
-        {.name = "ca", .authority = true},
-        {.name = "other-ca", .authority = true},
-        {.name = "server", .by = "ca", .names = "DNS:localhost,IP:127.0.0.1"},
-        {.name = "client", .by = "ca"},
-        {.name = "other", .by = "other-ca"},
-    };
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        lk_test_certify(server, &all[i]);
-}
-
 int lk_test_speak_tls(lk_server *server, int port, const char *certificate, const char *clients)
 {
     const char *directory = server->directory;

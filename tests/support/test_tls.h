@@ -1,18 +1,11 @@
 /*
  * test_tls.h: a redis-server that speaks TLS, and what stands before one that does not: a front of TLS with bad
- * manners. Certificates lie in the server's directory.
+ * manners. Certificates lie in the server's directory (certified.h).
  */
 #pragma once
 
-#include "servers/certificates.h"
+#include "certified.h"
 #include "test_redis.h"
-
-/** Makes a certificate in the server's directory. */
-void lk_test_certify(const lk_server *server, const lk_certificate *wanted);
-
-/** Makes the authority `ca`, and certified by it `server`, for localhost and 127.0.0.1, and `client`; and the
- * authority `other-ca`, which certified `other`. */
-void lk_test_certificates(const lk_server *server);
 
 /** Has the server speak TLS on this port (0: another one, which is the answer), with that certificate (NAME.crt,
  * NAME.key), and want one of `ca` from its clients where `clients` is "yes". */

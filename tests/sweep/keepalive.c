@@ -20,8 +20,8 @@ static bool enter(const lk_server *member, const char *name, const char *ttl_s, 
     return lk_etcdctl_try(member, said, sizeof said, "put --lease=%s %s/keepalive x", lease, name);
 }
 
-/* Until no answer has come for the lease's time, or somebody speaks to it. */
-static void hold(const lk_child *keeper, int64_t ttl_ms)
+/* Until no answer has come for the lease's time, or somebody speaks to it. Then nobody keeps the lease alive. */
+static void hold(lk_child *keeper, int64_t ttl_ms)
 {
     int64_t deadline = lk_test_now_ms() + ttl_ms;
     char text[256];
@@ -43,6 +43,7 @@ static void hold(const lk_child *keeper, int64_t ttl_ms)
             usleep(1000);
     }
     lk_side_say("lost %lld %lld", (long long)lk_test_now_ms(), (long long)deadline);
+    lk_child_kill(keeper);
     (void)fgets(text, sizeof text, stdin);
 }
 

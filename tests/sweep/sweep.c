@@ -233,6 +233,16 @@ static void tell(const lk_sweep *sweep, int set, int count)
     printf("\n");
 }
 
+/* Waits for its end, and passes on what it says: why it skips all. */
+static int end_worker(lk_child *worker, bool quietly)
+{
+    char text[512];
+    for (ssize_t got; (got = read(worker->output, text, sizeof text)) > 0;)
+        if (!quietly)
+            fwrite(text, 1, (size_t)got, stderr);
+    return lk_child_end(worker);
+}
+
 /* An exit code. */
 static int sweep_set(const lk_sweep *sweep, int set, int count, int workers)
 {
@@ -249,7 +259,7 @@ static int sweep_set(const lk_sweep *sweep, int set, int count, int workers)
         worker[i] = lk_child_start("worker", arguments);
     }
     for (int i = 0; i < workers; i++) {
-        const int code = lk_child_end(worker[i]);
+        const int code = end_worker(worker[i], skipped);
         ended = code == 0 && ended;
         skipped = code == SKIPPED || skipped;
     }

@@ -105,6 +105,17 @@ static bool grant_locked(attempt *a, lk_etcd_place *p) LK_REQUIRES(*a->e->net)
     return true;
 }
 
+/* Too little is left of a lease that counts from this attempt's beginning: who waits makes another one, at once. */
+static bool too_late_locked(attempt *a) LK_REQUIRES(*a->e->net)
+{
+    a->claim->retry_at = lk_etcd_now_of(a->e);
+    a->data->place->enrolled = a->claim->will_wait;
+    if (a->claim->will_wait)
+        return end(a, LOCKER_BUSY);
+    return end(a, lk_unavailable(a->err, "etcd at %s took more than half of the lock's lease time to answer",
+                                 lk_etcd_net_names(a->e->net)));
+}
+
 static bool first_unlocking(attempt *a, lk_etcd_place *p) LK_REQUIRES(*a->e->net)
 {
     if (lk_etcd_now_of(a->e) - p->seen > recent_ns && a->looks < LOOKS_MAX) {
@@ -113,10 +124,8 @@ static bool first_unlocking(attempt *a, lk_etcd_place *p) LK_REQUIRES(*a->e->net
     }
     if (grant_locked(a, p))
         return end(a, LOCKER_OK);
-    if (!a->claim->renewed && lk_etcd_now_of(a->e) > a->claim->asked_at + a->claim->ttl_ns / 2) {
-        a->outcome = LK_ETCD_CALL_LATE; /* too little is left of what counts from this attempt's beginning: another one */
-        return false;
-    }
+    if (!a->claim->renewed && lk_etcd_now_of(a->e) > a->claim->asked_at + a->claim->ttl_ns / 2)
+        return too_late_locked(a);
     lk_etcd_keeper_by_locked(a->e->net, 0); /* it has to be put to another lease */
     return await_unlocking(a);
 }

@@ -47,8 +47,8 @@ static const LkEtcdPb__KeyValue *other_use(const LkEtcdPb__TxnDone *done, size_t
 
 static void make_enter(lk_etcd_txn_of *t, const lk_etcd_place *p)
 {
-    lk_etcd_if(t, &p->key, 0);
-    lk_etcd_get_op(&t->otherwise, &p->key);
+    lk_etcd_if(t, p->key, 0);
+    lk_etcd_get_op(&t->otherwise, p->key);
     add_use(t, p);
     if (p->tries && p->mode == LOCKER_SHARED) {
         lk_etcd_if_none(t, p->base, p->permits, LK_ETCD_UNSHARED1);
@@ -56,7 +56,7 @@ static void make_enter(lk_etcd_txn_of *t, const lk_etcd_place *p)
     } else if (p->tries) {
         lk_etcd_if_none(t, p->base, p->permits, LK_ETCD_QUEUE);
     }
-    lk_etcd_put_op(&t->then, &p->key, p->record, p->lease->id);
+    lk_etcd_put_op(&t->then, p->key, p->record, p->lease->id);
     if (!p->tries)
         add_ahead(&t->then, p);
 }
@@ -69,8 +69,8 @@ static bool has_permit(const lk_etcd_place *p)
 
 static void make_look(lk_etcd_txn_of *t, const lk_etcd_place *p)
 {
-    lk_etcd_if(t, &p->key, p->created);
-    lk_etcd_get_op(&t->then, &p->key);
+    lk_etcd_if(t, p->key, p->created);
+    lk_etcd_get_op(&t->then, p->key);
     if (!has_permit(p))
         add_ahead(&t->then, p);
 }
@@ -84,18 +84,19 @@ static void make_count(lk_etcd_txn_of *t, const lk_etcd_place *p)
     lk_etcd_latest_op(&t->then, p->base, p->permits, LK_ETCD_OTHERS2, 0, 1);
 }
 
-static void make_take(lk_etcd_txn_of *t, const lk_etcd_place *p, const lk_etcd_key *slot)
+static void make_take(lk_etcd_txn_of *t, const lk_etcd_place *p, ProtobufCBinaryData slot)
 {
     lk_etcd_if(t, slot, 0);
     lk_etcd_get_op(&t->otherwise, slot);
     t->otherwise.body[0].range.keys_only = false;
     if (p->tries) {
-        lk_etcd_if_none(t, p->base, p->permits, LK_ETCD_WANTS);
+        if (!p->beside)
+            lk_etcd_if_none(t, p->base, p->permits, LK_ETCD_WANTS);
         add_use(t, p);
     } else {
-        lk_etcd_get_op(&t->otherwise, &p->key);
-        lk_etcd_if(t, &p->key, p->created);
-        lk_etcd_delete_op(&t->then, &p->key);
+        lk_etcd_get_op(&t->otherwise, p->key);
+        lk_etcd_if(t, p->key, p->created);
+        lk_etcd_delete_op(&t->then, p->key);
     }
     lk_etcd_put_op(&t->then, slot, p->record, p->lease->id);
 }
@@ -129,7 +130,7 @@ bool lk_etcd_place_ask_locked(lk_etcd *e, lk_etcd_place *p)
         make_count(&t, p);
     } else {
         lk_etcd_slot_key(p->base, p->permits, p->slot, &slot);
-        make_take(&t, p, &slot);
+        make_take(&t, p, lk_etcd_bytes(&slot));
     }
     p->asking = lk_etcd_txn_send_locked(e, &t, answered_locked, p) != NULL;
     p->requests += p->asking;
@@ -150,7 +151,7 @@ static const LkEtcdPb__KeyValue *latest(const lk_etcd_place *p, const LkEtcdPb__
     for (size_t n = 0; n < 2; n++) {
         for (size_t i = 0; of[n] != NULL && i < of[n]->n_kvs; i++) {
             const LkEtcdPb__KeyValue *const kv = of[n]->kvs[i];
-            const bool own = kv->key.len == p->key.len && memcmp(kv->key.data, p->key.text, p->key.len) == 0;
+            const bool own = kv->key.len == p->key.len && memcmp(kv->key.data, p->key.data, p->key.len) == 0;
             if (!own && (found == NULL || kv->create_revision > found->create_revision))
                 found = kv;
         }
@@ -158,8 +159,8 @@ static const LkEtcdPb__KeyValue *latest(const lk_etcd_place *p, const LkEtcdPb__
     return found;
 }
 
-/* The lowest slot that nobody has; -1: there is none. */
-static int32_t free_slot(const lk_etcd_place *p, const LkEtcdPb__Ranged *slots)
+/* The lowest slot that nobody has, but for so many that are left to others; -1: there is none. */
+static int32_t free_slot(const lk_etcd_place *p, const LkEtcdPb__Ranged *slots, int64_t left)
 {
     bool *taken = calloc((size_t)p->permits, sizeof *taken);
     int32_t slot = -1;
@@ -169,7 +170,7 @@ static int32_t free_slot(const lk_etcd_place *p, const LkEtcdPb__Ranged *slots)
             taken[told.slot] = true;
     }
     for (int32_t i = 0; taken != NULL && slot < 0 && i < p->permits; i++)
-        slot = taken[i] ? -1 : i;
+        slot = taken[i] || left-- > 0 ? -1 : i;
     free(taken);
     return slot;
 }
@@ -181,12 +182,23 @@ static void other_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__KeyValue 
     p->step = LK_ETCD_OTHER;
 }
 
-/* Its end, or that of a permit, is to be told: from what was seen on. */
+/* Its end, or that of a permit, is to be told, from now on; it was there at this revision. What has come between is found by one more
+ * look, once the watch is there (lk_etcd_place_watched_locked). */
 static void behind_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__KeyValue *ahead, int64_t revision)
     LK_REQUIRES(*e->net)
 {
+    const int64_t created = ahead != NULL ? ahead->create_revision : 0;
     lk_etcd_key begin, end;
     end.len = 0;
+    p->waited = true;
+    if (p->ahead.watcher.id != 0 && p->behind == created) {
+        p->behind_at = lk_time_later(p->behind_at, revision);
+        p->step = p->behind_at >= p->told_from ? LK_ETCD_BEHIND : p->step; /* else it is looked at again */
+        return;
+    }
+    p->behind = created;
+    p->behind_at = revision;
+    p->told_from = 0;
     if (ahead == NULL) {
         lk_etcd_bounds(p->base, p->permits, LK_ETCD_SLOTS, &begin, &end);
     } else if (ahead->key.len < LK_ETCD_KEY_MAX) {
@@ -196,12 +208,20 @@ static void behind_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__KeyValue
         p->unanswered = true; /* nobody makes such a key: it is looked at again, as long as it is there */
         return;
     }
-    if (lk_etcd_watch_locked(e->net, &p->ahead.watcher, lk_etcd_bytes(&begin), lk_etcd_bytes(&end),
-                             revision + 1))
+    if (lk_etcd_watch_locked(e->net, &p->ahead.watcher, lk_etcd_bytes(&begin), lk_etcd_bytes(&end), 0))
         p->step = LK_ETCD_BEHIND;
     else
         p->unanswered = true;
-    p->waited = true;
+}
+
+void lk_etcd_place_watched_locked(lk_etcd *e, lk_etcd_place *p, int64_t revision)
+{
+    p->told_from = revision;
+    if (p->step != LK_ETCD_BEHIND || p->asking || p->behind_at >= revision || p->claim == NULL)
+        return; /* an answer that is to come is compared with it */
+    p->step = LK_ETCD_ENTERED;
+    if (!lk_etcd_place_ask_locked(e, p))
+        lk_etcd_place_tell_locked(e, p);
 }
 
 /* It is there. Is somebody ahead? The answers begin with the n-th. */
@@ -218,7 +238,7 @@ static void judge_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone *
     if (ahead != NULL) {
         behind_locked(e, p, ahead, done->header->revision);
     } else if (permits) {
-        p->slot = free_slot(p, second);
+        p->slot = free_slot(p, second, 0);
         if (p->slot < 0)
             behind_locked(e, p, NULL, done->header->revision);
     } else {
@@ -246,7 +266,8 @@ static void entered_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone
         p->seen = sent;
         if (!p->tries)
             judge_locked(e, p, done, 1, sent);
-    } else if (own != NULL && own->n_kvs > 0 && !p->doubt) { /* of a use of its name before this one, by what was restored: */
+    } else if (own != NULL && own->n_kvs > 0 &&
+               !p->doubt) { /* of a use of its name before this one, by what was restored: */
         p->spent = true;
         p->step = LK_ETCD_GONE;
     } else if (own != NULL && own->n_kvs > 0) { /* by a request before this one, whose answer was lost */
@@ -267,7 +288,8 @@ static void looked_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone 
     if (!done->succeeded) {
         lk_etcd_place_vanish_locked(e, p, "its key was deleted, or its lease has ended");
     } else if (own != NULL && own->n_kvs == 1) {
-        if (own->kvs[0]->mod_revision >= p->modified) /* else it was put to another lease since, as was told before */
+        if (own->kvs[0]->mod_revision >=
+            p->modified) /* else it was put to another lease since, as was told before */
             lk_etcd_place_is_locked(e, p, own->kvs[0]);
         p->seen = has_permit(p) ? sent : p->seen;
         if (!has_permit(p))
@@ -281,7 +303,8 @@ static void counted_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone
     const LkEtcdPb__KeyValue *const other = other_use(done, 2);
     if (wants == NULL || slots == NULL)
         return;
-    p->slot = wants->n_kvs == 0 ? free_slot(p, slots) : -1;
+    p->slot = free_slot(p, slots, wants->count); /* those who wait are about to take one each */
+    p->beside = wants->count > 0;
     if (other != NULL)
         other_locked(e, p, other);
     else
@@ -299,7 +322,9 @@ static void took_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone *d
     if (!done->succeeded && (slot == NULL || own == NULL))
         return;
     if (done->succeeded || strcmp(record.id, p->id) == 0) {
-        lk_etcd_slot_key(p->base, p->permits, p->slot, &p->key);
+        lk_etcd_key key;
+        lk_etcd_slot_key(p->base, p->permits, p->slot, &key);
+        lk_etcd_place_name(p, &key);
         if (done->succeeded)
             made_locked(e, p, done->header->revision);
         else
@@ -353,9 +378,11 @@ static void answered_locked(lk_etcd *e, void *context, const lk_etcd_reply *repl
     }
     if (doubted && !p->doubt)
         lk_etcd_leases_settle_locked(e);
+    const bool goes_on_waiting =
+        p->step == LK_ETCD_BEHIND && p->asked == LK_ETCD_LOOK && !p->unanswered && p->call == NULL;
     if (p->claim == NULL)
         lk_etcd_place_delete_locked(e, p);
-    else
+    else if (!goes_on_waiting)
         lk_etcd_place_tell_locked(e, p);
     lk_etcd_place_unref_locked(e, p);
 }

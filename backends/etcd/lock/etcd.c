@@ -37,13 +37,12 @@ LK_UNCHECKED static locker_status etcd_open(const locker_driver_config *config, 
 }
 
 /* A while: the keeper is no more that would ask again. */
-static lk_etcd_outcome await_end_unlocking(lk_etcd *e, lk_etcd_call *call, int64_t until)
-    LK_REQUIRES(*e->net)
+static lk_etcd_outcome await_end_unlocking(lk_etcd *e, lk_etcd_call *call, int64_t until) LK_REQUIRES(*e->net)
 {
     const int64_t again = lk_time_after(lk_etcd_now_of(e), again_ns);
     call->done = false;
     if (!lk_etcd_is_up_locked(e->net))
-        return lk_etcd_await_up_unlocking(e->net, call, true, until);
+        return lk_etcd_await_up_unlocking(e->net, call, false, until); /* a reset is no reason to leave it */
     const lk_etcd_outcome outcome = lk_etcd_await_unlocking(e->net, call, lk_time_earlier(again, until));
     return outcome == LK_ETCD_CALL_LATE && again < until ? LK_ETCD_CALL_DONE : outcome;
 }
@@ -57,7 +56,8 @@ static void finish_unlocking(lk_etcd *e, int64_t until) LK_REQUIRES(*e->net)
     e->closer = &call;
     while (!lk_list_empty(&e->left) && outcome == LK_ETCD_CALL_DONE) {
         (void)lk_etcd_places_left_locked(e, lk_etcd_now_of(e));
-        outcome = await_end_unlocking(e, &call, until);
+        if (!lk_list_empty(&e->left))
+            outcome = await_end_unlocking(e, &call, until);
     }
     do {
         lk_etcd_leases_revoke_locked(e);
@@ -102,18 +102,21 @@ static const locker_semantics semantics = {
     .quorum = true,
     .shared = LOCKER_ORDER_ARRIVAL,
     .permits_most = LK_ETCD_PERMITS_MAX,
-    .holder_dies = "Its lock ends with its lease, within the lease time, which is at least what the servers "
-                   "allow: one and a half times their election time-out.",
+    .holder_dies =
+        "Its lock ends with its lease, within the lease time and half a second; after an election, within "
+        "another one. The servers' lease times are whole seconds, and at least one and a half times their "
+        "election time-out.",
     .holder_stalls =
         "Beyond the lease time it loses its locks, which go to the next waiters; it is LOST as "
         "soon as it goes on. What it was about to write it may still write: with a fencing token "
         "that is out of date.",
     .cut_off =
-        "From all members or from the majority: the holder keeps the lock until its local deadline, two "
-        "thirds of the lease time or more after its last confirmed renewal, and is LOST then, before "
-        "anyone else can have it.",
+        "From all members or from the majority: the holder keeps the lock until its local deadline, and is "
+        "LOST then, before anyone else can have it. That is two thirds of the lease time away, or more; of "
+        "a lock that was only just granted, half of it, and a third where the members are slow.",
     .service_restarts =
-        "Locks last if the members keep their data and are back before the holder's deadline.",
+        "Locks last if the members keep their data and are back before the holder's deadline. Without their "
+        "data others may have the lock until the holder's next renewal, which tells it.",
     .failover =
         "Another member is elected by the majority and knows every grant; it gives each lease its full "
         "time again. The client goes to a member that is left, with its locks.",
@@ -122,8 +125,10 @@ static const locker_semantics semantics = {
         "its data. A restore from a snapshot takes it back.",
     .cost =
         "One transaction to lock and one to unlock, each agreed by a majority; a waiter is told of one "
-        "deletion and asks once more for each predecessor; a permit takes two transactions; every third of the "
-        "lease time one new lease and one transaction for each 125 locks that are held or waited for.",
+        "deletion and asks once more for each predecessor, and once where somebody wrote meanwhile; a permit "
+        "takes two transactions; a lock that was waited for and is held for long, one more, to tell since when; "
+        "every third of the lease time one new lease, and one transaction for each 125 locks that are held or "
+        "waited for.",
 };
 
 const locker_driver lk_etcd_driver = {

@@ -24,8 +24,7 @@ void lk_etcd_place_granted_locked(lk_etcd *e, lk_etcd_place *p)
 /* Its own deletion is told, unless that can't be asked for now. */
 static bool watch_own_locked(lk_etcd *e, lk_etcd_place *p, int64_t revision) LK_REQUIRES(*e->net)
 {
-    return lk_etcd_watch_locked(e->net, &p->own.watcher, lk_etcd_bytes(&p->key),
-                                (ProtobufCBinaryData){0, NULL}, revision);
+    return lk_etcd_watch_locked(e->net, &p->own.watcher, p->key, (ProtobufCBinaryData){0, NULL}, revision);
 }
 
 static void seen_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply) LK_REQUIRES(*e->net)
@@ -50,7 +49,7 @@ static void seen_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply) L
 static bool look_again_locked(lk_etcd *e, lk_etcd_place *p) LK_REQUIRES(*e->net)
 {
     LkEtcdPb__Range range = LK_ETCD_PB__RANGE__INIT;
-    range.key = lk_etcd_bytes(&p->key);
+    range.key = p->key;
     range.keys_only = true;
     if (lk_etcd_send_locked(e->net, &lk_etcd_range, &range.base, seen_locked, p) == NULL)
         return false;

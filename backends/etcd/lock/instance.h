@@ -16,6 +16,7 @@ enum {
         125, /* places in one transaction: a server takes 128 operations, unless it is told otherwise */
     LK_ETCD_TTL_MAX_S =
         300, /* with more, etcd writes what is left of a lease down, and a new leader goes on from there */
+    LK_ETCD_GIVEN_MAX_S = 3600, /* a server that gives a lease for longer isn't believed */
 };
 
 typedef struct lk_etcd_place lk_etcd_place;
@@ -35,8 +36,8 @@ struct lk_etcd {
     uint64_t id;                 /* of this locker: random */
     int64_t cleanup_ns;
 
-    uint64_t last_name;   /* the latest number that was given to a place for its name */
-    uint64_t *names;      /* numbers of before, which are free */
+    uint64_t last_name; /* the latest number that was given to a place for its name */
+    uint64_t *names;    /* numbers of before, which are free */
     size_t names_len, names_room;
     lk_list leases;       /* the newest first */
     lk_list left;         /* places without a claim, which are to be deleted */

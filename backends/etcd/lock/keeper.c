@@ -1,5 +1,6 @@
 /* keeper.c: what happens without a caller: the connection tells something, and the keeper does whatever is due. */
 #include "keeper.h"
+#include "ask.h"
 #include "ending.h"
 #include "held.h"
 #include "renew.h"
@@ -18,6 +19,13 @@ static void on_gone_locked(lk_etcd *e, lk_etcd_watcher *watcher, int64_t revisio
     }
 }
 
+static void on_watched_locked(lk_etcd *e, lk_etcd_watcher *watcher, int64_t revision) LK_REQUIRES(*e->net)
+{
+    lk_etcd_eye *const eye = LK_CONTAINER(watcher, lk_etcd_eye, watcher);
+    if (eye == &eye->place->ahead)
+        lk_etcd_place_watched_locked(e, eye->place, revision);
+}
+
 /* Whoever waits finds out anew who is ahead; what has been left is deleted, and what is on a lease goes on. */
 static void on_up_locked(lk_etcd *e) LK_REQUIRES(*e->net)
 {
@@ -34,8 +42,10 @@ static void on_down_locked(lk_etcd *e) LK_REQUIRES(*e->net)
     (void)e;
 }
 
-const lk_etcd_owner lk_etcd_connection_events = {
-    .on_up = on_up_locked, .on_down = on_down_locked, .on_gone = on_gone_locked};
+const lk_etcd_owner lk_etcd_connection_events = {.on_up = on_up_locked,
+                                                 .on_down = on_down_locked,
+                                                 .on_gone = on_gone_locked,
+                                                 .on_watched = on_watched_locked};
 
 int64_t lk_etcd_dispatch(void *self)
 {

@@ -7,8 +7,6 @@
 #include "lk_error.h"
 #include "lk_escape.h"
 
-enum { NAME_MAX_LEN = 80 }; /* what follows the base */
-
 /* The path is taken as it is, less the slashes around it: others may use it too. The namespace is encoded. */
 locker_status lk_etcd_root_init(lk_etcd *e, const locker_driver_config *config, locker_error *err)
 {
@@ -33,7 +31,7 @@ locker_status lk_etcd_root_init(lk_etcd *e, const locker_driver_config *config, 
 bool lk_etcd_base(const lk_etcd *e, const char *key, size_t key_len, lk_etcd_key *base)
 {
     const size_t root = strlen(e->root);
-    if (root + 3 * key_len + NAME_MAX_LEN > LK_ETCD_KEY_MAX)
+    if (root + 3 * key_len + LK_ETCD_NAME_MAX > LK_ETCD_KEY_MAX)
         return false;
     char *const end = lk_escape((char *)mempcpy(base->text, e->root, root), key, key_len);
     *end = '\0';
@@ -57,7 +55,7 @@ static void join(const char *base, const char *name, lk_etcd_key *key)
 
 static void join_permits(const char *base, int32_t permits, const char *name, lk_etcd_key *key)
 {
-    char text[NAME_MAX_LEN];
+    char text[LK_ETCD_NAME_MAX];
     (void)snprintf(text, sizeof text, "%%permits/%d%s", permits, name);
     join(base, text, key);
 }
@@ -90,17 +88,16 @@ void lk_etcd_bounds(const char *base, int32_t permits, lk_etcd_range_of what, lk
 
 void lk_etcd_place_key(const char *base, locker_mode mode, int32_t permits, const char *id, lk_etcd_key *key)
 {
-    char name[NAME_MAX_LEN];
+    char want[LK_ETCD_NAME_MAX];
     if (permits > 0)
-        (void)snprintf(name, sizeof name, "%%permits/%d-want-%s", permits, id);
-    else
-        (void)snprintf(name, sizeof name, "/%s%s", mode == LOCKER_SHARED ? "s-" : "", id);
-    join(base, name, key);
+        (void)snprintf(want, sizeof want, "%%permits/%d-want-", permits);
+    join(base, permits > 0 ? want : mode == LOCKER_SHARED ? "/s-" : "/", key);
+    key->len = (size_t)(stpcpy(key->text + key->len, id) - key->text);
 }
 
 void lk_etcd_slot_key(const char *base, int32_t permits, int32_t slot, lk_etcd_key *key)
 {
-    char name[NAME_MAX_LEN];
+    char name[LK_ETCD_NAME_MAX];
     (void)snprintf(name, sizeof name, "%%permits/%d-slot-%d", permits, slot);
     join(base, name, key);
 }
@@ -109,7 +106,7 @@ lk_etcd_told lk_etcd_key_told(const ProtobufCBinaryData *key, size_t base_len)
 {
     static const char prefix[] = "%permits/", slot_of[] = "-slot-";
     lk_etcd_told told = {.mode = LOCKER_EXCLUSIVE, .permits = 0, .slot = -1};
-    char name[NAME_MAX_LEN], *at;
+    char name[LK_ETCD_NAME_MAX], *at;
     const size_t len = key->len > base_len && key->len - base_len < sizeof name ? key->len - base_len : 0;
     memcpy(name, key->data + base_len, len);
     name[len] = '\0';

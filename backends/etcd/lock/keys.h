@@ -11,6 +11,8 @@
 
 #include "instance.h"
 
+enum { LK_ETCD_NAME_MAX = 80 }; /* what follows the base */
+
 typedef struct {
     size_t len;
     char text[LK_ETCD_KEY_MAX];

@@ -85,6 +85,7 @@ static void granted_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply
     } else {
         l->id = granted->id;
         l->sent = reply->sent;
+        l->given_ns = lk_time_later(l->ttl_ns, lk_time_earlier(granted->ttl, LK_ETCD_GIVEN_MAX_S) * LK_S);
     }
     tell_places_locked(e, l);
     e->retry_at = l->id != 0 ? 0 : e->retry_at; /* what is on the older one is put to it */
@@ -101,6 +102,15 @@ void lk_etcd_lease_ask_locked(lk_etcd *e, lk_etcd_lease *l)
     l->requests += l->asking;
 }
 
+/* As the shortest of them wants it. */
+static void set_patience_locked(lk_etcd *e) LK_REQUIRES(*e->net)
+{
+    int64_t shortest = LOCKER_NEVER;
+    LK_EACH(lk_etcd_lease, l, link, &e->leases)
+        shortest = lk_time_earlier(shortest, l->ttl_ns);
+    lk_etcd_patience_locked(e->net, lk_time_later(shortest / PATIENCE_PART, patience_least_ns));
+}
+
 lk_etcd_lease *lk_etcd_lease_new_locked(lk_etcd *e, int64_t ttl_ns)
 {
     lk_etcd_lease *const l = calloc(1, sizeof *l);
@@ -109,7 +119,7 @@ lk_etcd_lease *lk_etcd_lease_new_locked(lk_etcd *e, int64_t ttl_ns)
     l->ttl_ns = ttl_ns;
     lk_list_init(&l->places);
     lk_list_prepend(&e->leases, &l->link);
-    lk_etcd_patience_locked(e->net, lk_time_later(l->ttl_ns / PATIENCE_PART, patience_least_ns));
+    set_patience_locked(e);
     lk_etcd_lease_ask_locked(e, l);
     return l;
 }

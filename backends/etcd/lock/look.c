@@ -235,8 +235,8 @@ static lk_etcd_request *send_break(look *k) LK_REQUIRES(*k->e->net)
 {
     lk_etcd_txn_of t;
     lk_etcd_txn_begin(&t);
-    lk_etcd_if(&t, &k->breaking->key, (int64_t)k->breaking->told.token);
-    lk_etcd_delete_op(&t.then, &k->breaking->key);
+    lk_etcd_if(&t, lk_etcd_bytes(&k->breaking->key), (int64_t)k->breaking->told.token);
+    lk_etcd_delete_op(&t.then, lk_etcd_bytes(&k->breaking->key));
     return lk_etcd_txn_send_locked(k->e, &t, broken_locked, k);
 }
 
@@ -253,9 +253,12 @@ static locker_status break_named_unlocking(look *k, const locker_break_options *
         const locker_status status = ask_unlocking(k, send_break, err);
         if (status != LOCKER_OK)
             return status;
-        if (!k->succeeded && k->repeated) /* it isn't there any more, perhaps since it was asked for at first */
-            return lk_unavailable(err, "an answer was lost while '%s' was broken: whether it was is not known; "
-                                       "look again", k->base.text);
+        if (!k->succeeded &&
+            k->repeated) /* it isn't there any more, perhaps since it was asked for at first */
+            return lk_unavailable(err,
+                                  "an answer was lost while '%s' was broken: whether it was is not known; "
+                                  "look again",
+                                  k->base.text);
         h->broken = k->succeeded;
         *count += k->succeeded;
     }

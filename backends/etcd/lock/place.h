@@ -35,11 +35,12 @@ typedef struct {
 struct lk_etcd_lease {
     lk_list link;   /* in lk_etcd.leases */
     lk_list places; /* on it */
-    int64_t ttl_ns; /* what was asked for, but for a part of a second; the servers may have given more */
-    int64_t id;     /* 0: it has not been granted yet */
-    int64_t sent;   /* when it was asked for */
-    bool asking;    /* its request is under way */
-    bool dead;      /* the servers don't know it, or won't soon */
+    int64_t ttl_ns; /* what was asked for, but for a part of a second; the servers may have given more: */
+    int64_t given_ns;
+    int64_t id;   /* 0: it has not been granted yet */
+    int64_t sent; /* when it was asked for */
+    bool asking;  /* its request is under way */
+    bool dead;    /* the servers don't know it, or won't soon */
     bool
         tainted; /* a key may come to be on it of which nobody wants to know: it is revoked once nothing else is on it */
     bool revoking; /* that is under way */
@@ -47,42 +48,52 @@ struct lk_etcd_lease {
     unsigned requests; /* that refer to it */
 };
 
-/* Until when a claim has what is on it. */
+/* When the servers will have ended it by themselves, but for elections, which may give it more. */
+static inline int64_t lk_etcd_lease_over(const lk_etcd_lease *lease)
+{
+    return lk_time_after(lease->sent, 2 * lease->given_ns);
+}
+
+/* Until when a claim has what is on it: the servers' clocks may run up to a hundredth faster. */
 static inline int64_t lk_etcd_lease_until(const lk_etcd_lease *lease)
 {
-    return lk_time_after(lease->sent, lease->ttl_ns);
+    return lk_time_after(lease->sent, lease->ttl_ns - lease->ttl_ns / 100);
 }
 
 struct lk_etcd_place {
-    lk_list link;         /* in its lease's places */
-    lk_list more;         /* in lk_etcd.left, or .granted, or in none */
-    lk_etcd_eye ahead;    /* on who is ahead */
-    lk_etcd_eye own;      /* on itself, once it has been held for a while */
-    locker_claim *claim;  /* whose it is; NULL: nobody's, to be deleted */
-    lk_etcd_call *call;   /* who waits for the answer; NULL: nobody */
-    lk_etcd_lease *lease; /* which its key is on, or will be when it comes to be there */
-    uint64_t number;      /* in its id */
+    lk_list link;            /* in its lease's places */
+    lk_list more;            /* in lk_etcd.left, or .granted, or in none */
+    int64_t behind;          /* what `ahead` is on: the revision at which that was created; 0: permits */
+    int64_t behind_at;       /* ... which was there at this revision, the latest that is known */
+    int64_t told_from;       /* ... and its deletion after this one is told; 0: that isn't known yet */
+    lk_etcd_eye ahead;       /* on who is ahead */
+    lk_etcd_eye own;         /* on itself, once it has been held for a while */
+    locker_claim *claim;     /* whose it is; NULL: nobody's, to be deleted */
+    lk_etcd_call *call;      /* who waits for the answer; NULL: nobody */
+    lk_etcd_lease *lease;    /* which its key is on, or will be when it comes to be there */
+    uint64_t number;         /* in its id */
     lk_etcd_lease *asked_on; /* which the request under way puts it to */
-    int64_t created;      /* the revision of its creation: the fencing token; 0: it isn't known to be there */
-    int64_t modified;     /* that of its latest change */
-    int64_t seen;         /* when the latest request was sent that has shown it FIRST */
-    int64_t granted_at;   /* 0: it isn't granted */
-    int64_t cap;          /* LOST then at the latest, of a lock that isn't renewed; else LOCKER_NEVER */
-    int64_t left_until;   /* of one that was left: it is tried to be deleted until then */
-    locker_error error;   /* of FAILED */
-    int32_t permits;      /* it wants one of so many; 0: a lock */
-    int32_t slot;         /* the one that it has, or has asked for; -1 */
-    int32_t other;        /* so many permits the key is in use with; 0: as a lock */
+    int64_t created;    /* the revision of its creation: the fencing token; 0: it isn't known to be there */
+    int64_t modified;   /* that of its latest change */
+    int64_t seen;       /* when the latest request was sent that has shown it FIRST */
+    int64_t granted_at; /* 0: it isn't granted */
+    int64_t cap;        /* LOST then at the latest, of a lock that isn't renewed; else LOCKER_NEVER */
+    int64_t left_until; /* of one that was left: it is tried to be deleted until then */
+    locker_error error; /* of FAILED */
+    int32_t permits;    /* it wants one of so many; 0: a lock */
+    int32_t slot;       /* the one that it has, or has asked for; -1 */
+    int32_t other;      /* so many permits the key is in use with; 0: as a lock */
     locker_mode mode;
     lk_etcd_step step;
     lk_etcd_asked asked;
     unsigned requests;  /* that refer to it */
     bool tries;         /* it is not there if it can't have the lock at once */
+    bool beside;        /* ... and there is room for it beside those who wait for permits */
     bool asking;        /* the request that makes its next step known is under way */
     bool unanswered;    /* the latest had no answer: another one is put off for a moment */
     bool doubt;         /* one that would make it there had no answer */
     bool moving;        /* a request that puts it to another lease is under way */
-    bool may_move; /* one had no answer, and may be done as long as the key is as it was: on which lease it is, isn't known */
+    bool may_move;      /* one had no answer, and may be done as long as its key is as it was then */
     bool unsure;        /* which lease it is on isn't known: it is put to another */
     bool retell;        /* its record is to be written anew */
     bool freed;         /* it was deleted by us, with proof */
@@ -93,16 +104,18 @@ struct lk_etcd_place {
     bool watched;       /* `own` has been asked for, or the place itself */
     bool unseen;        /* ... that is to be next, as a watch tells nothing from its latest change on */
     bool told;          /* the time of its grant is in its record */
-    bool spent;         /* its name may come to be there once more, or may be there still: no other place gets it */
+    bool spent; /* its name may come to be there once more, or may be there still: no other place gets it */
     char record[LK_ETCD_RECORD_MAX];
-    lk_etcd_key key; /* of its place in the queue; of its permit, once it has that */
+    ProtobufCBinaryData key; /* of its place in the queue; of its permit, once it has that */
     char id[LK_ETCD_ID_LEN + 1];
-    char base[];
+    char base[]; /* and behind its end, the key's text */
 };
 
 /* NULL: no memory. */
 lk_etcd_place *lk_etcd_place_new_locked(lk_etcd *e, locker_claim *claim, const lk_etcd_key *base,
                                         lk_etcd_lease *lease) LK_REQUIRES(*e->net);
+/* That is its key from now on. */
+void lk_etcd_place_name(lk_etcd_place *place, const lk_etcd_key *key);
 /* One request less refers to it; freed, when it was the last, and nobody needs the place. */
 void lk_etcd_place_unref_locked(lk_etcd *e, lk_etcd_place *place) LK_REQUIRES(*e->net);
 /* Its key is on that lease, as changed at that revision. */

@@ -38,7 +38,7 @@ static void shown_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply) 
 static void doubt_locked(lk_etcd *e, lk_etcd_place *p) LK_REQUIRES(*e->net)
 {
     LkEtcdPb__Range range = LK_ETCD_PB__RANGE__INIT;
-    range.key = lk_etcd_bytes(&p->key);
+    range.key = p->key;
     range.keys_only = true;
     p->moving = lk_etcd_send_locked(e->net, &lk_etcd_range, &range.base, shown_locked, p) != NULL;
     p->requests += p->moving;
@@ -56,6 +56,9 @@ static void moved_locked(lk_etcd *e, const moves *m, const LkEtcdPb__TxnDone *do
     if (done->responses[n]->txn->succeeded) {
         p->retell = false;
         lk_etcd_place_on_lease_locked(e, p, m->to, done->header->revision);
+        if (p->step ==
+            LK_ETCD_BEHIND) /* it looks again: servers have lost what a watch was to tell (a compaction hid it) */
+            p->step = LK_ETCD_ENTERED;
     } else {
         doubt_locked(e, p);
     }
@@ -110,13 +113,13 @@ static void add_move(moves *m, lk_etcd_place *p)
     for (int i = 0; i < 2; i++) {
         LkEtcdPb__Compare *const c = m->compares[n][i] = &m->compare[n][i];
         lk_etcd_pb__compare__init(c);
-        c->key = lk_etcd_bytes(&p->key);
+        c->key = p->key;
         c->target = i == 0 ? LK_ETCD_PB__COMPARE__TARGET__CREATE : LK_ETCD_PB__COMPARE__TARGET__MOD;
         c->to_case = i == 0 ? LK_ETCD_PB__COMPARE__TO_CREATE_REVISION : LK_ETCD_PB__COMPARE__TO_MOD_REVISION;
         c->create_revision = i == 0 ? p->created : p->modified;
     }
     lk_etcd_pb__put__init(&m->put[n]);
-    m->put[n].key = lk_etcd_bytes(&p->key);
+    m->put[n].key = p->key;
     m->put[n].value = (ProtobufCBinaryData){.len = strlen(p->record), .data = (uint8_t *)p->record};
     m->put[n].lease = m->to->id;
     m->inners[n] = &m->inner[n];
@@ -209,7 +212,7 @@ static bool may_be_on_locked(const lk_etcd *e, const lk_etcd_lease *l) LK_REQUIR
 /* Of one that is over, or that nothing is on. True: it is gone. */
 static bool end_locked(lk_etcd *e, lk_etcd_lease *l, bool newest, int64_t now) LK_REQUIRES(*e->net)
 {
-    const bool over = l->dead || (l->id != 0 && now >= l->sent + 2 * l->ttl_ns);
+    const bool over = l->dead || (l->id != 0 && now >= lk_etcd_lease_over(l));
     if (l->tainted && !over && !may_be_on_locked(e, l))
         lk_etcd_lease_revoke_locked(e, l);
     if (l->requests > 0 || !lk_list_empty(&l->places) || (l->tainted && !over) || (newest && !over))
@@ -246,8 +249,8 @@ int64_t lk_etcd_leases_look_after_locked(lk_etcd *e, int64_t now)
             continue;
         if (wanted) /* by the newest, which may still be asked for, also where that had no answer */
             next = lk_time_earlier(next, follow_locked(e, to != NULL ? to : l, now));
-        else if (l->id != 0 && now < l->sent + 2 * l->ttl_ns)
-            next = lk_time_earlier(next, l->sent + 2 * l->ttl_ns);
+        else if (l->id != 0 && now < lk_etcd_lease_over(l))
+            next = lk_time_earlier(next, lk_etcd_lease_over(l));
         if (wanted && to != NULL && to->id != 0 && (l != to || remake))
             move_all_locked(e, l, to);
     }

@@ -21,9 +21,9 @@ static LkEtcdPb__Compare *compare(lk_etcd_txn_of *t, int64_t created)
     return c;
 }
 
-void lk_etcd_if(lk_etcd_txn_of *t, const lk_etcd_key *key, int64_t created)
+void lk_etcd_if(lk_etcd_txn_of *t, ProtobufCBinaryData key, int64_t created)
 {
-    compare(t, created)->key = lk_etcd_bytes(key);
+    compare(t, created)->key = key;
 }
 
 void lk_etcd_if_none(lk_etcd_txn_of *t, const char *base, int32_t permits, lk_etcd_range_of what)
@@ -44,22 +44,22 @@ static LkEtcdPb__Op *add(lk_etcd_ops *ops, LkEtcdPb__Op__OpCase what)
     return op;
 }
 
-void lk_etcd_put_op(lk_etcd_ops *ops, const lk_etcd_key *key, const char *value, int64_t lease)
+void lk_etcd_put_op(lk_etcd_ops *ops, ProtobufCBinaryData key, const char *value, int64_t lease)
 {
     LkEtcdPb__Op *const op = add(ops, LK_ETCD_PB__OP__OP_PUT);
     op->put = &ops->body[ops->count - 1].put;
     lk_etcd_pb__put__init(op->put);
-    op->put->key = lk_etcd_bytes(key);
+    op->put->key = key;
     op->put->value = (ProtobufCBinaryData){.len = strlen(value), .data = (uint8_t *)(uintptr_t)value};
     op->put->lease = lease;
 }
 
-void lk_etcd_delete_op(lk_etcd_ops *ops, const lk_etcd_key *key)
+void lk_etcd_delete_op(lk_etcd_ops *ops, ProtobufCBinaryData key)
 {
     LkEtcdPb__Op *const op = add(ops, LK_ETCD_PB__OP__OP_DEL);
     op->del = &ops->body[ops->count - 1].del;
     lk_etcd_pb__delete__init(op->del);
-    op->del->key = lk_etcd_bytes(key);
+    op->del->key = key;
 }
 
 static LkEtcdPb__Range *add_range(lk_etcd_ops *ops)
@@ -71,9 +71,9 @@ static LkEtcdPb__Range *add_range(lk_etcd_ops *ops)
     return op->range;
 }
 
-void lk_etcd_get_op(lk_etcd_ops *ops, const lk_etcd_key *key)
+void lk_etcd_get_op(lk_etcd_ops *ops, ProtobufCBinaryData key)
 {
-    add_range(ops)->key = lk_etcd_bytes(key);
+    add_range(ops)->key = key;
 }
 
 void lk_etcd_latest_op(lk_etcd_ops *ops, const char *base, int32_t permits, lk_etcd_range_of what,

@@ -62,6 +62,8 @@ typedef struct {
     /* The watched key was deleted, or may have been, as its watch is no more; the watcher is in none now. `revision`: of
      * the deletion; 0: it isn't known. */
     void (*on_gone)(lk_etcd *e, lk_etcd_watcher *watcher, int64_t revision);
+    /* The watch is there. One from now on tells of what comes after this revision. */
+    void (*on_watched)(lk_etcd *e, lk_etcd_watcher *watcher, int64_t revision);
 } lk_etcd_owner;
 
 /* ---------------------------------------------------------------- its life: open.c ---- */
@@ -152,8 +154,9 @@ struct lk_etcd_watcher {
     lk_table_link by_id; /* in lk_etcd_net.watchers */
     int64_t id;          /* 0: it watches nothing */
 };
-/* Have the deletion of the key told, or the first of those from it up to `end` (empty: it alone), from `revision` on. False: no
- * connection, no memory. */
+/* Have the deletion of the key told, or the first of those from it up to `end` (empty: it alone), from `revision` on; 0: from now
+ * on, as on_watched says. What is told from a revision that has passed is told late: a server looks at those watches ten times
+ * a second; and where a compaction comes between, it may leave a deletion out (etcd#19179). False: no connection, no memory. */
 bool lk_etcd_watch_locked(lk_etcd_net *net, lk_etcd_watcher *watcher, ProtobufCBinaryData key,
                           ProtobufCBinaryData end, int64_t revision) LK_REQUIRES(*net);
 /* Nothing is told of it any more. One that watches nothing is allowed. */

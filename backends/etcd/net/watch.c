@@ -93,10 +93,13 @@ LK_UNCHECKED static void on_message(lk_etcd_net *net, const uint8_t *bytes, size
     }
     const LkEtcdPb__Watched *const told = (const LkEtcdPb__Watched *)message;
     const int64_t id = told->watch_id, revision = deleted_at(told);
-    const bool canceled = told->canceled;
+    const bool canceled = told->canceled, created = told->created && told->header != NULL;
+    const int64_t now = told->header != NULL ? told->header->revision : 0;
     if (canceled)
         (void)lk_etcd_login_expired_locked(net, LK_ETCD_OK, told->cancel_reason);
     lk_etcd_unpacked_locked(net, message);
+    if (created && !canceled && find_locked(net, id) != NULL)
+        net->owner->on_watched(net->e, find_locked(net, id), now);
     take_locked(net, id, canceled, revision);
 }
 

@@ -185,14 +185,14 @@ static LkEtcdPb__PutDone *put(work *w, const LkEtcdPb__Put *p)
     LkEtcdPb__PutDone *const done = lk_simetcd_arena_alloc(w->arena, sizeof *done);
     const lk_simetcd_kv *const before = p->ignore_value ? now(w, p->key) : NULL;
     lk_etcd_pb__put_done__init(done);
-    lk_simetcd_put(w->store, w->store->revision + 1, data(p->key), before != NULL ? before->value : data(p->value),
-                   p->lease);
+    lk_simetcd_put(w->store, w->store->revision + 1, data(p->key),
+                   before != NULL ? before->value : data(p->value), p->lease);
     w->changed = true;
     done->header = header(w);
     return done;
 }
 
-static LkEtcdPb__Deleted *delete(work *w, const LkEtcdPb__Delete *d)
+static LkEtcdPb__Deleted *delete (work *w, const LkEtcdPb__Delete *d)
 {
     LkEtcdPb__Deleted *const done = lk_simetcd_arena_alloc(w->arena, sizeof *done);
     const lk_simetcd_span span = lk_simetcd_span_of(data(d->key), data(d->range_end));
@@ -228,8 +228,8 @@ static bool compare_one(const LkEtcdPb__Compare *c, const lk_simetcd_kv *kv)
     }
     way = has < wanted ? -1 : has > wanted;
     if (c->target == LK_ETCD_PB__COMPARE__TARGET__VALUE)
-        way = lk_simetcd_compare(kv->value, c->to_case == LK_ETCD_PB__COMPARE__TO_VALUE ? data(c->value)
-                                                                                       : (lk_simetcd_data){0});
+        way = lk_simetcd_compare(
+            kv->value, c->to_case == LK_ETCD_PB__COMPARE__TO_VALUE ? data(c->value) : (lk_simetcd_data){0});
     switch (c->result) {
     case LK_ETCD_PB__COMPARE__RESULT__EQUAL:
         return way == 0;
@@ -360,9 +360,9 @@ static LkEtcdPb__LeaseGranted *grant(work *w, const LkEtcdPb__LeaseGrant *g, int
 {
     LkEtcdPb__LeaseGranted *const granted = lk_simetcd_arena_alloc(w->arena, sizeof *granted);
     lk_etcd_pb__lease_granted__init(granted);
-    *error = g->ttl > TTL_MOST                                 ? &lk_simetcd_ttl_too_large
+    *error = g->ttl > TTL_MOST                                ? &lk_simetcd_ttl_too_large
              : lk_simetcd_lease_find(w->store, g->id) != NULL ? &lk_simetcd_lease_exists
-                                                               : NULL;
+                                                              : NULL;
     if (*error != NULL)
         return NULL;
     granted->id = g->id;
@@ -409,8 +409,8 @@ static LkEtcdPb__PutDone *compact(work *w, const LkEtcdPb__Delete *d, const lk_s
         answer->header = (made) != NULL ? (made)->header : NULL;                                             \
     } while (0)
 
-void lk_simetcd_apply(lk_simetcd_store *store, lk_simetcd_kind kind, const ProtobufCMessage *message, int64_t least_ttl,
-                      lk_simetcd_arena *arena, lk_simetcd_answer *answer)
+void lk_simetcd_apply(lk_simetcd_store *store, lk_simetcd_kind kind, const ProtobufCMessage *message,
+                      int64_t least_ttl, lk_simetcd_arena *arena, lk_simetcd_answer *answer)
 {
     const void *const of = message;
     work w = {.store = store, .arena = arena};

@@ -141,8 +141,7 @@ void lk_simetcd_clog(lk_simetcd *e, int from, int to, bool clogged)
 static void lose(lk_simetcd *e, int from, int to)
 {
     drop(&e->clogged[from][to]);
-    LK_EACH_SAFE(lk_simetcd_event, event, link, &e->events)
-    {
+    LK_EACH_SAFE(lk_simetcd_event, event, link, &e->events) {
         if (event->what != LK_SIMETCD_COMES || event->from != from || event->member != to)
             continue;
         lk_list_remove(&event->link);
@@ -194,7 +193,8 @@ bool lk_simetcd_forget(lk_simetcd *e, int64_t revisions)
         return false;
     for (uint64_t left = (uint64_t)(m->store.revision - revisions); left > 0 || count == 1; left >>= 7)
         bytes[count++] = (uint8_t)((left & 127) | (left > 127 ? 128 : 0));
-    (void)lk_simetcd_ask(m, LK_SIMETCD_COMPACT, lk_simetcd_unpack(LK_SIMETCD_COMPACT, bytes, count), NULL, NULL);
+    (void)lk_simetcd_ask(m, LK_SIMETCD_COMPACT, lk_simetcd_unpack(LK_SIMETCD_COMPACT, bytes, count), NULL,
+                         NULL);
     return true;
 }
 

@@ -22,11 +22,11 @@ typedef struct {
 /* What takes time. */
 typedef enum {
     LK_SIMETCD_HANDLE, /* from a request's arrival until it is looked at: in any order, even of one connection */
-    LK_SIMETCD_LINK,   /* a message between two members; their order is kept */
-    LK_SIMETCD_DISK,   /* a write to the log, or of the term */
-    LK_SIMETCD_APPLY,  /* from when it is known that an entry is committed until a member has it */
-    LK_SIMETCD_READY,  /* from when there is something to write or to send until that begins */
-    LK_SIMETCD_THAW    /* of all that waited while a member stood still, until it is done */
+    LK_SIMETCD_LINK,  /* a message between two members; their order is kept */
+    LK_SIMETCD_DISK,  /* a write to the log, or of the term */
+    LK_SIMETCD_APPLY, /* from when it is known that an entry is committed until a member has it */
+    LK_SIMETCD_READY, /* from when there is something to write or to send until that begins */
+    LK_SIMETCD_THAW   /* of all that waited while a member stood still, until it is done */
 } lk_simetcd_delay;
 
 typedef struct {

@@ -22,7 +22,8 @@ static void hand_on(lk_simetcd_member *m, int64_t until)
     if (until <= m->handed)
         return;
     m->handed = until;
-    lk_simetcd_post(m, LK_SIMETCD_APPLIES, (uint64_t)until, lk_simetcd_delay_of(m->e, LK_SIMETCD_APPLY, m->id));
+    lk_simetcd_post(m, LK_SIMETCD_APPLIES, (uint64_t)until,
+                    lk_simetcd_delay_of(m->e, LK_SIMETCD_APPLY, m->id));
 }
 
 static void start_write(lk_simetcd_member *m)
@@ -193,7 +194,8 @@ void lk_simetcd_member_start(lk_simetcd_member *m)
     lk_simetcd_store_init(&m->store);
     m->handed = m->disk_commit;
     lk_simetcd_applies(m, m->disk_commit);
-    lk_simetcd_post(m, LK_SIMETCD_TICKS, 0, (int64_t)lk_simetcd_draw(e, (uint64_t)(e->setup.tick_ms * LK_SIMETCD_MS)));
+    lk_simetcd_post(m, LK_SIMETCD_TICKS, 0,
+                    (int64_t)lk_simetcd_draw(e, (uint64_t)(e->setup.tick_ms * LK_SIMETCD_MS)));
     lk_simetcd_post(m, LK_SIMETCD_EXPIRES, 0, 0);
     lk_simetcd_post(m, LK_SIMETCD_SYNCS, 0, 0);
     if (e->setup.members == 1) { /* it need not wait for anybody */

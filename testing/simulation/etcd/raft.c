@@ -81,11 +81,12 @@ static void send_append(lk_simetcd_raft *r, int to, bool if_empty)
     lk_simetcd_progress *const p = &r->others[to];
     if ((p->probes && p->probe_sent) || (!if_empty && p->next > last(r)))
         return;
-    lk_simetcd_message *const message = say(r, to,
-                                            &(lk_simetcd_message){.word = LK_SIMETCD_APPEND,
-                                                                  .index = p->next - 1,
-                                                                  .log_term = lk_simetcd_raft_term_at(r, p->next - 1),
-                                                                  .commit = r->commit});
+    lk_simetcd_message *const message =
+        say(r, to,
+            &(lk_simetcd_message){.word = LK_SIMETCD_APPEND,
+                                  .index = p->next - 1,
+                                  .log_term = lk_simetcd_raft_term_at(r, p->next - 1),
+                                  .commit = r->commit});
     for (int64_t i = p->next; i <= last(r); i++)
         lk_simetcd_log_append(&message->entries, r->log.items[i - 1]);
     if (message->entries.count == 0)
@@ -167,8 +168,7 @@ static void confirm_until(lk_simetcd_raft *r, uint64_t context)
 
 static void hear_confirm(lk_simetcd_raft *r, int from, uint64_t context)
 {
-    LK_EACH(lk_simetcd_confirm, confirm, link, &r->confirms)
-    {
+    LK_EACH(lk_simetcd_confirm, confirm, link, &r->confirms) {
         if (confirm->context != context)
             continue;
         confirm->acks |= 1u << from;
@@ -538,7 +538,8 @@ void lk_simetcd_raft_written(lk_simetcd_raft *r, int64_t index, int64_t term)
 
 /* ------------------------------------------------------------------ life ---- */
 
-void lk_simetcd_raft_init(lk_simetcd_raft *r, int64_t term, int voted, const lk_simetcd_log *log, int64_t commit)
+void lk_simetcd_raft_init(lk_simetcd_raft *r, int64_t term, int voted, const lk_simetcd_log *log,
+                          int64_t commit)
 {
     r->term = term;
     r->log = *log;

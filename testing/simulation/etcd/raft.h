@@ -96,7 +96,8 @@ typedef struct {
 } lk_simetcd_raft;
 
 /* With what it has written before. The log is the raft's then. */
-void lk_simetcd_raft_init(lk_simetcd_raft *r, int64_t term, int vote, const lk_simetcd_log *log, int64_t commit);
+void lk_simetcd_raft_init(lk_simetcd_raft *r, int64_t term, int vote, const lk_simetcd_log *log,
+                          int64_t commit);
 void lk_simetcd_raft_free(lk_simetcd_raft *r);
 void lk_simetcd_raft_tick(lk_simetcd_raft *r);
 void lk_simetcd_raft_step(lk_simetcd_raft *r, lk_simetcd_message *message);

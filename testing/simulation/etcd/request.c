@@ -7,7 +7,14 @@
 
 #include "store.h"
 
-enum { INVALID = 3, NOT_FOUND = 5, PRECONDITION = 9, OUT_OF_RANGE = 11, UNIMPLEMENTED = 12, UNAVAILABLE = 14 };
+enum {
+    INVALID = 3,
+    NOT_FOUND = 5,
+    PRECONDITION = 9,
+    OUT_OF_RANGE = 11,
+    UNIMPLEMENTED = 12,
+    UNAVAILABLE = 14
+};
 enum { OPS_MOST = 128 };
 
 const lk_simetcd_error lk_simetcd_lease_not_found = {NOT_FOUND, "etcdserver: requested lease not found"},
@@ -21,10 +28,12 @@ const lk_simetcd_error lk_simetcd_lease_not_found = {NOT_FOUND, "etcdserver: req
                        lk_simetcd_no_leader = {UNAVAILABLE, "etcdserver: no leader"},
                        lk_simetcd_leader_changed = {UNAVAILABLE, "etcdserver: leader changed"},
                        lk_simetcd_timed_out = {UNAVAILABLE, "etcdserver: request timed out"},
-                       lk_simetcd_leader_failed = {UNAVAILABLE, "etcdserver: request timed out, possibly due to "
-                                                                "previous leader failure"},
-                       lk_simetcd_connection_lost = {UNAVAILABLE, "etcdserver: request timed out, possibly due to "
-                                                                  "connection lost"},
+                       lk_simetcd_leader_failed = {UNAVAILABLE,
+                                                   "etcdserver: request timed out, possibly due to "
+                                                   "previous leader failure"},
+                       lk_simetcd_connection_lost = {UNAVAILABLE,
+                                                     "etcdserver: request timed out, possibly due to "
+                                                     "connection lost"},
                        lk_simetcd_unknown_method = {UNIMPLEMENTED, "unknown method"};
 
 static const lk_simetcd_error no_key = {INVALID, "etcdserver: key is not provided"},
@@ -249,7 +258,8 @@ static const lk_simetcd_error *check_whole_txn(const LkEtcdPb__Txn *txn)
     const lk_simetcd_error *const error = check_txn(txn, OPS_MOST);
     if (error != NULL)
         return error;
-    return is_twofold(txn->success, txn->n_success) || is_twofold(txn->failure, txn->n_failure) ? &twice : NULL;
+    return is_twofold(txn->success, txn->n_success) || is_twofold(txn->failure, txn->n_failure) ? &twice
+                                                                                                : NULL;
 }
 
 const lk_simetcd_error *lk_simetcd_check(lk_simetcd_kind kind, const ProtobufCMessage *message)

@@ -29,8 +29,9 @@ typedef struct {
 } lk_simetcd_error;
 
 extern const lk_simetcd_error lk_simetcd_lease_not_found, lk_simetcd_lease_exists, lk_simetcd_ttl_too_large,
-    lk_simetcd_key_not_found, lk_simetcd_compacted, lk_simetcd_future, lk_simetcd_no_leader, lk_simetcd_leader_changed,
-    lk_simetcd_timed_out, lk_simetcd_leader_failed, lk_simetcd_connection_lost, lk_simetcd_unknown_method;
+    lk_simetcd_key_not_found, lk_simetcd_compacted, lk_simetcd_future, lk_simetcd_no_leader,
+    lk_simetcd_leader_changed, lk_simetcd_timed_out, lk_simetcd_leader_failed, lk_simetcd_connection_lost,
+    lk_simetcd_unknown_method;
 
 /* The kind at a path; LK_SIMETCD_KINDS: there is none. */
 lk_simetcd_kind lk_simetcd_kind_of(const char *path);

@@ -32,8 +32,8 @@ static int64_t patience_ns(const lk_simetcd *e)
 static lk_simetcd_request *find(lk_simetcd_member *m, uint64_t id)
 {
     LK_EACH(lk_simetcd_request, r, link, &m->requests)
-    if (r->id == id)
-        return r;
+        if (r->id == id)
+            return r;
     return NULL;
 }
 
@@ -64,8 +64,8 @@ static lk_simetcd_request *request_new(lk_simetcd_member *m, lk_simetcd_kind kin
     return r;
 }
 
-uint64_t lk_simetcd_ask(lk_simetcd_member *m, lk_simetcd_kind kind, ProtobufCMessage *message, lk_simetcd_done_fn done,
-                        void *context)
+uint64_t lk_simetcd_ask(lk_simetcd_member *m, lk_simetcd_kind kind, ProtobufCMessage *message,
+                        lk_simetcd_done_fn done, void *context)
 {
     lk_simetcd_request *const r = request_new(m, kind, message);
     r->done = done;
@@ -114,8 +114,8 @@ static const lk_simetcd_error *why_late(const lk_simetcd_member *m, const lk_sim
 static bool is_reading(lk_simetcd_member *m)
 {
     LK_EACH(lk_simetcd_request, r, link, &m->requests)
-    if (r->stage == LK_SIMETCD_READING)
-        return true;
+        if (r->stage == LK_SIMETCD_READING)
+            return true;
     return false;
 }
 
@@ -136,8 +136,7 @@ static void read_next(lk_simetcd_member *m)
     bool any = false;
     if (is_reading(m))
         return;
-    LK_EACH(lk_simetcd_request, r, link, &m->requests)
-    {
+    LK_EACH(lk_simetcd_request, r, link, &m->requests) {
         if (r->stage != LK_SIMETCD_QUEUED)
             continue;
         r->stage = LK_SIMETCD_READING;
@@ -152,8 +151,7 @@ static void read_next(lk_simetcd_member *m)
 
 static void refuse_reads(lk_simetcd_member *m, const lk_simetcd_error *error)
 {
-    LK_EACH_SAFE(lk_simetcd_request, r, link, &m->requests)
-    {
+    LK_EACH_SAFE(lk_simetcd_request, r, link, &m->requests) {
         if (r->stage == LK_SIMETCD_READING)
             finish(r, error, NULL);
     }
@@ -173,8 +171,7 @@ static void read_now(lk_simetcd_member *m, lk_simetcd_request *r)
 
 static void read_applied(lk_simetcd_member *m)
 {
-    LK_EACH_SAFE(lk_simetcd_request, r, link, &m->requests)
-    {
+    LK_EACH_SAFE(lk_simetcd_request, r, link, &m->requests) {
         if (r->stage == LK_SIMETCD_CONFIRMED && r->index <= m->applied)
             read_now(m, r);
     }
@@ -196,11 +193,10 @@ void lk_simetcd_sees_reads(lk_simetcd_member *m)
     lk_list_init(&all);
     lk_list_splice(&all, &m->raft.confirmed);
     LK_EACH(lk_simetcd_confirm, confirm, link, &all)
-    last = confirm;
+        last = confirm;
     if (last != NULL && is_asked(m, last->context)) {
         m->read_count = 0;
-        LK_EACH(lk_simetcd_request, r, link, &m->requests)
-        {
+        LK_EACH(lk_simetcd_request, r, link, &m->requests) {
             if (r->stage != LK_SIMETCD_READING)
                 continue;
             r->stage = LK_SIMETCD_CONFIRMED;
@@ -394,7 +390,8 @@ static void apply_entry(lk_simetcd_member *m, const lk_simetcd_entry *entry, int
     lk_simetcd_apply(&m->store, entry->kind, entry->message, least_ttl(m->e), &arena, &answer);
     if (entry->kind == LK_SIMETCD_GRANT && answer.error == NULL && m->is_primary)
         refresh(m,
-                lk_simetcd_lease_find(&m->store, ((const LkEtcdPb__LeaseGrant *)(const void *)entry->message)->id),
+                lk_simetcd_lease_find(&m->store,
+                                      ((const LkEtcdPb__LeaseGrant *)(const void *)entry->message)->id),
                 0);
     if (entry->kind != LK_SIMETCD_COMPACT)
         lk_simetcd_notify(m, events);
@@ -430,8 +427,7 @@ void lk_simetcd_applies(lk_simetcd_member *m, int64_t until)
 
 static void propose_blocked(lk_simetcd_member *m)
 {
-    LK_EACH_SAFE(lk_simetcd_request, r, link, &m->requests)
-    {
+    LK_EACH_SAFE(lk_simetcd_request, r, link, &m->requests) {
         if (r->stage == LK_SIMETCD_BLOCKED)
             propose(m, r);
     }
@@ -457,8 +453,7 @@ void lk_simetcd_sees_leader(lk_simetcd_member *m)
 void lk_simetcd_looks_after(lk_simetcd_member *m)
 {
     propose_blocked(m);
-    LK_EACH_SAFE(lk_simetcd_request, r, link, &m->requests)
-    {
+    LK_EACH_SAFE(lk_simetcd_request, r, link, &m->requests) {
         const bool waits = r->stage == LK_SIMETCD_BLOCKED || r->stage == LK_SIMETCD_PROPOSED;
         if (waits && m->e->now >= r->until)
             finish(r, why_late(m, r), NULL);

@@ -9,8 +9,8 @@ void lk_simetcd_sign(const lk_simetcd_member *m, LkEtcdPb__Header *header);
 
 /* A request has come; the message is the member's then. `done` is called once, unless the request is forgotten, or the member ends.
  * Returns its number. */
-uint64_t lk_simetcd_ask(lk_simetcd_member *m, lk_simetcd_kind kind, ProtobufCMessage *message, lk_simetcd_done_fn done,
-                        void *context);
+uint64_t lk_simetcd_ask(lk_simetcd_member *m, lk_simetcd_kind kind, ProtobufCMessage *message,
+                        lk_simetcd_done_fn done, void *context);
 /* Nobody waits for its answer any more. */
 void lk_simetcd_forget_request(lk_simetcd_member *m, uint64_t id);
 

@@ -40,7 +40,8 @@ typedef enum {
     LK_SIMETCD_CONFIRMED /* until what was committed then is applied */
 } lk_simetcd_stage;
 
-typedef void (*lk_simetcd_done_fn)(void *context, const lk_simetcd_error *error, const ProtobufCMessage *message);
+typedef void (*lk_simetcd_done_fn)(void *context, const lk_simetcd_error *error,
+                                   const ProtobufCMessage *message);
 
 typedef struct {
     lk_list link; /* in its member's */

@@ -19,8 +19,8 @@ typedef struct {
 } lk_simetcd_kv;
 
 typedef struct {
-    lk_simetcd_data name;    /* of any of them */
-    lk_simetcd_kv **states;  /* in their order */
+    lk_simetcd_data name;   /* of any of them */
+    lk_simetcd_kv **states; /* in their order */
     size_t count, room;
 } lk_simetcd_key;
 

@@ -61,9 +61,9 @@ void lk_simetcd_notify(lk_simetcd_member *m, size_t from_event)
     if (from_event >= m->store.event_count)
         return;
     LK_EACH(lk_simetcd_stream, stream, link, &m->streams)
-    LK_EACH(lk_simetcd_watcher, w, link, &stream->watchers)
-    if (w->synced)
-        tell_events(stream, w, from_event);
+        LK_EACH(lk_simetcd_watcher, w, link, &stream->watchers)
+            if (w->synced)
+                tell_events(stream, w, from_event);
 }
 
 static void sync(const lk_simetcd_stream *stream, lk_simetcd_watcher *w)
@@ -88,9 +88,9 @@ static void sync(const lk_simetcd_stream *stream, lk_simetcd_watcher *w)
 void lk_simetcd_sync(lk_simetcd_member *m)
 {
     LK_EACH(lk_simetcd_stream, stream, link, &m->streams)
-    LK_EACH(lk_simetcd_watcher, w, link, &stream->watchers)
-    if (!w->synced && !w->compacted)
-        sync(stream, w);
+        LK_EACH(lk_simetcd_watcher, w, link, &stream->watchers)
+            if (!w->synced && !w->compacted)
+                sync(stream, w);
 }
 
 /* ------------------------------------------------------------------ creating and cancelling ---- */
@@ -98,8 +98,8 @@ void lk_simetcd_sync(lk_simetcd_member *m)
 static lk_simetcd_watcher *find(const lk_simetcd_stream *stream, int64_t id)
 {
     LK_EACH(lk_simetcd_watcher, w, link, &stream->watchers)
-    if (w->id == id)
-        return w;
+        if (w->id == id)
+            return w;
     return NULL;
 }
 
@@ -192,8 +192,7 @@ void lk_simetcd_watch(lk_simetcd_stream *stream, const LkEtcdPb__Watch *asked)
 void lk_simetcd_watch_leader(lk_simetcd_member *m)
 {
     const int64_t patience = 3 * m->e->setup.election_ticks * m->e->setup.tick_ms * LK_SIMETCD_MS;
-    LK_EACH_SAFE(lk_simetcd_stream, stream, link, &m->streams)
-    {
+    LK_EACH_SAFE(lk_simetcd_stream, stream, link, &m->streams) {
         if (m->lead != -1)
             stream->leaderless_since = INT64_MAX;
         else if (stream->leaderless_since == INT64_MAX)

@@ -59,7 +59,8 @@ static void take(buffer *b, size_t count)
 static void add_message(buffer *b, const ProtobufCMessage *message)
 {
     const size_t size = protobuf_c_message_get_packed_size(message);
-    const uint8_t prefix[PREFIX] = {0, (uint8_t)(size >> 24), (uint8_t)(size >> 16), (uint8_t)(size >> 8), (uint8_t)size};
+    const uint8_t prefix[PREFIX] = {0, (uint8_t)(size >> 24), (uint8_t)(size >> 16), (uint8_t)(size >> 8),
+                                    (uint8_t)size};
     uint8_t *const packed = lk_simetcd_alloc(size + 1);
     (void)protobuf_c_message_pack(message, packed);
     add(b, prefix, PREFIX);
@@ -224,8 +225,8 @@ static int on_begin(nghttp2_session *session, const nghttp2_frame *frame, void *
     return 0;
 }
 
-static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_len,
-                     const uint8_t *value, size_t value_len, uint8_t flags, void *context)
+static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
+                     size_t name_len, const uint8_t *value, size_t value_len, uint8_t flags, void *context)
 {
     stream *const s = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
     char path[PATH_MOST];

@@ -8,7 +8,7 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 PATH = "testing/simulation/locker-simulate"  # in a build folder
-DRIVERS = ("redis", "redis-cluster", "zookeeper", "memory")
+DRIVERS = ("redis", "redis-cluster", "zookeeper", "etcd", "memory")
 INTERRUPTED = 130  # its exit status
 
 Result = collections.namedtuple("Result", "seed steps grants faults drawn simulated_ns cpu_ns failure")

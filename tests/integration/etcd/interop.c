@@ -97,6 +97,26 @@ static void one_of_etcdctls_that_dies(void **state)
     lk_close_locker(l);
 }
 
+/* etcd keeps the name of each deleted key, and its ranges go through those: so they must not grow with each lock. */
+static void names_are_used_again(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_at(env->etcd, "/shop");
+    lk_etcdctl_key first = {0};
+    for (int i = 0; i < 5; i++) {
+        locker_handle *held = lk_take(l, "again"), *other = lk_take(l, "other");
+        const lk_etcdctl_key now = lk_etcdctl_nth(env->etcd, "shop/again/", 0);
+        if (i == 0)
+            first = now;
+        assert_string_equal(now.name, first.name);
+        assert_int_equal(now.create, locker_handle_token(held));
+        assert_true(i == 0 || now.create > first.create);
+        lk_give(other);
+        lk_give(held);
+    }
+    lk_close_locker(l);
+}
+
 /* ------------------------------------------------------------------ readers, permits ---- */
 
 static locker_lock_options reads(void)
@@ -281,6 +301,7 @@ static const struct CMUnitTest tests[] = {
     server_test(etcdctl_and_we_exclude_each_other),
     server_test(one_queue_in_order_of_arrival),
     server_test(one_of_etcdctls_that_dies),
+    server_test(names_are_used_again),
     server_test(etcdctl_waits_for_our_readers_and_they_for_it),
     server_test(a_foreign_key_excludes_readers),
     server_test(hundreds_of_grants_in_order),

@@ -211,7 +211,7 @@ static void a_lease_that_is_meant_to_end(void **state)
     const int64_t taken = lk_test_now_ms();
     locker_handle *still = lk_take(l, "other");
     lk_require_lost_by(held, taken + 2000);
-    assert_true(lk_test_now_ms() - began >= 1990);
+    assert_true(lk_test_now_ms() - began >= 1970); /* a hundredth is for the servers' clocks */
     lk_etcdctl_require_count(env->etcd, "shop/ends/", 0);
     assert_int_equal(locker_handle_state(still), LOCKER_STATE_HELD);
     lk_give(still);

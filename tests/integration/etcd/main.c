@@ -4,8 +4,12 @@
 
 #include "etcd_tests.h"
 
-static const lk_group *const groups[] = {&lk_interop, &lk_leases,    &lk_losses, &lk_replies,
-                                         &lk_slow,    &lk_strangers, &lk_users,  NULL};
+static const lk_group *const groups[] = {&lk_cost,    &lk_interop, &lk_leases,    &lk_losses,
+                                         &lk_replies, &lk_slow,    &lk_strangers, &lk_users,
+#ifdef LK_TEST_TLS
+                                         &lk_tls,
+#endif
+                                         NULL};
 
 /* ------------------------------------------------------------------ environments ---- */
 

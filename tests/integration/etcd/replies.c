@@ -1,4 +1,5 @@
 /* replies.c: answers that are lost, or come late, by a proxy: what the server has done is found out, and nothing of it is in the way. */
+#include <string.h>
 #include <time.h>
 
 #include "etcd_tests.h"
@@ -113,6 +114,28 @@ static void the_answer_to_a_place_is_lost(void **state)
     lk_close_locker(holder);
 }
 
+/* The key ahead is deleted before the watch comes, and that very revision is what is compacted: the servers before 3.4.36 and 3.5.18
+ * tell such a watch neither of the one nor of the other. */
+static void a_deletion_that_a_compaction_hides(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_proxied(env, SHOP);
+    lk_locking waiter;
+    lk_give(lk_take(l, "warm"));
+    lk_etcdctl_do(env->etcd, "put shop/hidden/somebody x");
+    lk_proxy_hold(env->proxy, false, true);
+    lk_locking_start(&waiter, l, "hidden", NULL);
+    lk_etcdctl_require_count(env->etcd, "shop/hidden/", 2);
+    const int64_t entered = lk_etcdctl_nth(env->etcd, "shop/hidden/", 1).modified;
+    lk_proxy_hold(env->proxy, true, false);
+    rest(50);
+    lk_etcdctl_do(env->etcd, "del shop/hidden/somebody");
+    lk_etcdctl_do(env->etcd, "compact %lld", (long long)entered + 1);
+    lk_proxy_hold(env->proxy, false, false);
+    lk_give(lk_locking_grant(&waiter));
+    lk_close_locker(l);
+}
+
 /* What else the locker does meanwhile has the lease looked at, which the lost request was for. */
 static void the_answer_to_a_try_is_lost(void **state)
 {
@@ -138,6 +161,23 @@ static void the_answer_to_a_try_is_lost(void **state)
         assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
         lk_give(held);
     }
+    lk_close_locker(l);
+}
+
+/* Of a lock that isn't renewed the time counts from its attempt, of which there may be several: the call lasts as long as it was told. */
+static void a_brief_lock_on_a_slow_line(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_proxied(env, "/shop?ttl=600ms");
+    locker_lock_options brief = lk_wait_options(4000);
+    locker_handle *held;
+    locker_error err;
+    brief.no_renew = true;
+    lk_proxy_delay(env->proxy, 0, 120);
+    assert_ok(locker_lock(l, "brief", &brief, &held, &err), err);
+    assert_true(locker_handle_remaining_ms(held) > 0);
+    (void)locker_unlock(held, &err);
+    locker_handle_free(held);
     lk_close_locker(l);
 }
 
@@ -189,6 +229,44 @@ static void the_answer_to_a_permit_is_lost(void **state)
     lk_close_locker(l);
 }
 
+static int patient(void **state)
+{
+    static const char *const options[] = {LK_TEST_ETCD_FAST, "--election-timeout=5000", NULL};
+    if (lk_env_with(state, options) != 0)
+        return -1;
+    lk_env *env = *state;
+    env->proxy = lk_proxy_begin(&lk_proxy_etcd, env->etcd->port);
+    return 0;
+}
+
+/* Servers keep a lease for longer than such a short time, by their election time-out: what may be on one that nobody wants is in the
+ * way for no longer than the connection is away. */
+static void a_permit_that_nobody_wants_any_more(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_proxied(env, "/shop?ttl=300ms"), *rival = lk_open_at(env->etcd, LONG);
+    locker_lock_options one = permit(1), brief = permit(1);
+    locker_handle *held;
+    locker_error err;
+    brief.wait_ms = 50;
+    assert_ok(locker_lock(l, "permit", &one, &held, &err), err);
+    lk_give(held);
+    lk_proxy_harm(env->proxy, LK_PROXY_CUT, LK_EP_TAKE, 1, 0);
+    lk_locking unwanted;
+    lk_locking_start(&unwanted, l, "permit", &brief);
+    lk_proxy_await_harm(env->proxy, 1);
+    lk_proxy_refuse(env->proxy, true);
+    assert_int_not_equal(lk_locking_join(&unwanted), LOCKER_OK);
+    lk_etcdctl_require_count(env->etcd, "shop/permit", 1);
+    rest(700);
+    lk_proxy_refuse(env->proxy, false);
+    one.wait_ms = 600;
+    assert_ok(locker_lock(rival, "permit", &one, &held, &err), err);
+    lk_give(held);
+    lk_close_locker(rival);
+    lk_close_locker(l);
+}
+
 /* ------------------------------------------------------------------ the end ---- */
 
 static void the_answer_to_an_unlock_is_lost(void **state)
@@ -234,16 +312,83 @@ static void the_answer_to_a_break_is_lost(void **state)
     lk_close_locker(holder);
 }
 
+typedef struct {
+    lk_harm harm;
+    size_t bytes;
+} harmed;
+
+/* A lock, or a permit, is taken and given back, with one answer harmed. */
+static void take_and_give_harmed(lk_env *env, locker *l, const char *kind, harmed by, bool is_permit)
+{
+    locker_lock_options options = is_permit ? permit(1) : lk_wait_options(LK_TEST_PATIENCE_MS);
+    locker_handle *held;
+    locker_error err;
+    lk_proxy_harm(env->proxy, by.harm, kind, 1, by.bytes);
+    assert_ok(locker_lock(l, is_permit ? "permit" : "lock", &options, &held, &err), err);
+    rest(10);
+    assert_int_equal(lk_etcdctl_nth(env->etcd, is_permit ? "shop/permit" : "shop/lock", 0).create,
+                     locker_handle_token(held));
+    const locker_status status = locker_unlock(held, &err);
+    if (strcmp(kind, LK_EP_DELETE) != 0 || status != LOCKER_UNKNOWN)
+        assert_status(LOCKER_OK, status, err);
+    locker_handle_free(held);
+    lk_etcdctl_require_count(env->etcd, "shop/", 0);
+}
+
+static void answers_are_cut_or_harmed(void **state)
+{
+    static const harmed ways[] = {{LK_PROXY_CUT, 0},     {LK_PROXY_CUT, 1},     {LK_PROXY_CUT, 9},
+                                  {LK_PROXY_CUT, 12},    {LK_PROXY_GARBAGE, 0}, {LK_PROXY_SWALLOW, 0},
+                                  {LK_PROXY_TRICKLE, 0}, {LK_PROXY_WITHHOLD, 0}};
+    static const char *const kinds[] = {LK_EP_ENTER, LK_EP_DELETE, LK_EP_TAKE};
+    lk_env *env = *state;
+    locker *l = lk_open_proxied(env, SHOP);
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+        for (size_t n = 0; n < sizeof kinds / sizeof *kinds; n++) {
+            if (n < 2)
+                take_and_give_harmed(env, l, kinds[n], ways[i], false);
+            take_and_give_harmed(env, l, kinds[n], ways[i], true);
+        }
+    assert_int_equal(lk_proxy_harmed(env->proxy), 5 * sizeof ways / sizeof *ways);
+    lk_close_locker(l);
+}
+
+/* What is asked for at the end is asked for again, though the locker's own thread has ended by then. */
+static void the_answers_to_a_close_are_lost(void **state)
+{
+    static const char *const kinds[] = {LK_EP_DELETE, LK_EP_REVOKE};
+    lk_env *env = *state;
+    for (unsigned i = 0; i < 4; i++) {
+        locker *l = lk_open_proxied(env, LONG);
+        locker_handle *held = lk_take(l, "open");
+        lk_proxy_harm(env->proxy, i < 2 ? LK_PROXY_CUT : LK_PROXY_WITHHOLD, kinds[i % 2], 1, 0);
+        const int64_t began = lk_test_now_ms();
+        lk_close_locker(l);
+        assert_true(lk_test_now_ms() - began < LK_TEST_SLACK_MS);
+        assert_int_equal(lk_proxy_harmed(env->proxy), i + 1);
+        assert_int_equal(lk_etcdctl_count(env->etcd, "shop/"), 0);
+        locker_handle_free(held);
+    }
+    char said[512];
+    assert_true(lk_etcdctl_try(env->etcd, said, sizeof said, "lease list"));
+    assert_non_null(strstr(said, "found 0 leases"));
+}
+
 static const struct CMUnitTest tests[] = {
     proxied_test(the_answer_to_a_renewal_is_lost),
     proxied_test(a_lease_that_nobody_wants_any_more),
     proxied_test(the_answers_to_a_move_and_a_lock_are_lost),
     proxied_test(the_answer_to_a_place_is_lost),
+    proxied_test(a_deletion_that_a_compaction_hides),
     proxied_test(the_answer_to_a_try_is_lost),
+    proxied_test(a_brief_lock_on_a_slow_line),
     proxied_test(a_permit_is_answered_late),
     proxied_test(the_answer_to_a_permit_is_lost),
+    cmocka_unit_test_setup_teardown(a_permit_that_nobody_wants_any_more, patient, lk_env_end),
     proxied_test(the_answer_to_an_unlock_is_lost),
     proxied_test(the_answer_to_a_break_is_lost),
+    proxied_test(answers_are_cut_or_harmed),
+    proxied_test(the_answers_to_a_close_are_lost),
 };
 
 const lk_group lk_replies = {"replies", tests, sizeof tests / sizeof tests[0], NULL, NULL};

@@ -1,0 +1,111 @@
+/* cost.c: what is written: each write to the cluster, or transaction with writes, has a revision of its own. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "etcd_tests.h"
+
+enum { MANY = 300, BATCH = 125 };
+
+/* That of a write of ours. */
+static int64_t revision(const lk_server *etcd)
+{
+    lk_etcdctl_do(etcd, "put mark x");
+    return lk_etcdctl_nth(etcd, "mark", 0).modified;
+}
+
+static locker_lock_options one_of_two(void)
+{
+    locker_lock_options options = lk_wait_options(LK_TEST_PATIENCE_MS);
+    options.permits = 2;
+    return options;
+}
+
+static void one_write_each(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_at(env->etcd, "/shop?ttl=60s");
+    locker_handle *none = NULL;
+    locker_error err;
+    const int64_t before = revision(env->etcd);
+    locker_handle *held = lk_take(l, "lock");
+    assert_status(LOCKER_BUSY, locker_try_lock(l, "lock", NULL, &none, &err), err);
+    const int64_t taken = revision(env->etcd);
+    lk_give(held);
+    const int64_t given = revision(env->etcd);
+    assert_int_equal(taken - before, 2);
+    assert_int_equal(given - taken, 2);
+    lk_close_locker(l);
+}
+
+/* Who is told BUSY by the server has written nothing either. */
+static void a_try_that_is_busy_writes_nothing(void **state)
+{
+    lk_env *env = *state;
+    locker *holder = lk_open_at(env->etcd, "/shop?ttl=60s"), *l = lk_open_at(env->etcd, "/shop?ttl=60s");
+    locker_handle *held = lk_take(holder, "lock");
+    const int64_t before = revision(env->etcd);
+    lk_expect_busy(l, "lock");
+    assert_int_equal(revision(env->etcd) - before, 1);
+    lk_give(held);
+    lk_close_locker(l);
+    lk_close_locker(holder);
+}
+
+static void a_permit_is_two_writes_or_one(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_at(env->etcd, "/shop?ttl=60s");
+    const locker_lock_options waits = one_of_two();
+    locker_handle *first, *second;
+    locker_error err;
+    const int64_t before = revision(env->etcd);
+    assert_ok(locker_lock(l, "permits", &waits, &first, &err), err);
+    const int64_t taken = revision(env->etcd);
+    assert_ok(locker_try_lock(l, "permits", &waits, &second, &err), err);
+    const int64_t tried = revision(env->etcd);
+    lk_give(first);
+    assert_int_equal(taken - before, 3);
+    assert_int_equal(tried - taken, 2);
+    assert_int_equal(revision(env->etcd) - tried, 2);
+    lk_give(second);
+    lk_close_locker(l);
+}
+
+static bool are_put_together(void *context)
+{
+    static lk_etcdctl_key keys[MANY];
+    size_t writes = 0;
+    assert_int_equal(lk_etcdctl_keys(context, "shop/", keys, MANY), MANY);
+    for (size_t i = 0; i < MANY; i++) {
+        bool first = true;
+        for (size_t j = 0; j < i && first; j++)
+            first = keys[j].modified != keys[i].modified;
+        writes += first;
+    }
+    return writes == (MANY + BATCH - 1) / BATCH;
+}
+
+static void many_locks_are_renewed_in_few_writes(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_at(env->etcd, "/shop?ttl=6s");
+    locker_handle *held[MANY];
+    for (int i = 0; i < MANY; i++) {
+        char key[16];
+        snprintf(key, sizeof key, "many-%d", i);
+        held[i] = lk_take(l, key);
+    }
+    lk_require(are_put_together, env->etcd, "300 keys should be put to another lease in three writes");
+    for (int i = 0; i < MANY; i++)
+        lk_give(held[i]);
+    lk_close_locker(l);
+}
+
+static const struct CMUnitTest tests[] = {
+    server_test(one_write_each),
+    server_test(a_try_that_is_busy_writes_nothing),
+    server_test(a_permit_is_two_writes_or_one),
+    server_test(many_locks_are_renewed_in_few_writes),
+};
+
+const lk_group lk_cost = {"cost", tests, sizeof tests / sizeof tests[0], NULL, NULL};
