@@ -123,8 +123,7 @@ static void a_move_that_comes_late(void **state)
 static void a_place_on_the_lease_of_another(void **state)
 {
     lk_env *env = *state;
-    locker *holder = lk_open_at(env->etcd, "/shop?ttl=60s"),
-           *l = lk_open_proxied(env, "/shop?ttl=60s&command_timeout=20s");
+    locker *holder = lk_open_at(env->etcd, "/shop?ttl=60s"), *l = lk_open_proxied(env, "/shop?ttl=60s");
     locker_handle *held = lk_take(holder, "place");
     char said[512];
     uint64_t other;
@@ -135,12 +134,15 @@ static void a_place_on_the_lease_of_another(void **state)
     assert_true(lk_etcdctl_try(env->etcd, said, sizeof said, "lease grant 100"));
     assert_int_equal(sscanf(said, "lease %" SCNx64, &other), 1);
     lk_etcdctl_do(env->etcd, "put --lease=%" PRIx64 " %s x", other, place.name);
-    lk_proxy_delay(env->proxy, 1000, 0);
+    lk_proxy_harm(env->proxy, LK_PROXY_WITHHOLD, LK_EP_MOVE, 1, 0);
+    lk_proxy_refuse(env->proxy, true);
     lk_give(held);
+    await_time(lk_test_now_ms() + LATE_MS);
+    assert_int_equal(lk_stats(l).acquired, 0);
+    lk_proxy_refuse(env->proxy, false);
     held = lk_locking_grant(&waiter);
     assert_false(lk_etcdctl_nth(env->etcd, "shop/place/", 0).lease == other);
     assert_int_equal(locker_handle_token(held), place.create);
-    lk_proxy_delay(env->proxy, 0, 0);
     lk_give(held);
     lk_close_locker(l);
     lk_close_locker(holder);
