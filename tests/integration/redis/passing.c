@@ -45,7 +45,7 @@ static void a_lease_that_is_nearly_over_is_not_passed_on(void **state)
     ask_for_passing();
     use("stalled");
     assert_int_equal(lk_asker_come(&first, "stalled"), LOCKER_OK);
-    lk_alone.ahead = 58 * second_ns; /* nobody has run meanwhile: the server was not told who has it */
+    lk_alone.ahead = 50 * second_ns; /* nobody has run meanwhile: the server was not told who has it */
     assert_int_equal(lk_asker_pass(&first, &second, "stalled"), LOCKER_OK);
     lk_alone.ahead = 60 * second_ns;
     assert_int_equal(lk_asker_pass(&second, &third, "stalled"), LOCKER_BUSY);
