@@ -71,6 +71,33 @@ static void a_permit_is_two_writes_or_one(void **state)
     lk_close_locker(l);
 }
 
+/* Who stands further behind has nothing to do then. */
+static void a_deletion_is_told_to_the_next_one(void **state)
+{
+    lk_env *env = *state;
+    enum { WAITERS = 3 };
+    locker *holder = lk_open_at(env->etcd, "/shop?ttl=60s"), *each[WAITERS];
+    locker_handle *held = lk_take(holder, "lock");
+    lk_locking waiters[WAITERS];
+    for (size_t i = 0; i < WAITERS; i++) {
+        each[i] = lk_open_at(env->etcd, "/shop?ttl=60s");
+        lk_locking_start(&waiters[i], each[i], "lock", NULL);
+        lk_etcdctl_require_count(env->etcd, "shop/lock/", i + 2);
+        lk_require_waiting(each[i], 1);
+    }
+    const uint64_t before = lk_stats(each[WAITERS - 1]).attempts;
+    lk_give(held);
+    for (size_t i = 0; i < WAITERS; i++) {
+        held = lk_locking_grant(&waiters[i]);
+        if (i < WAITERS - 1)
+            assert_int_equal(lk_stats(each[WAITERS - 1]).attempts, before);
+        lk_give(held);
+    }
+    for (size_t i = 0; i < WAITERS; i++)
+        lk_close_locker(each[i]);
+    lk_close_locker(holder);
+}
+
 static bool are_put_together(void *context)
 {
     static lk_etcdctl_key keys[MANY];
@@ -105,6 +132,7 @@ static const struct CMUnitTest tests[] = {
     server_test(one_write_each),
     server_test(a_try_that_is_busy_writes_nothing),
     server_test(a_permit_is_two_writes_or_one),
+    server_test(a_deletion_is_told_to_the_next_one),
     server_test(many_locks_are_renewed_in_few_writes),
 };
 

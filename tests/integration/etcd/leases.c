@@ -38,6 +38,17 @@ static void locks_on_one_lease_end_together(void **state)
     lk_close_locker(l);
 }
 
+/* The servers' clocks may run faster than ours. */
+static void a_lock_ends_a_hundredth_before_its_lease(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_at(env->etcd, "/shop?ttl=60s");
+    locker_handle *held = lk_take(l, "held");
+    assert_true(locker_handle_remaining_ms(held) <= 59400);
+    lk_give(held);
+    lk_close_locker(l);
+}
+
 /* The next lease is asked for after a third of the time of this one, so that two thirds are left for what goes wrong. */
 static void a_held_lock_has_most_of_its_time_left(void **state)
 {
@@ -199,6 +210,7 @@ static void closing_gives_the_leases_back(void **state)
 
 static const struct CMUnitTest tests[] = {
     server_test(locks_on_one_lease_end_together),
+    server_test(a_lock_ends_a_hundredth_before_its_lease),
     server_test(a_held_lock_has_most_of_its_time_left),
     proxied_test(a_deadline_counts_from_before_its_lease_was_asked_for),
     server_test(a_waiter_on_a_lease_that_was_there),
