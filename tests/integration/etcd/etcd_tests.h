@@ -58,3 +58,6 @@ void lk_require_lost_by(locker_handle *held, int64_t at_ms);
 
 /** Waits until the service has confirmed the locks once more. */
 void lk_require_renewal(locker *l);
+
+/** Waits until that time of lk_test_now_ms(). */
+void lk_await_time(int64_t at_ms);

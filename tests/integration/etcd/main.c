@@ -157,6 +157,16 @@ void lk_require_renewal(locker *l)
     lk_require(has_renewed, &awaited, "the leases should be renewed");
 }
 
+static bool has_come(void *context)
+{
+    return lk_test_now_ms() >= *(const int64_t *)context;
+}
+
+void lk_await_time(int64_t at_ms)
+{
+    lk_require(has_come, &at_ms, "time should pass");
+}
+
 int main(int argc, char **argv)
 {
     static const lk_role roles[] = {{NULL, NULL}};

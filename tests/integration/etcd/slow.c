@@ -209,6 +209,40 @@ static locker_lock_options the_only_one(void)
     return options;
 }
 
+/* Who waits comes between a try's look and its request: the try is later. */
+static void a_try_for_a_permit_does_not_overtake(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_proxied(env, "/shop?ttl=60s&command_timeout=20s");
+    locker_lock_options one = the_only_one();
+    lk_locking trying;
+    lk_give(lk_take(l, "other"));
+    one.wait_ms = 0;
+    lk_proxy_delay(env->proxy, 0, 2000);
+    lk_locking_start(&trying, l, "permit", &one);
+    lk_await_time(lk_test_now_ms() + 300); /* it looks */
+    lk_etcdctl_do(env->etcd, "put %swant-somebody x", PERMITS);
+    lk_proxy_delay(env->proxy, 0, 0);
+    assert_status(LOCKER_BUSY, lk_locking_join(&trying), trying.err);
+    lk_close_locker(l);
+}
+
+/* A permit is left to each who waits, as he is about to take it. */
+static void a_try_leaves_permits_to_who_waits(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_at(env->etcd, "/shop?ttl=60s");
+    const locker_lock_options two = permit();
+    locker_handle *held, *none = NULL;
+    locker_error err;
+    lk_etcdctl_do(env->etcd, "put shop/permit%%permits/2-want-somebody x");
+    assert_ok(locker_try_lock(l, "permit", &two, &held, &err), err);
+    assert_int_equal(locker_handle_slot(held), 1);
+    assert_status(LOCKER_BUSY, locker_try_lock(l, "permit", &two, &none, &err), err);
+    lk_give(held);
+    lk_close_locker(l);
+}
+
 static void a_permit_whose_answer_was_lost_is_ours(void **state)
 {
     lk_env *env = *state;
@@ -250,6 +284,8 @@ static const struct CMUnitTest tests[] = {
     proxied_test(a_deletion_that_nobody_told),
     proxied_test(a_lock_that_is_broken_while_it_is_given_back),
     proxied_test(what_was_left_is_deleted_later),
+    proxied_test(a_try_for_a_permit_does_not_overtake),
+    server_test(a_try_leaves_permits_to_who_waits),
     proxied_test(a_permit_whose_answer_was_lost_is_ours),
     proxied_test(a_permit_of_which_nobody_heard_is_given_back),
 };
