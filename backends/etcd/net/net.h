@@ -156,7 +156,7 @@ struct lk_etcd_watcher {
 };
 /* Have the deletion of the key told, or the first of those from it up to `end` (empty: it alone), from `revision` on; 0: from now
  * on, as on_watched says. What is told from a revision that has passed is told late: a server looks at those watches ten times
- * a second; and where a compaction comes between, it may leave a deletion out (etcd#19179). False: no connection, no memory. */
+ * a second; and where a compaction comes between, it may leave a deletion out (etcd#18089, #19179). False: no connection, no memory. */
 bool lk_etcd_watch_locked(lk_etcd_net *net, lk_etcd_watcher *watcher, ProtobufCBinaryData key,
                           ProtobufCBinaryData end, int64_t revision) LK_REQUIRES(*net);
 /* Nothing is told of it any more. One that watches nothing is allowed. */

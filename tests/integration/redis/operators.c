@@ -159,7 +159,7 @@ static void a_break_from_before_it_listened_is_heard_of_then(void **state)
     assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
     assert_int_equal(locker_handle_state(reads), LOCKER_STATE_HELD);
     lk_server_do(env->server, "ACL SETUSER deaf &*");
-    const locker_lock_options wait = {.size = sizeof wait, .wait_ms = 100};
+    const locker_lock_options wait = lk_wait_options(LK_TEST_PATIENCE_MS);
     locker_handle *const others = lk_take(operator_, "deaf/others", NULL), *none;
     assert_status(LOCKER_DENIED, locker_lock(l, "deaf/others", &wait, &none, &err),
                   err); /* and it tries anew */

@@ -1,4 +1,6 @@
 /* passing.c: hand-overs within the process, by the driver alone (alone.h). */
+#include <unistd.h>
+
 #include "redis_tests.h"
 
 #include "alone.h"
@@ -14,12 +16,13 @@ static void ask_for_passing(void)
     lk_asker_give(&from);
 }
 
-/* The slot's counter is lifted, so that many numbers may be taken of it at once. */
+/* The slot's counter is lifted, so that many numbers may be taken of it at once: as many as microseconds have gone by since. */
 static void use(const char *key)
 {
     lk_asker asker;
     assert_int_equal(lk_asker_come(&asker, key), LOCKER_OK);
     lk_asker_give(&asker);
+    usleep(1000);
 }
 
 static void a_lease_that_another_server_confirmed_is_not_passed_on(void **state)
