@@ -1,14 +1,10 @@
 /* leases.c: leases, one after the other: until when a lock is held by them, what goes from one to the next, and that none stays. */
 #include <inttypes.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "etcd_tests.h"
-#include "http2.h"
 
 enum { LATE_MS = 400, MANY = 40, FEW_MS = 3000 };
 
@@ -97,33 +93,6 @@ static void a_waiter_on_a_lease_that_was_there(void **state)
     lk_close_locker(holder);
 }
 
-/* Has the server do what a request wants that was kept from it; waits for the answer. */
-static void do_late(const lk_env *env)
-{
-    char request[1000], answer[1000];
-    const size_t length = lk_proxy_withheld(env->proxy, request, sizeof request);
-    const struct sockaddr_in address = {.sin_family = AF_INET,
-                                        .sin_port = htons((uint16_t)env->etcd->port),
-                                        .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_in_range(length, LK_HTTP2_FRAME + 1, sizeof request - 1);
-    assert_int_equal(connect(fd, (const struct sockaddr *)&address, sizeof address), 0);
-    assert_int_equal(send(fd, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 24, MSG_NOSIGNAL), 24);
-    lk_http2_frame(fd, LK_HTTP2_SETTINGS, 0, 0, "", 0);
-    lk_http2_header(fd, 0, 1,
-                    ":method: POST\n:scheme: http\n:path: /etcdserverpb.KV/Txn\n:authority: etcd\n"
-                    "te: trailers\ncontent-type: application/grpc");
-    lk_http2_frame(fd, LK_HTTP2_DATA, LK_HTTP2_END_STREAM, 1, request + LK_HTTP2_FRAME,
-                   length - LK_HTTP2_FRAME);
-    for (bool answered = false; !answered;) { /* "grpc-status" is there in Huffman's code, and said last */
-        const ssize_t got = recv(fd, answer, sizeof answer, 0);
-        assert_true(got > 0);
-        for (ssize_t at = 0; at + LK_HTTP2_FRAME <= got; at++)
-            answered = answered || memcmp(answer + at, "\x01\x05\x00\x00\x00\x01", 6) == 0;
-    }
-    close(fd);
-}
-
 /* A lock is put to its next lease, and that comes when it is on the one after that: it stays there. */
 static void a_move_that_comes_late(void **state)
 {
@@ -134,7 +103,7 @@ static void a_move_that_comes_late(void **state)
     lk_require_renewal(l); /* on another connection */
     lk_require_renewal(l);
     const lk_etcdctl_key is = lk_etcdctl_nth(env->etcd, "shop/kept/", 0);
-    do_late(env);
+    lk_do_withheld(env);
     assert_true(lk_etcdctl_nth(env->etcd, "shop/kept/", 0).lease == is.lease);
     assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
     lk_give(held);

@@ -177,6 +177,37 @@ static void what_was_left_is_deleted_later(void **state)
     lk_close_locker(holder);
 }
 
+/* The deletion of what was left is asked for twice, and the first comes when the next place is there: that has another name. */
+static void a_deletion_that_comes_late(void **state)
+{
+    lk_env *env = *state;
+    locker *holder = lk_open_at(env->etcd, "/shop?ttl=60s"), *l = lk_open_proxied(env, "/shop?ttl=60s");
+    locker_handle *held = lk_take(holder, "late");
+    locker_lock_options options = lk_wait_options(LK_TEST_PATIENCE_MS);
+    lk_locking waiter;
+    lk_give(lk_take(l, "other"));
+    options.cancel = locker_cancel_new();
+    lk_proxy_harm(env->proxy, LK_PROXY_CUT, LK_EP_ENTER, 1, 0);
+    lk_proxy_refuse(env->proxy, true);
+    lk_locking_start(&waiter, l, "late", &options);
+    lk_etcdctl_require_count(env->etcd, "shop/late/", 2);
+    lk_proxy_await_harm(env->proxy, 1);
+    locker_cancel_fire(options.cancel);
+    assert_status(LOCKER_CANCELED, lk_locking_join(&waiter), waiter.err);
+    lk_proxy_harm(env->proxy, LK_PROXY_WITHHOLD, LK_EP_DELETE, 1, 0);
+    lk_proxy_refuse(env->proxy, false);
+    lk_etcdctl_require_count(env->etcd, "shop/late/", 1);
+    lk_give(held);
+    held = lk_take(l, "late");
+    lk_do_withheld(env);
+    assert_int_equal(lk_etcdctl_count(env->etcd, "shop/late/"), 1);
+    assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
+    locker_cancel_free(options.cancel);
+    lk_give(held);
+    lk_close_locker(l);
+    lk_close_locker(holder);
+}
+
 /* ------------------------------------------------------------------ permits ---- */
 
 #define PERMITS "shop/permit%permits/1-"
@@ -284,6 +315,7 @@ static const struct CMUnitTest tests[] = {
     proxied_test(a_deletion_that_nobody_told),
     proxied_test(a_lock_that_is_broken_while_it_is_given_back),
     proxied_test(what_was_left_is_deleted_later),
+    proxied_test(a_deletion_that_comes_late),
     proxied_test(a_try_for_a_permit_does_not_overtake),
     server_test(a_try_leaves_permits_to_who_waits),
     proxied_test(a_permit_whose_answer_was_lost_is_ours),
