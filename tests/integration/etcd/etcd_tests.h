@@ -58,3 +58,9 @@ void lk_require_lost_by(locker_handle *held, int64_t at_ms);
 
 /** Waits until the service has confirmed the locks once more. */
 void lk_require_renewal(locker *l);
+
+/** Waits until that time of lk_test_now_ms(). */
+void lk_await_time(int64_t at_ms);
+
+/** Has the server do what a request wants that the proxy has kept from it; waits for the answer. */
+void lk_do_withheld(const lk_env *env);

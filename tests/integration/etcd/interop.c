@@ -152,6 +152,31 @@ static void etcdctl_waits_for_our_readers_and_they_for_it(void **state)
     lk_close_locker(l);
 }
 
+/* A reader behind a writer isn't a holder. */
+static void a_look_at_readers_on_both_sides_of_a_writer(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_at(env->etcd, "/shop"), *late = lk_open_at(env->etcd, "/shop");
+    const locker_lock_options shared = reads();
+    locker_info info = LOCKER_INFO_INIT;
+    locker_handle *held;
+    lk_locking waiter;
+    locker_error err;
+    assert_ok(locker_lock(l, "shared", &shared, &held, &err), err);
+    lk_etcdctl_do(env->etcd, "put shop/shared/somebody x");
+    lk_locking_start(&waiter, late, "shared", &shared);
+    lk_etcdctl_require_count(env->etcd, "shop/shared/", 3);
+    assert_ok(locker_show(l, "shared", &info, &err), err);
+    assert_int_equal(info.holders_len, 1);
+    assert_int_equal(info.waiters, 2);
+    locker_info_clear(&info);
+    lk_etcdctl_do(env->etcd, "del shop/shared/somebody");
+    lk_give(lk_locking_grant(&waiter));
+    lk_give(held);
+    lk_close_locker(late);
+    lk_close_locker(l);
+}
+
 /* Whichever its name is: it comes before or behind those of readers. */
 static void a_foreign_key_excludes_readers(void **state)
 {
@@ -303,6 +328,7 @@ static const struct CMUnitTest tests[] = {
     server_test(one_of_etcdctls_that_dies),
     server_test(names_are_used_again),
     server_test(etcdctl_waits_for_our_readers_and_they_for_it),
+    server_test(a_look_at_readers_on_both_sides_of_a_writer),
     server_test(a_foreign_key_excludes_readers),
     server_test(hundreds_of_grants_in_order),
 };

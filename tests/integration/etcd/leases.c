@@ -8,16 +8,6 @@
 
 enum { LATE_MS = 400, MANY = 40, FEW_MS = 3000 };
 
-static bool has_come(void *context)
-{
-    return lk_test_now_ms() >= *(const int64_t *)context;
-}
-
-static void await_time(int64_t at_ms)
-{
-    lk_require(has_come, &at_ms, "time should pass");
-}
-
 /* ------------------------------------------------------------------ until when ---- */
 
 /* One lease is granted in that time, and what is on it ends then at the latest. */
@@ -28,7 +18,7 @@ static void locks_on_one_lease_end_together(void **state)
     locker *l = lk_open_at(env->etcd, "/shop?ttl=60s");
     locker_handle *first = lk_take(l, "first");
     const int64_t taken = lk_test_now_ms();
-    await_time(taken + LATE_MS);
+    lk_await_time(taken + LATE_MS);
     locker_handle *second = lk_take(l, "second");
     assert_true(lk_test_now_ms() + locker_handle_remaining_ms(second) <= taken + TTL_MS);
     assert_int_equal(lk_etcdctl_nth(env->etcd, "shop/first/", 0).lease,
@@ -58,7 +48,7 @@ static void a_held_lock_has_most_of_its_time_left(void **state)
     locker_handle *held = lk_take(l, "held");
     while (lk_stats(l).renewals == 0) {
         assert_true(locker_handle_remaining_ms(held) > TTL_MS / 2);
-        await_time(lk_test_now_ms() + 20);
+        lk_await_time(lk_test_now_ms() + 20);
     }
     lk_give(held);
     lk_close_locker(l);
@@ -89,11 +79,11 @@ static void a_waiter_on_a_lease_that_was_there(void **state)
     locker_handle *held = lk_take(holder, "kept");
     lk_locking waiter;
     lk_give(lk_take(l, "other"));
-    await_time(lk_test_now_ms() + 200);
+    lk_await_time(lk_test_now_ms() + 200);
     lk_locking_start(&waiter, l, "kept", NULL);
     lk_etcdctl_require_count(env->etcd, "shop/kept/", 2);
     const lk_etcdctl_key place = lk_etcdctl_nth(env->etcd, "shop/kept/", 1);
-    await_time(lk_test_now_ms() + FEW_MS + 1500); /* when the server has looked for leases that are over */
+    lk_await_time(lk_test_now_ms() + FEW_MS + 1500); /* when the server has looked for leases that are over */
     assert_int_equal(lk_etcdctl_count(env->etcd, "shop/kept/"), 2);
     lk_give(held);
     held = lk_locking_grant(&waiter);
@@ -103,27 +93,17 @@ static void a_waiter_on_a_lease_that_was_there(void **state)
     lk_close_locker(holder);
 }
 
-static bool has_two_leases(void *context)
-{
-    char said[512];
-    return lk_etcdctl_try(context, said, sizeof said, "lease list") && strstr(said, "found 2 leases") != NULL;
-}
-
 /* A lock is put to its next lease, and that comes when it is on the one after that: it stays there. */
 static void a_move_that_comes_late(void **state)
 {
     lk_env *env = *state;
-    locker *l = lk_open_proxied(env, "/shop?ttl=9s&command_timeout=20s");
+    locker *l = lk_open_proxied(env, "/shop?ttl=6s");
     locker_handle *held = lk_take(l, "kept");
-    lk_proxy_delay(env->proxy, 0, 1200);
-    lk_require(has_two_leases, env->etcd, "the next lease should be asked for");
-    lk_proxy_hold_old(env->proxy, true); /* before there is an answer, by which the lock is put to it */
-    lk_proxy_delay(env->proxy, 0, 0);
+    lk_proxy_harm(env->proxy, LK_PROXY_WITHHOLD, LK_EP_MOVE, 1, 0);
     lk_require_renewal(l); /* on another connection */
     lk_require_renewal(l);
     const lk_etcdctl_key is = lk_etcdctl_nth(env->etcd, "shop/kept/", 0);
-    lk_proxy_hold_old(env->proxy, false);
-    await_time(lk_test_now_ms() + LATE_MS);
+    lk_do_withheld(env);
     assert_true(lk_etcdctl_nth(env->etcd, "shop/kept/", 0).lease == is.lease);
     assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
     lk_give(held);
@@ -148,7 +128,7 @@ static void a_place_on_the_lease_of_another(void **state)
     lk_proxy_harm(env->proxy, LK_PROXY_WITHHOLD, LK_EP_MOVE, 1, 0);
     lk_proxy_refuse(env->proxy, true);
     lk_give(held);
-    await_time(lk_test_now_ms() + LATE_MS);
+    lk_await_time(lk_test_now_ms() + LATE_MS);
     assert_int_equal(lk_stats(l).acquired, 0);
     lk_proxy_refuse(env->proxy, false);
     held = lk_locking_grant(&waiter);
@@ -176,7 +156,7 @@ static void a_server_that_takes_few_operations_at_once(void **state)
         snprintf(key, sizeof key, "few-%d", i);
         held[i] = lk_take(l, key);
     }
-    await_time(lk_test_now_ms() + FEW_MS);
+    lk_await_time(lk_test_now_ms() + FEW_MS);
     for (int i = 0; i < MANY; i++) {
         assert_int_equal(locker_handle_state(held[i]), LOCKER_STATE_HELD);
         lk_give(held[i]);

@@ -177,6 +177,37 @@ static void what_was_left_is_deleted_later(void **state)
     lk_close_locker(holder);
 }
 
+/* The deletion of what was left is asked for twice, and the first comes when the next place is there: that has another name. */
+static void a_deletion_that_comes_late(void **state)
+{
+    lk_env *env = *state;
+    locker *holder = lk_open_at(env->etcd, "/shop?ttl=60s"), *l = lk_open_proxied(env, "/shop?ttl=60s");
+    locker_handle *held = lk_take(holder, "late");
+    locker_lock_options options = lk_wait_options(LK_TEST_PATIENCE_MS);
+    lk_locking waiter;
+    lk_give(lk_take(l, "other"));
+    options.cancel = locker_cancel_new();
+    lk_proxy_harm(env->proxy, LK_PROXY_CUT, LK_EP_ENTER, 1, 0);
+    lk_proxy_refuse(env->proxy, true);
+    lk_locking_start(&waiter, l, "late", &options);
+    lk_etcdctl_require_count(env->etcd, "shop/late/", 2);
+    lk_proxy_await_harm(env->proxy, 1);
+    locker_cancel_fire(options.cancel);
+    assert_status(LOCKER_CANCELED, lk_locking_join(&waiter), waiter.err);
+    lk_proxy_harm(env->proxy, LK_PROXY_WITHHOLD, LK_EP_DELETE, 1, 0);
+    lk_proxy_refuse(env->proxy, false);
+    lk_etcdctl_require_count(env->etcd, "shop/late/", 1);
+    lk_give(held);
+    held = lk_take(l, "late");
+    lk_do_withheld(env);
+    assert_int_equal(lk_etcdctl_count(env->etcd, "shop/late/"), 1);
+    assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
+    locker_cancel_free(options.cancel);
+    lk_give(held);
+    lk_close_locker(l);
+    lk_close_locker(holder);
+}
+
 /* ------------------------------------------------------------------ permits ---- */
 
 #define PERMITS "shop/permit%permits/1-"
@@ -207,6 +238,40 @@ static locker_lock_options the_only_one(void)
     locker_lock_options options = permit();
     options.permits = 1;
     return options;
+}
+
+/* Who waits comes between a try's look and its request: the try is later. */
+static void a_try_for_a_permit_does_not_overtake(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_proxied(env, "/shop?ttl=60s&command_timeout=20s");
+    locker_lock_options one = the_only_one();
+    lk_locking trying;
+    lk_give(lk_take(l, "other"));
+    one.wait_ms = 0;
+    lk_proxy_delay(env->proxy, 0, 2000);
+    lk_locking_start(&trying, l, "permit", &one);
+    lk_await_time(lk_test_now_ms() + 300); /* it looks */
+    lk_etcdctl_do(env->etcd, "put %swant-somebody x", PERMITS);
+    lk_proxy_delay(env->proxy, 0, 0);
+    assert_status(LOCKER_BUSY, lk_locking_join(&trying), trying.err);
+    lk_close_locker(l);
+}
+
+/* A permit is left to each who waits, as he is about to take it. */
+static void a_try_leaves_permits_to_who_waits(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_at(env->etcd, "/shop?ttl=60s");
+    const locker_lock_options two = permit();
+    locker_handle *held, *none = NULL;
+    locker_error err;
+    lk_etcdctl_do(env->etcd, "put shop/permit%%permits/2-want-somebody x");
+    assert_ok(locker_try_lock(l, "permit", &two, &held, &err), err);
+    assert_int_equal(locker_handle_slot(held), 1);
+    assert_status(LOCKER_BUSY, locker_try_lock(l, "permit", &two, &none, &err), err);
+    lk_give(held);
+    lk_close_locker(l);
 }
 
 static void a_permit_whose_answer_was_lost_is_ours(void **state)
@@ -250,6 +315,9 @@ static const struct CMUnitTest tests[] = {
     proxied_test(a_deletion_that_nobody_told),
     proxied_test(a_lock_that_is_broken_while_it_is_given_back),
     proxied_test(what_was_left_is_deleted_later),
+    proxied_test(a_deletion_that_comes_late),
+    proxied_test(a_try_for_a_permit_does_not_overtake),
+    server_test(a_try_leaves_permits_to_who_waits),
     proxied_test(a_permit_whose_answer_was_lost_is_ours),
     proxied_test(a_permit_of_which_nobody_heard_is_given_back),
 };

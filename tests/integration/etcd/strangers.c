@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "etcd_tests.h"
+#include "http2.h"
 
 enum {
     FRAME = 9,
@@ -37,54 +38,23 @@ static bool take(int fd, unsigned char *bytes, size_t count)
     return true;
 }
 
-static void say(int fd, int type, int flags, const unsigned char stream[4], const void *payload,
-                size_t length)
-{
-    unsigned char frame[512] = {0, (unsigned char)(length >> 8), (unsigned char)length, (unsigned char)type,
-                                (unsigned char)flags};
-    memcpy(frame + 5, stream, 4);
-    memcpy(frame + FRAME, payload, length);
-    (void)send(fd, frame, FRAME + length, MSG_NOSIGNAL);
-}
-
-/* A text in HPACK, which is shorter than 127 bytes. */
-static unsigned char *put_text(unsigned char *at, const char *text, size_t length)
-{
-    *at++ = (unsigned char)length;
-    memcpy(at, text, length);
-    return at + length;
-}
-
-/* Each field is named anew, and none is remembered. */
-static void answer(int fd, const unsigned char stream[4], const char *header)
-{
-    unsigned char block[400], *at = block;
-    for (const char *line = header; *line != '\0';) {
-        const char *const value = strstr(line, ": ") + 2, *const end = strchrnul(value, '\n');
-        *at++ = 0;
-        at = put_text(at, line, (size_t)(value - 2 - line));
-        at = put_text(at, value, (size_t)(end - value));
-        line = *end == '\n' ? end + 1 : end;
-    }
-    say(fd, HEADERS, END_STREAM | END_HEADERS, stream, block, (size_t)(at - block));
-}
-
 static void converse(const stranger *s, int fd)
 {
-    static const unsigned char none[4], last[8] = {0x7F, 0xFF, 0xFF, 0xFF}; /* a stream, and no error */
-    unsigned char frame[FRAME], payload[1 << 16];
+    static const unsigned char last[8] = {0x7F, 0xFF, 0xFF, 0xFF}; /* a stream, and no error */
+    unsigned char frame[LK_HTTP2_FRAME], payload[1 << 16];
     if (!take(fd, payload, PREFACE))
         return;
-    say(fd, SETTINGS, 0, none, "", 0);
-    while (take(fd, frame, FRAME)) {
+    lk_http2_frame(fd, LK_HTTP2_SETTINGS, 0, 0, "", 0);
+    while (take(fd, frame, sizeof frame)) {
         const size_t length = (size_t)frame[1] << 8 | frame[2];
         if (frame[0] != 0 || !take(fd, payload, length))
             return;
-        if (frame[3] != DATA || (frame[4] & END_STREAM) == 0)
+        if (frame[3] != LK_HTTP2_DATA || (frame[4] & LK_HTTP2_END_STREAM) == 0)
             continue;
         if (s->leaves && s->connections == 1)
-            say(fd, GOAWAY, 0, none, last, sizeof last);
-        answer(fd, frame + 5, s->leaves && s->connections == 1 ? ":status: 503" : s->header);
+            lk_http2_frame(fd, LK_HTTP2_GOAWAY, 0, 0, last, sizeof last);
+        lk_http2_header(fd, LK_HTTP2_END_STREAM, (unsigned)frame[7] << 8 | frame[8],
+                        s->leaves && s->connections == 1 ? ":status: 503" : s->header);
     }
 }
 
