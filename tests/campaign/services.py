@@ -259,9 +259,9 @@ class OfEtcd:
         self.alarm("DEACTIVATE")
 
     def left_behind(self, space):
-        """Keys that would stay for ever, but for the marks of breaks, which do."""
+        """Keys that would stay for ever."""
         return [name for name, told in self.servers[0].keys(space + "/").items()
-                if "lease" not in told and not name.endswith("%broken")]
+                if "lease" not in told]
 
 
 class Etcd(OfEtcd, ZooKeeper):

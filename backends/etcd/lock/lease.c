@@ -33,24 +33,22 @@ static void tell_places_locked(lk_etcd *e, const lk_etcd_lease *l) LK_REQUIRES(*
             lk_etcd_place_tell_locked(e, p);
 }
 
+void lk_etcd_leases_settle_locked(lk_etcd *e)
+{
+    e->retry_at = 0;
+    lk_etcd_keeper_by_locked(e->net, 0);
+}
+
 void lk_etcd_lease_dead_locked(lk_etcd *e, lk_etcd_lease *l)
 {
     l->dead = true;
-    e->retry_at = 0;
-    lk_etcd_keeper_by_locked(e->net, 0);
+    lk_etcd_leases_settle_locked(e);
 }
 
 void lk_etcd_lease_taint_locked(lk_etcd *e, lk_etcd_lease *l)
 {
     l->tainted = true;
-    e->retry_at = 0;
-    lk_etcd_keeper_by_locked(e->net, 0);
-}
-
-void lk_etcd_leases_settle_locked(lk_etcd *e)
-{
-    e->retry_at = 0;
-    lk_etcd_keeper_by_locked(e->net, 0);
+    lk_etcd_leases_settle_locked(e);
 }
 
 int64_t lk_etcd_lease_next(const lk_etcd_lease *l)

@@ -5,7 +5,7 @@
 #include "record.h"
 #include "txn.h"
 
-/* What is known. What leads from one to another stands in place.c. */
+/* What is known. What leads from one to another stands in ask.c; what ends it, in ending.c and place.c. */
 typedef enum {
     LK_ETCD_NOTHING, /* it isn't there, as far as is known; or what would make it there had no answer */
     LK_ETCD_ENTERED, /* it is there; who is ahead isn't known, or was, and may have gone */
