@@ -88,7 +88,6 @@ static void make_take(lk_etcd_txn_of *t, const lk_etcd_place *p, ProtobufCBinary
 {
     lk_etcd_if(t, slot, 0);
     lk_etcd_get_op(&t->otherwise, slot);
-    t->otherwise.body[0].range.keys_only = false;
     if (p->tries) {
         if (!p->beside)
             lk_etcd_if_none(t, p->base, p->permits, LK_ETCD_WANTS);
@@ -285,7 +284,7 @@ static void looked_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone 
     LK_REQUIRES(*e->net)
 {
     const LkEtcdPb__Ranged *const own = done->succeeded ? lk_etcd_ranged(done, 0) : NULL;
-    if (!done->succeeded) {
+    if (!done->succeeded || (own != NULL && own->n_kvs == 1 && !lk_etcd_place_owns(p, own->kvs[0]))) {
         lk_etcd_place_vanish_locked(e, p, "its key was deleted, or its lease has ended");
     } else if (own != NULL && own->n_kvs == 1) {
         if (own->kvs[0]->mod_revision >=

@@ -60,6 +60,8 @@ void lk_etcd_place_delete_locked(lk_etcd *e, lk_etcd_place *p)
     lk_etcd_txn_begin(&t);
     if (p->created != 0)
         lk_etcd_if(&t, p->key, p->created);
+    if (p->created != 0 && p->slot >= 0)
+        lk_etcd_if_between(&t, p->key, p->id, p->id_end);
     lk_etcd_delete_op(&t.then, p->key);
     p->deleting = lk_etcd_txn_send_locked(e, &t, deleted_locked, p) != NULL;
     p->requests += p->deleting;

@@ -48,13 +48,7 @@ static void seen_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply) L
  * watched from then on. */
 static bool look_again_locked(lk_etcd *e, lk_etcd_place *p) LK_REQUIRES(*e->net)
 {
-    LkEtcdPb__Range range = LK_ETCD_PB__RANGE__INIT;
-    range.key = p->key;
-    range.keys_only = true;
-    if (lk_etcd_send_locked(e->net, &lk_etcd_range, &range.base, seen_locked, p) == NULL)
-        return false;
-    p->requests++;
-    return true;
+    return lk_etcd_place_show_locked(e, p, seen_locked);
 }
 
 void lk_etcd_place_unwatched_locked(lk_etcd *e, lk_etcd_place *p)

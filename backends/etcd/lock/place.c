@@ -51,6 +51,8 @@ lk_etcd_place *lk_etcd_place_new_locked(lk_etcd *e, locker_claim *claim, const l
     p->number = take_name_locked(e);
     write_hex(p->id, e->id);
     write_hex(p->id + LK_ETCD_ID_LEN / 2, p->number);
+    memcpy(p->id_end, p->id, LK_ETCD_ID_LEN);
+    p->id_end[LK_ETCD_ID_LEN] = ' ' + 1;
     p->claim = claim;
     p->mode = claim->mode;
     p->permits = claim->permits;
@@ -130,10 +132,27 @@ void lk_etcd_place_is_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__KeyVa
     lk_etcd_keeper_by_locked(e->net, 0);
 }
 
+bool lk_etcd_place_owns(const lk_etcd_place *p, const LkEtcdPb__KeyValue *kv)
+{
+    return kv->create_revision == p->created &&
+           (p->slot < 0 ||
+            (kv->value.len > LK_ETCD_ID_LEN && memcmp(kv->value.data, p->id, LK_ETCD_ID_LEN) == 0));
+}
+
+bool lk_etcd_place_show_locked(lk_etcd *e, lk_etcd_place *p, lk_etcd_done_fn done)
+{
+    LkEtcdPb__Range range = LK_ETCD_PB__RANGE__INIT;
+    range.key = p->key;
+    if (lk_etcd_send_locked(e->net, &lk_etcd_range, &range.base, done, p) == NULL)
+        return false;
+    p->requests++;
+    return true;
+}
+
 void lk_etcd_place_shown_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__Ranged *ranged)
 {
     const LkEtcdPb__KeyValue *kv = ranged != NULL && ranged->n_kvs > 0 ? ranged->kvs[0] : NULL;
-    if (kv != NULL && kv->create_revision == p->created)
+    if (kv != NULL && lk_etcd_place_owns(p, kv))
         lk_etcd_place_is_locked(e, p, kv);
     else
         lk_etcd_place_vanish_locked(e, p, "its key was deleted, or its lease has ended");

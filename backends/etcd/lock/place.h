@@ -108,7 +108,8 @@ struct lk_etcd_place {
     char record[LK_ETCD_RECORD_MAX];
     ProtobufCBinaryData key; /* of its place in the queue; of its permit, once it has that */
     char id[LK_ETCD_ID_LEN + 1];
-    char base[]; /* and behind its end, the key's text */
+    char id_end[LK_ETCD_ID_LEN + 2]; /* greater than all records that begin with it */
+    char base[];                     /* and behind its end, the key's text */
 };
 
 /* NULL: no memory. */
@@ -124,7 +125,11 @@ void lk_etcd_place_on_lease_locked(lk_etcd *e, lk_etcd_place *place, lk_etcd_lea
 /* An answer shows its key as it is. */
 void lk_etcd_place_is_locked(lk_etcd *e, lk_etcd_place *place, const LkEtcdPb__KeyValue *kv)
     LK_REQUIRES(*e->net);
-/* What somebody was answered who asked for its key. */
+/* Its key is what it made, by its revision, and of a permit, whose key's name is not its own, by its record: revisions come again
+ * where servers have lost their data. */
+bool lk_etcd_place_owns(const lk_etcd_place *place, const LkEtcdPb__KeyValue *kv);
+/* Its key is asked for: whoever is answered tells of it by lk_etcd_place_shown_locked(). False: it can't be, now. */
+bool lk_etcd_place_show_locked(lk_etcd *e, lk_etcd_place *place, lk_etcd_done_fn done) LK_REQUIRES(*e->net);
 void lk_etcd_place_shown_locked(lk_etcd *e, lk_etcd_place *place, const LkEtcdPb__Ranged *ranged)
     LK_REQUIRES(*e->net);
 /* It isn't there any more, as somebody says who knows. */

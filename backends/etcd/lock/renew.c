@@ -15,7 +15,8 @@ typedef struct {
     lk_etcd_place *places[LK_ETCD_BATCH];
     int64_t created[LK_ETCD_BATCH], modified[LK_ETCD_BATCH]; /* ... as they were then */
     LkEtcdPb__Txn txn[LK_ETCD_BATCH];
-    LkEtcdPb__Compare compare[LK_ETCD_BATCH][2], *compares[LK_ETCD_BATCH][2];
+    LkEtcdPb__Compare compare[LK_ETCD_BATCH][3],
+        *compares[LK_ETCD_BATCH][3]; /* which servers take in a batch */
     LkEtcdPb__Put put[LK_ETCD_BATCH];
     LkEtcdPb__Op inner[LK_ETCD_BATCH], *inners[LK_ETCD_BATCH], outer[LK_ETCD_BATCH], *outers[LK_ETCD_BATCH];
 } moves;
@@ -37,11 +38,7 @@ static void shown_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply) 
 /* It was not put there: it is gone, or has been put somewhere by a request whose answer was lost. */
 static void doubt_locked(lk_etcd *e, lk_etcd_place *p) LK_REQUIRES(*e->net)
 {
-    LkEtcdPb__Range range = LK_ETCD_PB__RANGE__INIT;
-    range.key = p->key;
-    range.keys_only = true;
-    p->moving = lk_etcd_send_locked(e->net, &lk_etcd_range, &range.base, shown_locked, p) != NULL;
-    p->requests += p->moving;
+    p->moving = lk_etcd_place_show_locked(e, p, shown_locked);
 }
 
 /* What is said of a key that the place had before it became a permit, says nothing of that. */
@@ -110,14 +107,14 @@ static void add_move(moves *m, lk_etcd_place *p)
     m->created[n] = p->created;
     m->modified[n] = p->modified;
     lk_etcd_pb__txn__init(&m->txn[n]);
-    for (int i = 0; i < 2; i++) {
-        LkEtcdPb__Compare *const c = m->compares[n][i] = &m->compare[n][i];
-        lk_etcd_pb__compare__init(c);
-        c->key = p->key;
-        c->target = i == 0 ? LK_ETCD_PB__COMPARE__TARGET__CREATE : LK_ETCD_PB__COMPARE__TARGET__MOD;
-        c->to_case = i == 0 ? LK_ETCD_PB__COMPARE__TO_CREATE_REVISION : LK_ETCD_PB__COMPARE__TO_MOD_REVISION;
-        c->create_revision = i == 0 ? p->created : p->modified;
-    }
+    lk_etcd_pb__compare__init(&m->compare[n][0]);
+    m->compare[n][0].key = p->key;
+    m->compare[n][0].target = LK_ETCD_PB__COMPARE__TARGET__MOD;
+    m->compare[n][0].to_case = LK_ETCD_PB__COMPARE__TO_MOD_REVISION;
+    m->compare[n][0].mod_revision = p->modified;
+    lk_etcd_between(&m->compare[n][1], p->key, p->id, p->id_end);
+    for (int i = 0; i < 3; i++)
+        m->compares[n][i] = &m->compare[n][i];
     lk_etcd_pb__put__init(&m->put[n]);
     m->put[n].key = p->key;
     m->put[n].value = (ProtobufCBinaryData){.len = strlen(p->record), .data = (uint8_t *)p->record};
@@ -127,7 +124,7 @@ static void add_move(moves *m, lk_etcd_place *p)
     m->inner[n].op_case = LK_ETCD_PB__OP__OP_PUT;
     m->inner[n].put = &m->put[n];
     m->txn[n].compare = m->compares[n];
-    m->txn[n].n_compare = 2;
+    m->txn[n].n_compare = p->slot >= 0 ? 3 : 1;
     m->txn[n].success = &m->inners[n];
     m->txn[n].n_success = 1;
     m->outers[n] = &m->outer[n];

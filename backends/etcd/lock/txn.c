@@ -26,6 +26,27 @@ void lk_etcd_if(lk_etcd_txn_of *t, ProtobufCBinaryData key, int64_t created)
     compare(t, created)->key = key;
 }
 
+void lk_etcd_between(LkEtcdPb__Compare two[2], ProtobufCBinaryData key, const char *after, const char *before)
+{
+    for (int i = 0; i < 2; i++) {
+        const char *const bound = i == 0 ? after : before;
+        lk_etcd_pb__compare__init(&two[i]);
+        two[i].key = key;
+        two[i].result = i == 0 ? LK_ETCD_PB__COMPARE__RESULT__GREATER : LK_ETCD_PB__COMPARE__RESULT__LESS;
+        two[i].target = LK_ETCD_PB__COMPARE__TARGET__VALUE;
+        two[i].to_case = LK_ETCD_PB__COMPARE__TO_VALUE;
+        two[i].value = (ProtobufCBinaryData){.len = strlen(bound), .data = (uint8_t *)(uintptr_t)bound};
+    }
+}
+
+void lk_etcd_if_between(lk_etcd_txn_of *t, ProtobufCBinaryData key, const char *after, const char *before)
+{
+    LkEtcdPb__Compare *const two = &t->compare[t->txn.n_compare];
+    lk_etcd_between(two, key, after, before);
+    t->compares[t->txn.n_compare++] = &two[0];
+    t->compares[t->txn.n_compare++] = &two[1];
+}
+
 void lk_etcd_if_none(lk_etcd_txn_of *t, const char *base, int32_t permits, lk_etcd_range_of what)
 {
     const size_t n = t->txn.n_compare;
@@ -73,7 +94,9 @@ static LkEtcdPb__Range *add_range(lk_etcd_ops *ops)
 
 void lk_etcd_get_op(lk_etcd_ops *ops, ProtobufCBinaryData key)
 {
-    add_range(ops)->key = key;
+    LkEtcdPb__Range *const range = add_range(ops);
+    range->key = key;
+    range->keys_only = false;
 }
 
 void lk_etcd_latest_op(lk_etcd_ops *ops, const char *base, int32_t permits, lk_etcd_range_of what,

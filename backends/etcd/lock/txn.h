@@ -27,10 +27,16 @@ typedef struct {
 void lk_etcd_txn_begin(lk_etcd_txn_of *t);
 /* If the key was created at that revision; 0: if it isn't there. */
 void lk_etcd_if(lk_etcd_txn_of *t, ProtobufCBinaryData key, int64_t created);
+/* If what the key says is greater than the one, byte by byte, and less than the other. */
+void lk_etcd_if_between(lk_etcd_txn_of *t, ProtobufCBinaryData key, const char *after, const char *before);
+/* ... as two conditions of a transaction that is put together otherwise. */
+void lk_etcd_between(LkEtcdPb__Compare two[2], ProtobufCBinaryData key, const char *after,
+                     const char *before);
 /* If nothing is there. */
 void lk_etcd_if_none(lk_etcd_txn_of *t, const char *base, int32_t permits, lk_etcd_range_of what);
 void lk_etcd_put_op(lk_etcd_ops *ops, ProtobufCBinaryData key, const char *value, int64_t lease);
 void lk_etcd_delete_op(lk_etcd_ops *ops, ProtobufCBinaryData key);
+/* The key, with what it says. */
 void lk_etcd_get_op(lk_etcd_ops *ops, ProtobufCBinaryData key);
 /* The latest `limit` (0: all) that were created before that revision (0: at any time), without what they say. */
 void lk_etcd_latest_op(lk_etcd_ops *ops, const char *base, int32_t permits, lk_etcd_range_of what,
