@@ -197,6 +197,7 @@ static void a_deletion_that_comes_late(void **state)
     lk_proxy_harm(env->proxy, LK_PROXY_WITHHOLD, LK_EP_DELETE, 1, 0);
     lk_proxy_refuse(env->proxy, false);
     lk_etcdctl_require_count(env->etcd, "shop/late/", 1);
+    lk_await_time(lk_test_now_ms() + LATE_MS); /* so that its name would be free */
     lk_give(held);
     held = lk_take(l, "late");
     lk_do_withheld(env);
