@@ -77,7 +77,9 @@ void lk_etcd_place_leave_locked(lk_etcd *e, lk_etcd_place *p)
     p->claim = NULL;
     p->call = NULL;
     p->enrolled = false;
-    p->left_until = lk_time_after(lk_etcd_now_of(e), e->cleanup_ns);
+    /* as long as the servers may keep it by its lease, it is in others' way */
+    p->left_until =
+        lk_time_later(lk_time_after(lk_etcd_now_of(e), e->cleanup_ns), lk_etcd_lease_over(p->lease));
     lk_etcd_unwatch_locked(e->net, &p->ahead.watcher);
     lk_etcd_unwatch_locked(e->net, &p->own.watcher);
     lk_list_append(&e->left, &p->more);
