@@ -196,8 +196,8 @@ static void take_beside(const lk_env *env, int port)
         locker_handle *held;
         locker_error err;
         locker *l;
-        assert_ok(lk_try_uri(&l, &err, "etcd://127.0.0.1:%d,127.0.0.1:%d/shop?ttl=100s&command_timeout=40s", port,
-                             env->etcd->port),
+        assert_ok(lk_try_uri(&l, &err, "etcd://127.0.0.1:%d,127.0.0.1:%d/shop?ttl=100s&command_timeout=40s",
+                             port, env->etcd->port),
                   err);
         assert_ok(locker_lock(l, "two", &patient, &held, &err), err);
         lk_give(held);
