@@ -123,7 +123,8 @@ static void a_place_on_the_lease_of_another(void **state)
     lk_etcdctl_require_count(env->etcd, "shop/place/", 2);
     const lk_etcdctl_key place = lk_etcdctl_nth(env->etcd, "shop/place/", 1);
     assert_true(lk_etcdctl_try(env->etcd, said, sizeof said, "lease grant 100"));
-    assert_int_equal(sscanf(said, "lease %" SCNx64, &other), 1);
+    assert_memory_equal(said, "lease ", 6);
+    other = strtoull(said + 6, NULL, 16);
     lk_etcdctl_do(env->etcd, "put --lease=%" PRIx64 " %s x", other, place.name);
     lk_proxy_harm(env->proxy, LK_PROXY_WITHHOLD, LK_EP_MOVE, 1, 0);
     lk_proxy_refuse(env->proxy, true);

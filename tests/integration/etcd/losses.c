@@ -326,8 +326,11 @@ static void a_compaction_of_what_is_held(void **state)
     locker_handle *held = take_with_gate(l, "held", &gate);
     compact(env->etcd);
     compact(env->etcd); /* also of the first revision that the watch wants to hear of */
+    lk_proxy_refuse(env->proxy, true);
     lk_proxy_cut_all(env->proxy);
-    lk_give(lk_take(l, "other"));
+    lk_require_state(held, LOCKER_STATE_SUSPECT);
+    lk_proxy_refuse(env->proxy, false);
+    lk_require_state(held, LOCKER_STATE_HELD);
     const int64_t deleted = lk_test_now_ms();
     delete_first(env->etcd, "shop/held/");
     lk_gate_await(&gate, 1, "the loss should be told");

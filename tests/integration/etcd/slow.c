@@ -197,6 +197,7 @@ static void a_deletion_that_comes_late(void **state)
     lk_proxy_harm(env->proxy, LK_PROXY_WITHHOLD, LK_EP_DELETE, 1, 0);
     lk_proxy_refuse(env->proxy, false);
     lk_etcdctl_require_count(env->etcd, "shop/late/", 1);
+    lk_await_time(lk_test_now_ms() + LATE_MS); /* so that its name would be free */
     lk_give(held);
     held = lk_take(l, "late");
     lk_do_withheld(env);
@@ -274,6 +275,23 @@ static void a_try_leaves_permits_to_who_waits(void **state)
     lk_close_locker(l);
 }
 
+/* Who comes later waits for one who is about to take the permit, though it is free. */
+static void a_wait_for_a_permit_does_not_overtake(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_at(env->etcd, "/shop?ttl=60s");
+    const locker_lock_options one = the_only_one();
+    lk_locking waiter;
+    lk_etcdctl_do(env->etcd, "put %swant-somebody x", PERMITS);
+    lk_locking_start(&waiter, l, "permit", &one);
+    lk_etcdctl_require_count(env->etcd, PERMITS "want-", 2);
+    lk_await_time(lk_test_now_ms() + LATE_MS);
+    assert_int_equal(lk_stats(l).acquired, 0);
+    lk_etcdctl_do(env->etcd, "del %swant-somebody", PERMITS);
+    lk_give(lk_locking_grant(&waiter));
+    lk_close_locker(l);
+}
+
 static void a_permit_whose_answer_was_lost_is_ours(void **state)
 {
     lk_env *env = *state;
@@ -318,6 +336,7 @@ static const struct CMUnitTest tests[] = {
     proxied_test(a_deletion_that_comes_late),
     proxied_test(a_try_for_a_permit_does_not_overtake),
     server_test(a_try_leaves_permits_to_who_waits),
+    server_test(a_wait_for_a_permit_does_not_overtake),
     proxied_test(a_permit_whose_answer_was_lost_is_ours),
     proxied_test(a_permit_of_which_nobody_heard_is_given_back),
 };
