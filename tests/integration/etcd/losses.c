@@ -188,6 +188,38 @@ static void a_server_that_comes_back_empty(void **state)
     lk_close_locker(l);
 }
 
+/* Another has the same permit, created at the same revision; it is told apart when it is looked at, and when it is given back. */
+static void a_permit_that_another_has_after_a_loss_of_data(void **state)
+{
+    lk_env *env = *state;
+    locker_lock_options one = lk_wait_options(LK_TEST_PATIENCE_MS);
+    one.permits = 1;
+    for (int looks = 1; looks >= 0; looks--) {
+        locker *l = lk_open_proxied(env, "/shop?ttl=9s");
+        locker_handle *held, *other;
+        locker_error err;
+        assert_ok(locker_lock(l, "pool", &one, &held, &err), err);
+        lk_proxy_refuse(env->proxy, true);
+        lk_proxy_cut_all(env->proxy);
+        lk_server_kill(env->etcd);
+        lk_test_launch(env->etcd, false);
+        locker *rival = lk_open_at(env->etcd, "/shop?ttl=9s");
+        assert_ok(locker_lock(rival, "pool", &one, &other, &err), err);
+        assert_int_equal(locker_handle_token(other), locker_handle_token(held));
+        lk_proxy_refuse(env->proxy, false);
+        if (looks)
+            lk_require_state(held, LOCKER_STATE_LOST);
+        lk_give_lost(held);
+        lk_require_renewal(rival);
+        assert_int_equal(locker_handle_state(other), LOCKER_STATE_HELD);
+        lk_give(other);
+        lk_close_locker(rival);
+        lk_close_locker(l);
+        lk_server_kill(env->etcd);
+        lk_test_launch(env->etcd, false);
+    }
+}
+
 static void a_try_under_way(void **state)
 {
     lk_env *env = *state;
@@ -371,6 +403,7 @@ static const struct CMUnitTest tests[] = {
     server_test(a_waiter_waits_on_after_a_restart),
     server_test(a_server_stopped_beyond_the_lease),
     server_test(a_server_that_comes_back_empty),
+    proxied_test(a_permit_that_another_has_after_a_loss_of_data),
     server_test(a_try_under_way),
     server_test(a_lease_that_is_meant_to_end),
     cmocka_unit_test_setup_teardown(a_server_without_room, small, lk_env_end),
