@@ -28,6 +28,7 @@ static struct {
     bool awaits;          /* that has not come yet */
     bool compacts;        /* what is old is forgotten now and then, and soon */
     int64_t settle_ns;
+    uint64_t term; /* of who led when that was looked at */
     char uri[256];
 } run;
 
@@ -366,9 +367,13 @@ static bool make(const lk_sim_fault *fault)
 
 /* ------------------------------------------------------------------ the service ---- */
 
-/* While there is a member that serves nobody, nothing is expected in time. */
+/* While there is a member that serves nobody, nothing is expected in time. A new leader gives all leases all their time again. */
 static void look_at_members(void *context)
 {
+    const uint64_t term = lk_simetcd_term(run.etcd.etcd);
+    if (term != run.term)
+        lk_sim_judge_leaves();
+    run.term = term;
     for (int member = 0; member < run.etcd.count; member++) {
         if (lk_simetcd_serves(run.etcd.etcd, member))
             continue;

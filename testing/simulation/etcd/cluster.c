@@ -177,6 +177,12 @@ int lk_simetcd_leader(const lk_simetcd *e)
     return leader;
 }
 
+uint64_t lk_simetcd_term(const lk_simetcd *e)
+{
+    const int leader = lk_simetcd_leader(e);
+    return leader < 0 ? 0 : (uint64_t)e->members[leader].raft.term;
+}
+
 bool lk_simetcd_serves(const lk_simetcd *e, int member)
 {
     const lk_simetcd_member *const m = &e->members[member];

@@ -73,6 +73,8 @@ bool lk_simetcd_forget(lk_simetcd *e, int64_t revisions);
 
 /* The member that leads, of the latest term; it may not know yet that it doesn't any more. -1: none. */
 int lk_simetcd_leader(const lk_simetcd *e);
+/* Its term; 0: there is none. */
+uint64_t lk_simetcd_term(const lk_simetcd *e);
 /* Whether it runs, isn't stopped and knows a leader. */
 bool lk_simetcd_serves(const lk_simetcd *e, int member);
 /* A key that the leader has, or that there is no leader; false: nothing. Leases end by themselves. */
