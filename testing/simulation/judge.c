@@ -790,9 +790,19 @@ static void see_release(const lk_sim_hold *hold)
         judge.released[hold->key][judge.released_count[hold->key]++ % RELEASED] = hold->token;
 }
 
+/* Others have the same grant: also who came to share it between its unlock's beginning and its end. */
+static bool is_shared_still(const lk_sim_hold *hold)
+{
+    for (const lk_sim_hold *other = judge.holds; other != NULL; other = other->next)
+        if (other->key == hold->key && other->process == hold->process && other->token == hold->token)
+            return true;
+    return false;
+}
+
 void lk_sim_judge_unlocked(lk_sim_hold *hold, locker_status status)
 {
     take_out(&judge.holds, hold);
+    const bool gave_part = hold->gave_part || is_shared_still(hold);
     lk_sim_tell("unlock of key %u token %llu by %d: %s", hold->key, (unsigned long long)hold->token,
                 hold->process->pid, locker_status_name(status));
     if (status == LOCKER_OK && hold->gave_lost)
@@ -804,9 +814,9 @@ void lk_sim_judge_unlocked(lk_sim_hold *hold, locker_status status)
         lk_sim_fail("key %u: unlock of token %llu answered unknown, and all was well", hold->key,
                     (unsigned long long)hold->token);
     judge.used_at[hold->key] = lk_sim_now();
-    if (!is_forgotten(hold) && status == LOCKER_OK && !hold->gave_part)
+    if (!is_forgotten(hold) && status == LOCKER_OK && !gave_part)
         see_release(hold);
-    if (status == LOCKER_OK && !hold->gave_part)
+    if (status == LOCKER_OK && !gave_part)
         see_successor(hold);
     if (is_forgotten(hold))
         return;
