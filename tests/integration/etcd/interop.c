@@ -358,7 +358,7 @@ static void watches_that_etcds_proxy_numbers(void **state)
     snprintf(at, sizeof at, "--listen-addr=127.0.0.1:%d", proxy.port);
     (void)lk_env_keep(env, lk_child_run(argv, "etcd-server"));
     lk_require(listens, &proxy.port, "etcd's proxy should listen");
-    locker *l = lk_open_at(&proxy, "/shop?ttl=60s");
+    locker *l = lk_open_at(&proxy, "/shop?ttl=200s"); /* its renewal is too late for this test */
     for (int i = 0; i < 4; i++) {
         char key[16];
         snprintf(key, sizeof key, "watched-%d", i);
