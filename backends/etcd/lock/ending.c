@@ -23,6 +23,7 @@ static void deleted_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply
         p->maybe_deleted = true;
     } else if (reply->status != LK_ETCD_OK) {
         p->step = LK_ETCD_FAILED;
+        p->stays = true;
         (void)lk_etcd_error(reply, "giving a lock back", p->base, &p->error);
     } else {
         p->step = LK_ETCD_GONE;
@@ -49,10 +50,10 @@ static bool is_left(const lk_etcd_place *p)
 void lk_etcd_place_delete_locked(lk_etcd *e, lk_etcd_place *p)
 {
     lk_etcd_txn_of t;
-    const bool refused = p->claim == NULL && p->step == LK_ETCD_FAILED && !p->doubt;
+    const bool over = p->stays || lk_etcd_now_of(e) >= p->left_until;
     if (p->asking || p->deleting)
         return;
-    if (!is_left(p) || refused || (p->claim == NULL && lk_etcd_now_of(e) >= p->left_until)) {
+    if (!is_left(p) || (p->claim == NULL && over)) {
         if (p->claim == NULL && lk_list_linked(&p->more))
             lk_list_remove(&p->more);
         return;

@@ -99,6 +99,7 @@ struct lk_etcd_place {
     bool freed;         /* it was deleted by us, with proof */
     bool maybe_deleted; /* a delete had no answer */
     bool deleting;      /* a delete is under way */
+    bool stays;         /* one was refused */
     bool enrolled;      /* the claim waits: wake it when there is something to be done */
     bool waited;        /* somebody was ahead */
     bool watched;       /* `own` has been asked for, or the place itself */

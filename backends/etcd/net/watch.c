@@ -1,5 +1,6 @@
 /* watch.c: being told that keys were deleted: one stream for all, opened at the first watch. A watch has a number of ours, which
- * is used once, so that what is said of one that isn't wanted any more finds nobody. */
+ * is used once, so that what is said of one that isn't wanted any more finds nobody. The server counts, too: from 0 on in each
+ * stream, leaving out what it refuses. It could be told a number, which etcd 3.3 and etcd's grpc-proxy don't heed. */
 #include <string.h>
 
 #include "state.h"
@@ -35,7 +36,7 @@ static void cancel_locked(lk_etcd_net *net, int64_t id) LK_REQUIRES(*net)
 {
     LkEtcdPb__WatchCancel cancel = LK_ETCD_PB__WATCH_CANCEL__INIT;
     LkEtcdPb__Watch what = LK_ETCD_PB__WATCH__INIT;
-    cancel.watch_id = id;
+    cancel.watch_id = id - net->watch_base;
     what.what_case = LK_ETCD_PB__WATCH__WHAT_CANCEL;
     what.cancel = &cancel;
     if (lk_etcd_serves_locked(net) && net->watch.id != 0)
@@ -73,8 +74,6 @@ static int64_t deleted_at(const LkEtcdPb__Watched *told)
 static void take_locked(lk_etcd_net *net, int64_t id, bool canceled, int64_t revision) LK_REQUIRES(*net)
 {
     lk_etcd_watcher *const watcher = find_locked(net, id);
-    if (canceled && id < 0) /* a server doesn't say whose */
-        all_gone_locked(net);
     if (watcher == NULL || (!canceled && revision == 0))
         return;
     if (!canceled)
@@ -92,12 +91,19 @@ LK_UNCHECKED static void on_message(lk_etcd_net *net, const uint8_t *bytes, size
         return;
     }
     const LkEtcdPb__Watched *const told = (const LkEtcdPb__Watched *)message;
-    const int64_t id = told->watch_id, revision = deleted_at(told);
-    const bool canceled = told->canceled, created = told->created && told->header != NULL;
+    const bool is_number = told->watch_id >= 0 && told->watch_id <= net->watch_id;
+    const int64_t id = is_number ? told->watch_id + net->watch_base : 0, revision = deleted_at(told);
+    const bool canceled = told->canceled, created = told->created && told->header != NULL,
+               refused = canceled && told->created, of_all = canceled && told->watch_id < 0;
     const int64_t now = told->header != NULL ? told->header->revision : 0;
     if (canceled)
         (void)lk_etcd_login_expired_locked(net, LK_ETCD_OK, told->cancel_reason);
     lk_etcd_unpacked_locked(net, message);
+    if (refused || of_all) { /* a server doesn't say whose */
+        net->watch_base += refused;
+        all_gone_locked(net);
+        return;
+    }
     if (created && !canceled && find_locked(net, id) != NULL)
         net->owner->on_watched(net->e, find_locked(net, id), now);
     take_locked(net, id, canceled, revision);
@@ -118,6 +124,7 @@ static bool is_open_locked(lk_etcd_net *net) LK_REQUIRES(*net)
         return true;
     net->watch.kind = &watch_kind;
     net->watch.goes_on = true;
+    net->watch_base = net->watch_id + 1;
     return lk_etcd_stream_open_locked(net, &net->watch, "/etcdserverpb.Watch/Watch");
 }
 
@@ -135,7 +142,6 @@ bool lk_etcd_watch_locked(lk_etcd_net *net, lk_etcd_watcher *watcher, ProtobufCB
     create.start_revision = revision;
     create.filters = only_deletion;
     create.n_filters = 1;
-    create.watch_id = net->watch_id + 1;
     what.what_case = LK_ETCD_PB__WATCH__WHAT_CREATE;
     what.create = &create;
     if (!say_locked(net, &what))

@@ -1,10 +1,15 @@
 /* interop.c: etcdctl's locks, which are those of Go's concurrency.Mutex, and ours are one queue. */
 #include <inttypes.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "etcd_tests.h"
+#include "servers/port.h"
 
 enum { QUIET_MS = 200, THEIR_TTL_S = 60 };
 
@@ -324,6 +329,57 @@ static void hundreds_of_grants_in_order(void **state)
     lk_remove_directory(directory);
 }
 
+/* ------------------------------------------------------------------ etcd's own proxy ---- */
+
+static bool listens(void *context)
+{
+    const struct sockaddr_in address = {.sin_family = AF_INET,
+                                        .sin_port = htons((uint16_t) * (const int *)context),
+                                        .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const bool connected = connect(fd, (const struct sockaddr *)&address, sizeof address) == 0;
+    close(fd);
+    return connected;
+}
+
+/* It numbers watches by itself, as servers of version 3.3 do. What is told of one lock's end is said of that one. */
+static void watches_that_etcds_proxy_numbers(void **state)
+{
+    lk_env *env = *state;
+    const char *const named = getenv("LOCKER_TEST_ETCD");
+    char from[60], at[40];
+    const char *const argv[] = {
+        named != NULL && named[0] != '\0' ? named : "etcd", "grpc-proxy", "start", from, at, NULL};
+    lk_server proxy = *env->etcd;
+    locker_handle *held[4];
+    lk_locking waiter;
+    proxy.port = lk_free_port();
+    snprintf(from, sizeof from, "--endpoints=127.0.0.1:%d", env->etcd->port);
+    snprintf(at, sizeof at, "--listen-addr=127.0.0.1:%d", proxy.port);
+    (void)lk_env_keep(env, lk_child_run(argv, "etcd-server"));
+    lk_require(listens, &proxy.port, "etcd's proxy should listen");
+    locker *l = lk_open_at(&proxy, "/shop?ttl=200s"); /* its renewal is too late for this test */
+    for (int i = 0; i < 4; i++) {
+        char key[16];
+        snprintf(key, sizeof key, "watched-%d", i);
+        held[i] = lk_take(l, key);
+        lk_await_time(lk_test_now_ms() + 150); /* then it is watched */
+    }
+    lk_etcdctl_do(env->etcd, "del %s", lk_etcdctl_nth(env->etcd, "shop/watched-2/", 0).name);
+    lk_require_state(held[2], LOCKER_STATE_LOST);
+    lk_locking_start(&waiter, l, "watched-1", NULL);
+    lk_require_waiting(l, 1);
+    lk_await_time(lk_test_now_ms() + 150);
+    lk_give(held[1]);
+    lk_give(lk_locking_grant(&waiter));
+    for (int i = 0; i < 4; i += 3) {
+        assert_int_equal(locker_handle_state(held[i]), LOCKER_STATE_HELD);
+        lk_give(held[i]);
+    }
+    lk_give_lost(held[2]);
+    lk_close_locker(l);
+}
+
 static const struct CMUnitTest tests[] = {
     server_test(etcdctl_and_we_exclude_each_other),
     server_test(one_queue_in_order_of_arrival),
@@ -333,6 +389,7 @@ static const struct CMUnitTest tests[] = {
     server_test(a_look_at_readers_on_both_sides_of_a_writer),
     server_test(a_foreign_key_excludes_readers),
     server_test(hundreds_of_grants_in_order),
+    server_test(watches_that_etcds_proxy_numbers),
 };
 
 const lk_group lk_interop = {"interop", tests, sizeof tests / sizeof tests[0], NULL, NULL};

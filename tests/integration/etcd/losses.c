@@ -324,6 +324,28 @@ static void a_lock_waits_for_room(void **state)
     lk_close_locker(l);
 }
 
+/* The place of who waited for a permit, and was refused it, is deleted, which needs no room: nobody waits behind it afterwards. */
+static void a_permit_waits_for_room(void **state)
+{
+    lk_env *env = *state;
+    locker *holder = lk_open_at(env->etcd, "/shop?ttl=60s"), *l = lk_open_at(env->etcd, "/shop?ttl=60s");
+    locker_lock_options one = lk_wait_options(LK_TEST_PATIENCE_MS);
+    lk_locking waiter;
+    locker_handle *held;
+    locker_error err;
+    one.permits = 1;
+    assert_ok(locker_lock(holder, "permit", &one, &held, &err), err);
+    lk_locking_start(&waiter, l, "permit", &one);
+    lk_etcdctl_require_count(env->etcd, "shop/permit%permits/1-want-", 1);
+    lk_require(is_full, env->etcd, "the database should be full");
+    lk_give(held);
+    lk_etcdctl_require_count(env->etcd, "shop/permit", 0);
+    make_room(env->etcd);
+    lk_give(lk_locking_grant(&waiter));
+    lk_close_locker(l);
+    lk_close_locker(holder);
+}
+
 static void compact(const lk_server *etcd)
 {
     lk_etcdctl_do(etcd, "put newer x");
@@ -408,6 +430,7 @@ static const struct CMUnitTest tests[] = {
     server_test(a_lease_that_is_meant_to_end),
     cmocka_unit_test_setup_teardown(a_server_without_room, small, lk_env_end),
     cmocka_unit_test_setup_teardown(a_lock_waits_for_room, small, lk_env_end),
+    cmocka_unit_test_setup_teardown(a_permit_waits_for_room, small, lk_env_end),
     server_test(a_compaction_while_somebody_waits),
     proxied_test(a_compaction_of_what_is_held),
     server_test(a_compaction_of_what_was_not_seen),
