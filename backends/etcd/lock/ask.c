@@ -204,6 +204,7 @@ static void behind_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__KeyValue
         memcpy(begin.text, ahead->key.data, ahead->key.len);
         begin.len = ahead->key.len;
     } else {
+        lk_etcd_unwatch_locked(e->net, &p->ahead.watcher);
         p->unanswered = true; /* nobody makes such a key: it is looked at again, as long as it is there */
         return;
     }
@@ -342,6 +343,7 @@ static void refused_locked(lk_etcd *e, lk_etcd_place *p, const lk_etcd_reply *re
 {
     if (reply->status == LK_ETCD_NOT_FOUND) {
         lk_etcd_lease_dead_locked(e, p->asked_on);
+        p->slot = p->doubt ? p->slot : -1; /* it looks again, and is put to another lease */
         return;
     }
     p->step = LK_ETCD_FAILED;

@@ -45,11 +45,12 @@ struct lk_etcd {
     lk_etcd_call *closer; /* waits until nothing is left; NULL: nobody */
     int64_t
         watch_at; /* one of the granted wants a watch on itself, or its time written; LOCKER_NEVER: none does */
-    int64_t retry_at;  /* what had no answer is asked again then */
-    bool remake;       /* a key is to be put anew, on whichever lease it is */
-    int64_t grant_at;  /* no new lease is asked for before then: one was refused */
-    unsigned refusals; /* answers in a row which say nothing, of a member that is up */
-    size_t batch;      /* how many places are put to a new lease in one transaction */
+    int64_t retry_at;     /* what had no answer is asked again then */
+    bool remake;          /* a key is to be put anew, on whichever lease it is */
+    int64_t grant_at;     /* no new lease is asked for before then: one was refused */
+    bool renewal_refused; /* that was told */
+    unsigned refusals;    /* answers in a row which say nothing, of a member that is up */
+    size_t batch;         /* how many places are put to a new lease in one transaction */
 };
 
 static inline int64_t lk_etcd_now_of(const lk_etcd *e)

@@ -144,7 +144,7 @@ static void revoked_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply
         l->dead = true;
         l->tainted = false;
         LK_EACH(lk_etcd_place, p, link, &l->places)
-            if (p->claim == NULL) { /* its key is no more, nor will it come */
+            if (p->claim == NULL && !p->may_move && !p->moving) { /* its key is no more, nor will it come */
                 p->spent = true;
                 p->created = 0;
                 p->doubt = false;

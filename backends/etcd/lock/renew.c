@@ -69,6 +69,14 @@ static void may_move_locked(lk_etcd *e, const moves *m, size_t n) LK_REQUIRES(*e
     e->remake = e->remake || p->unsure || p->retell;
 }
 
+/* Once, until one is carried out. */
+static void tell_refused_locked(lk_etcd *e, const char *why) LK_REQUIRES(*e->net)
+{
+    if (!e->renewal_refused)
+        e->svc->log(e->svc, LOCKER_LOG_WARN, "etcd: leases can't be renewed: %s", why);
+    e->renewal_refused = true;
+}
+
 static void all_moved_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply) LK_REQUIRES(*e->net)
 {
     moves *const m = context;
@@ -80,7 +88,7 @@ static void all_moved_locked(lk_etcd *e, void *context, const lk_etcd_reply *rep
     else if (reply->status == LK_ETCD_INVALID_ARGUMENT && e->batch > 1)
         e->batch /= 2; /* "too many operations": this server was told to take fewer */
     else if (reply->status != LK_ETCD_OK && !lk_etcd_unknown(reply->status))
-        e->svc->log(e->svc, LOCKER_LOG_WARN, "etcd: leases can't be renewed: %s", reply->text);
+        tell_refused_locked(e, reply->text);
     for (size_t i = 0; i < m->count; i++) {
         lk_etcd_place *const p = m->places[i];
         p->moving = false;
@@ -93,8 +101,10 @@ static void all_moved_locked(lk_etcd *e, void *context, const lk_etcd_reply *rep
         lk_etcd_place_unref_locked(e, p);
     }
     m->to->requests--;
-    if (reply->status == LK_ETCD_OK)
+    if (reply->status == LK_ETCD_OK) {
         e->retry_at = 0;
+        e->renewal_refused = false;
+    }
     lk_etcd_keeper_by_locked(e->net, e->retry_at);
     free(m);
 }

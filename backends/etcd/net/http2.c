@@ -10,11 +10,11 @@
 #include "state.h"
 
 enum {
-    PREFIX = 5,                     /* "is it compressed", and the length in four bytes */
-    MESSAGE_MOST = 4 * 1024 * 1024, /* that is taken */
-    BYTES_KEPT = 16 * 1024,         /* of a buffer, for the next one */
-    OUT_MOST = 256 * 1024,          /* that waits outside of nghttp2 for the socket */
-    STREAM_WINDOW = 1024 * 1024,    /* what the server may send on a stream without being told to go on */
+    PREFIX = 5,                      /* "is it compressed", and the length in four bytes */
+    MESSAGE_MOST = 16 * 1024 * 1024, /* that is taken: 10,000 permits, with keys as long as they may be */
+    BYTES_KEPT = 16 * 1024,          /* of a buffer, for the next one */
+    OUT_MOST = 256 * 1024,           /* that waits outside of nghttp2 for the socket */
+    STREAM_WINDOW = 1024 * 1024,     /* what the server may send on a stream without being told to go on */
     CONNECTION_WINDOW = 4 * 1024 * 1024, /* ... and on all */
     STREAM_LAST = 1 << 30,               /* their numbers end at 2^31 */
     READS_MOST = 16                      /* in one turn */
@@ -99,7 +99,7 @@ static void take_messages_locked(lk_etcd_net *net, lk_etcd_stream *stream) LK_RE
         if (in->at[at] != 0) {
             not_grpc_locked(net);
         } else if (len > MESSAGE_MOST) {
-            lost(stream, "the answer is larger than 4 MiB");
+            lost(stream, "the answer is larger than 16 MiB");
             stream->refused = true;
             (void)nghttp2_submit_rst_stream(net->session, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_CANCEL);
             return;
