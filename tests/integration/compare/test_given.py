@@ -98,12 +98,14 @@ class Given(CompareCase):
             most = max(most, int(self.redis.ask("EVAL", STARVE, "0", "1" if most >= 3 else "0")[1:]))
         code, result = running.wait(LIMIT), Found(self.json).results["readers", "given-redis"]
         self.assertEqual(code, 1 if result["verdict"] == "BROKEN" else 0, result)
-        return result.get("why", "")
+        return result.get("why") or str(result["samples"])
 
     def test_a_writer_that_is_passed_is_told(self):
         """On a busy machine as what would have been told; and where a reader stood still for a second, once more."""
-        reason = next((why for why in (self.starve() for _ in range(3)) if "the writer waited" in why), None)
-        self.assertIsNotNone(reason)
+        told = []
+        while len(told) < 3 and "the writer waited" not in "".join(told):
+            told.append(self.starve())
+        self.assertIn("the writer waited", "".join(told), told)
 
     def test_a_permit_too_many_is_told(self):
         self.forget("permits", 0, 1)
