@@ -129,6 +129,8 @@ size_t lk_cycles_at_once(const lk_cycles *all, bool shared);
 /** The longest that one of them waited and held, in ms; likewise. */
 double lk_cycles_longest_wait(const lk_cycles *all, bool shared);
 double lk_cycles_longest_hold(const lk_cycles *all, bool shared);
+/** The longest from one grant to the next, whoever's, in ms. */
+double lk_cycles_longest_lull(const lk_cycles *all);
 
 /* ------------------------------------------------------------------ what happens ---- */
 

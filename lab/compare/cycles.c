@@ -119,3 +119,14 @@ double lk_cycles_longest_hold(const lk_cycles *all, bool shared)
     }
     return (double)longest / 1e6;
 }
+
+double lk_cycles_longest_lull(const lk_cycles *all)
+{
+    int64_t longest = 0;
+    for (size_t i = 1; i < all->len; i++) {
+        const int64_t lull = all->turns[i].got - all->turns[i - 1].got;
+
+        longest = lull > longest ? lull : longest;
+    }
+    return (double)longest / 1e6;
+}

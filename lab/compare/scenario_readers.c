@@ -61,6 +61,20 @@ static void serve(lk_cell *cell, const crew *c, int64_t killed, const lk_answer 
                   gap, (long long)lk_lease_ms(cell, held));
 }
 
+/* A reader that comes behind the writer, who waits. Where it gets in, nobody is killed: all give the lock back. */
+static bool passes(lk_cell *cell, const crew *c)
+{
+    const lk_answer late = lk_ask(c->reader[2], "try %s 0 1", cell->key);
+    if (late.status != LOCKER_OK)
+        return false;
+    lk_broken(cell, "a reader had the lock while a writer waited that had come before");
+    for (int i = 0; i < 3; i++)
+        lk_ask(c->reader[i], "unlock");
+    lk_hear(c->writer);
+    lk_ask(c->writer, "unlock");
+    return true;
+}
+
 /* The second reader lives on and renews for as long as the dead one's lease is, which must not keep that one's
  * share alive. */
 static void kill_one(lk_cell *cell, const crew *c)
@@ -68,6 +82,8 @@ static void kill_one(lk_cell *cell, const crew *c)
     const lk_answer held = lk_compare_take(c->reader[0]);
     lk_compare_take(c->reader[1]);
     lk_stand_in_line(c->writer);
+    if (in_order(cell) && passes(cell, c))
+        return;
     if (in_order(cell))
         lk_stand_in_line(c->reader[2]);
     lk_compare_fault(cell, true, "kill", c->reader[0]->name);
@@ -87,17 +103,17 @@ static void read_on(lk_cell *cell)
                           .watched = true};
     const lk_cycles all = lk_cycle_all(cell, &pace);
     const double waited = lk_cycles_longest_wait(&all, false), held = lk_cycles_longest_hold(&all, true),
-                 shared = lk_cycles_longest_wait(
-                     &all, true); /* a service that stood still kept the readers waiting, too */
+                 stood = lk_cycles_longest_lull(&all);
     if (!lk_failed(cell)) {
         lk_measure(cell, "at once", "", (double)lk_cycles_at_once(&all, true));
         lk_measure(cell, "writer", "ms", waited);
-        if (waited > 2 * held + BEYOND_MS + shared)
+        /* A service that stood still served nobody; readers who wait behind the writer as long as it does excuse nothing. */
+        if (waited > 2 * held + BEYOND_MS + stood)
             lk_broken(
                 cell,
-                "the writer waited %.0f ms, no reader held for longer than %.0f ms, nor waited for longer "
-                "than %.0f ms",
-                waited, held, shared);
+                "the writer waited %.0f ms; no reader held for longer than %.0f ms, and the service stood "
+                "still for %.0f ms at most",
+                waited, held, stood);
     }
     free(all.turns);
 }

@@ -1,8 +1,10 @@
-// mutex.go: etcd's own client, and its concurrency.Mutex, for the row ego of locker-bench. It prints numbers, in lines of "name value".
+// mutex.go: etcd's own client, and its concurrency.Mutex, for script/interop and the row ego of locker-bench. It prints numbers, in lines of
+// "name value".
 //
 //	mutex ENDPOINT one CYCLES         p50_ns of lock + unlock by one goroutine on a session that it keeps; cpu_ns each
 //	mutex ENDPOINT many GOROUTINES MS rate of lock + unlock, with a key each, on one client
 //	mutex ENDPOINT handoff TIMES MS   p50_ns from an unlock to its waiter, on another client, that has slept for MS
+//	mutex ENDPOINT add NAME DIRECTORY TIMES MS  what tests/interop/add.sh does under the lock NAME; it sleeps for MS after each time
 package main
 
 import (
@@ -11,6 +13,7 @@ import (
 	"os"
 	"sort"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -117,6 +120,32 @@ func handoff(times int, ms int) {
 	check(b.Close())
 }
 
+func add(name string, directory string, times int, ms int) {
+	s := session()
+	m := concurrency.NewMutex(s, name)
+	counter, err := os.OpenFile(directory+"/counter", os.O_RDWR, 0)
+	check(err)
+	grants, err := os.OpenFile(directory+"/grants", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0644)
+	check(err)
+	for i := 0; i < times; i++ {
+		check(m.Lock(background))
+		mine, err := s.Client().Get(background, m.Key())
+		check(err)
+		was := make([]byte, 6)
+		_, err = counter.ReadAt(was, 0)
+		check(err)
+		number, err := strconv.Atoi(strings.TrimSpace(string(was)))
+		check(err)
+		_, err = fmt.Fprintln(grants, mine.Kvs[0].CreateRevision, number, "go")
+		check(err)
+		_, err = counter.WriteAt([]byte(fmt.Sprintf("%6d\n", number+1)), 0)
+		check(err)
+		check(m.Unlock(background))
+		time.Sleep(time.Duration(ms) * time.Millisecond)
+	}
+	check(s.Close())
+}
+
 func main() {
 	switch {
 	case len(os.Args) == 4 && os.Args[2] == "one":
@@ -125,6 +154,8 @@ func main() {
 		many(number(3), number(4))
 	case len(os.Args) == 5 && os.Args[2] == "handoff":
 		handoff(number(3), number(4))
+	case len(os.Args) == 7 && os.Args[2] == "add":
+		add(os.Args[3], os.Args[4], number(5), number(6))
 	default:
 		check(fmt.Errorf("see mutex.go for its arguments"))
 	}

@@ -5,12 +5,22 @@ import time
 import unittest
 
 from clitest import Redis
-from comparetest import LIMIT, LOCKER, CompareCase
+from comparetest import LIMIT, LOCKER, CompareCase, Found
 
 FORGET = """local keys, waiting, n = redis.call('KEYS', '*compare.*'), 0, 0
 for _, k in ipairs(keys) do if k:find('queue') then waiting = waiting + redis.call('ZCARD', k) end end
 for _, k in ipairs(keys) do if waiting >= tonumber(ARGV[1]) and not k:find('queue') then n = n + redis.call('DEL', k) end end
 return n"""
+STARVE = """local most, n = 0, 0
+for _, k in ipairs(redis.call('KEYS', '*compare.*shared:*')) do
+  if redis.call('TYPE', k).ok == 'zset' then most = math.max(most, redis.call('ZCARD', k)) end
+end
+for _, k in ipairs(ARGV[1] == '1' and redis.call('KEYS', '*compare.*queue*') or {}) do
+  for _, one in ipairs(redis.call('ZRANGE', k, 0, -1)) do
+    if not one:find('^[SP]') and one ~= 'free' then n = n + redis.call('ZREM', k, one) end
+  end
+end
+return most"""
 LOCKED = "local n = 0; for _, k in ipairs(redis.call('KEYS', 'compare.*.slow-work.1')) do n = n + redis.call('DEL', k) end; return n"
 
 
@@ -78,6 +88,24 @@ class Given(CompareCase):
 
     def test_a_writer_beside_a_reader_is_told(self):
         self.forget("readers", 2, 1000)
+
+    def starve(self):
+        """The reason of the verdict when the service forgets each writer that waits, once three have read at once."""
+        running = subprocess.Popen([LOCKER, "compare", "-q", "-s", "readers", "--backend", self.redis.uri, "--json",
+                                    self.json], env=self.env, stdout=subprocess.DEVNULL)
+        most, end = 0, time.monotonic() + LIMIT
+        while running.poll() is None and time.monotonic() < end:
+            most = max(most, int(self.redis.ask("EVAL", STARVE, "0", "1" if most >= 3 else "0")[1:]))
+        code, result = running.wait(LIMIT), Found(self.json).results["readers", "given-redis"]
+        self.assertEqual(code, 1 if result["verdict"] == "BROKEN" else 0, result)
+        return result.get("why") or str(result["samples"])
+
+    def test_a_writer_that_is_passed_is_told(self):
+        """On a busy machine as what would have been told; and where a reader stood still for a second, once more."""
+        told = []
+        while len(told) < 6 and "the writer waited" not in "".join(told):
+            told.append(self.starve())
+        self.assertIn("the writer waited", "".join(told), told)
 
     def test_a_permit_too_many_is_told(self):
         self.forget("permits", 0, 1)
