@@ -16,7 +16,11 @@ locker_status lk_etcd_root_init(lk_etcd *e, const locker_driver_config *config, 
     while (len > 0 && path[len - 1] == '/')
         len--;
     if (len + 3 * space + 3 > LK_ETCD_ROOT_MAX)
-        return lk_misconfigured(err, "path and namespace together are too long, encoded; shorten them");
+        return lk_misconfigured(
+            err,
+            "path and namespace together are too long: at most %d bytes, where each of the "
+            "namespace counts for three; shorten them",
+            LK_ETCD_ROOT_MAX - 3);
     char *out = mempcpy(e->root, path, len);
     if (len > 0)
         *out++ = '/';

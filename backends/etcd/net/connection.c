@@ -238,11 +238,28 @@ static void end_locked(lk_etcd_net *net) LK_REQUIRES(*net)
     calls_have_failed_locked(net);
 }
 
+/* What is silent from the beginning may be something else. */
+static const char *advice_locked(const lk_etcd_net *net) LK_REQUIRES(*net)
+{
+    switch (net->stage) {
+    case LK_ETCD_CONNECTING:
+        return "; check that it runs there";
+    case LK_ETCD_SECURING:
+        return "; does it run, and is that its port for TLS?";
+    case LK_ETCD_GREETING:
+        return "; does it run, and is that its port for clients?";
+    default:
+        return "";
+    }
+}
+
 locker_status lk_etcd_away_locked(const lk_etcd_net *net, locker_error *err)
 {
     const locker_error *const trouble = &net->trouble;
     if (lk_etcd_serves_locked(net) || trouble->status == LOCKER_OK)
-        return lk_unavailable(err, "etcd at %s does not answer", net->names);
+        return lk_unavailable(err, "etcd at %s does not answer%s", net->names,
+                              net->endpoint_count > 1 ? "; check that a majority of its members runs"
+                                                      : advice_locked(net));
     if (net->endpoint_count == 1)
         return locker_error_set(err, trouble->status, trouble->os_error, "%s", trouble->text);
     return locker_error_set(err, trouble->status, trouble->os_error,
@@ -274,8 +291,8 @@ void lk_etcd_tend_locked(lk_etcd_net *net, int64_t now)
     if (net->session != NULL)
         lk_etcd_pong_locked(net, now);
     if (net->stage != LK_ETCD_AWAY && now >= lk_etcd_due_locked(net))
-        lk_etcd_break_locked(net, LOCKER_UNAVAILABLE, 0, "etcd at %s does not answer",
-                             lk_etcd_here_locked(net));
+        lk_etcd_break_locked(net, LOCKER_UNAVAILABLE, 0, "etcd at %s does not answer%s",
+                             lk_etcd_here_locked(net), advice_locked(net));
     lk_etcd_settle_locked(net);
     for (size_t i = 0; i < net->endpoint_count && net->stage == LK_ETCD_AWAY && now >= net->retry_at; i++) {
         attempt_locked(net, now);

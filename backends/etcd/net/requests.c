@@ -214,7 +214,8 @@ locker_status lk_etcd_error(const lk_etcd_reply *reply, const char *doing, const
     switch (reply->status) {
     case LK_ETCD_PERMISSION_DENIED:
         return lk_denied(err,
-                         "etcd denies the user while %s at %s: grant a role of his to read and write there",
+                         "etcd denies the user while %s at %s: grant a role of his to read and write all "
+                         "keys that begin with the path and '/' (locker-uri(7) has an example)",
                          doing, key);
     case LK_ETCD_NOT_FOUND:
         return lk_lost(err, "etcd answered '%s' while %s at %s", reply->text, doing, key);
@@ -224,7 +225,7 @@ locker_status lk_etcd_error(const lk_etcd_reply *reply, const char *doing, const
             key, reply->text);
     case LK_ETCD_UNIMPLEMENTED:
         return locker_error_set(err, LOCKER_PROTOCOL, 0,
-                                "what listens there is no etcd of version 3.3 or later (%s)", reply->text);
+                                "what listens there is no etcd of version 3.4 or later (%s)", reply->text);
     default:
         if (lk_etcd_unknown(reply->status))
             return lk_unavailable(err, "no answer of etcd while %s at %s: %s", doing, key,

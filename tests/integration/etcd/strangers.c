@@ -153,6 +153,25 @@ static void a_message_with_signs(void **state)
     assert_non_null(strstr(err.text, "'one: 50%, two'"));
 }
 
+/* It takes connections, and says nothing: that may be another port. */
+static void a_port_that_is_silent(void **state)
+{
+    const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    locker_error err;
+    locker *l = NULL;
+    (void)state;
+    assert_int_equal(bind(listener, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(listen(listener, 4), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &size), 0);
+    assert_status(
+        LOCKER_UNAVAILABLE,
+        lk_try_uri(&l, &err, "etcd://127.0.0.1:%d/shop?connect_timeout=300ms", ntohs(address.sin_port)), err);
+    assert_non_null(strstr(err.text, "is that its port for clients?"));
+    close(listener);
+}
+
 static bool is_watched(void *context)
 {
     return atomic_load((atomic_bool *)context);
@@ -221,11 +240,9 @@ static void a_member_that_can_not(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(a_proxy_that_answers_instead),
-    cmocka_unit_test(a_message_with_signs),
-    cmocka_unit_test(a_server_that_is_about_to_stop),
-    server_test(a_member_that_is_not_there),
-    server_test(a_member_that_can_not),
+    cmocka_unit_test(a_proxy_that_answers_instead), cmocka_unit_test(a_message_with_signs),
+    cmocka_unit_test(a_port_that_is_silent),        cmocka_unit_test(a_server_that_is_about_to_stop),
+    server_test(a_member_that_is_not_there),        server_test(a_member_that_can_not),
 };
 
 const lk_group lk_strangers = {"strangers", tests, sizeof tests / sizeof tests[0], NULL, NULL};
