@@ -7,7 +7,7 @@
 #include "record.h"
 #include "txn.h"
 
-enum { SHOWN_MAX = 1000, BREAK_TRIES = 4 };
+enum { BREAK_TRIES = 4 };
 
 static const int64_t pause_ns = 50 * LK_MS;
 
@@ -192,8 +192,6 @@ static void shown_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply) 
         k->no_memory = of == NULL || !add_room(k, of->n_kvs);
         for (size_t i = 0; !k->no_memory && i < of->n_kvs; i++)
             add(k, what[n], of->kvs[i]);
-        if (!k->no_memory && of->count > (int64_t)of->n_kvs)
-            info->waiters += of->count - (int64_t)of->n_kvs;
     }
     k->no_memory = k->no_memory || !describe(k, false);
 }
@@ -204,7 +202,7 @@ static lk_etcd_request *send_show(look *k) LK_REQUIRES(*k->e->net)
     lk_etcd_txn_of t;
     lk_etcd_txn_begin(&t);
     for (size_t n = 0; n < sizeof what / sizeof what[0]; n++) {
-        lk_etcd_latest_op(&t.then, k->base.text, 0, what[n], 0, what[n] == LK_ETCD_PERMITS ? 0 : SHOWN_MAX);
+        lk_etcd_latest_op(&t.then, k->base.text, 0, what[n], 0, 0);
         t.then.body[n].range.keys_only = false;
         t.then.body[n].range.sort_order = LK_ETCD_PB__RANGE__ORDER__ASCEND;
     }

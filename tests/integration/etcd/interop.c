@@ -182,6 +182,48 @@ static void a_look_at_readers_on_both_sides_of_a_writer(void **state)
     lk_close_locker(l);
 }
 
+enum { READERS = 1100, AT_ONCE = 100 };
+
+/* By a program that asks for a hundred at once. */
+static void make_readers(const lk_server *etcd)
+{
+    char command[100];
+    snprintf(command, sizeof command, "etcdctl --endpoints http://127.0.0.1:%d txn >/dev/null", etcd->port);
+    for (int i = 0; i < READERS; i += AT_ONCE) {
+        FILE *const txn = popen(command, "we");
+        assert_non_null(txn);
+        fputs("\n", txn);
+        for (int n = i; n < i + AT_ONCE; n++)
+            fprintf(txn, "put shop/many/s-%032x reader-%d\n", (unsigned)n, n);
+        fputs("\n\n", txn);
+        assert_int_equal(pclose(txn), 0);
+    }
+}
+
+/* A look tells them all, and a break ends them all, or the last one, who is named. */
+static void more_than_a_thousand_readers(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_at(env->etcd, "/shop?command_timeout=60s");
+    locker_info info = LOCKER_INFO_INIT;
+    locker_break_options last = LOCKER_BREAK_OPTIONS_INIT;
+    locker_error err;
+    make_readers(env->etcd);
+    assert_ok(locker_show(l, "many", &info, &err), err);
+    assert_int_equal(info.holders_len, READERS);
+    assert_int_equal(info.waiters, 0);
+    last.token = info.holders[READERS - 1].token;
+    locker_info_clear(&info);
+    assert_ok(locker_break(l, "many", &last, &info, &err), err);
+    assert_int_equal(info.holders_len, AT_ONCE); /* one transaction: they have one token */
+    locker_info_clear(&info);
+    assert_ok(locker_break(l, "many", NULL, &info, &err), err);
+    assert_int_equal(info.holders_len, READERS - AT_ONCE);
+    locker_info_clear(&info);
+    lk_etcdctl_require_count(env->etcd, "shop/many/", 0);
+    lk_close_locker(l);
+}
+
 /* Whichever its name is: it comes before or behind those of readers. */
 static void a_foreign_key_excludes_readers(void **state)
 {
@@ -385,6 +427,7 @@ static const struct CMUnitTest tests[] = {
     server_test(names_are_used_again),
     server_test(etcdctl_waits_for_our_readers_and_they_for_it),
     server_test(a_look_at_readers_on_both_sides_of_a_writer),
+    server_test(more_than_a_thousand_readers),
     server_test(a_foreign_key_excludes_readers),
     server_test(hundreds_of_grants_in_order),
     server_test(watches_that_etcds_proxy_numbers),
