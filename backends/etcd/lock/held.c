@@ -39,8 +39,10 @@ static void seen_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply) L
             p->watched = watch_own_locked(e, p, ranged->header->revision + 1);
         p->unseen = !p->watched;
     }
-    e->watch_at = 0;
-    lk_etcd_keeper_by_locked(e->net, 0);
+    /* who may not read there is refused at once, each time */
+    e->watch_at =
+        reply->status == LK_ETCD_OK ? 0 : lk_time_earlier(e->watch_at, lk_etcd_now_of(e) + again_ns);
+    lk_etcd_keeper_by_locked(e->net, e->watch_at);
     lk_etcd_place_unref_locked(e, p);
 }
 

@@ -69,6 +69,13 @@ static void may_move_locked(lk_etcd *e, const moves *m, size_t n) LK_REQUIRES(*e
     e->remake = e->remake || p->unsure || p->retell;
 }
 
+/* "too many operations": this server was told to take fewer. One that was sent before that was known says nothing new. */
+static void take_fewer_locked(lk_etcd *e, const moves *m) LK_REQUIRES(*e->net)
+{
+    if (m->count <= e->batch)
+        e->batch /= 2;
+}
+
 /* Once, until one is carried out. */
 static void tell_refused_locked(lk_etcd *e, const char *why) LK_REQUIRES(*e->net)
 {
@@ -86,7 +93,7 @@ static void all_moved_locked(lk_etcd *e, void *context, const lk_etcd_reply *rep
     if (reply->status == LK_ETCD_NOT_FOUND)
         lk_etcd_lease_dead_locked(e, m->to);
     else if (reply->status == LK_ETCD_INVALID_ARGUMENT && e->batch > 1)
-        e->batch /= 2; /* "too many operations": this server was told to take fewer */
+        take_fewer_locked(e, m);
     else if (reply->status != LK_ETCD_OK && !lk_etcd_unknown(reply->status))
         tell_refused_locked(e, reply->text);
     for (size_t i = 0; i < m->count; i++) {

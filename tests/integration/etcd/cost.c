@@ -4,7 +4,7 @@
 
 #include "etcd_tests.h"
 
-enum { MANY = 300, BATCH = 125 };
+enum { MANY = 300, BATCH = 125, HALF = BATCH / 2 };
 
 /* That of a write of ours. */
 static int64_t revision(const lk_server *etcd)
@@ -98,23 +98,32 @@ static void a_deletion_is_told_to_the_next_one(void **state)
     lk_close_locker(holder);
 }
 
-static bool are_put_together(void *context)
+static size_t writes_of_all(const lk_server *etcd)
 {
     static lk_etcdctl_key keys[MANY];
     size_t writes = 0;
-    assert_int_equal(lk_etcdctl_keys(context, "shop/", keys, MANY), MANY);
+    assert_int_equal(lk_etcdctl_keys(etcd, "shop/", keys, MANY), MANY);
     for (size_t i = 0; i < MANY; i++) {
         bool first = true;
         for (size_t j = 0; j < i && first; j++)
             first = keys[j].modified != keys[i].modified;
         writes += first;
     }
-    return writes == (MANY + BATCH - 1) / BATCH;
+    return writes;
 }
 
-static void many_locks_are_renewed_in_few_writes(void **state)
+static bool are_put_together(void *context)
 {
-    lk_env *env = *state;
+    return writes_of_all(context) == (MANY + BATCH - 1) / BATCH;
+}
+
+static bool are_put_by_halves(void *context)
+{
+    return writes_of_all(context) == (MANY + HALF - 1) / HALF;
+}
+
+static void renew_many(const lk_env *env, bool (*renewed)(void *context), const char *what)
+{
     locker *l = lk_open_at(env->etcd, "/shop?ttl=6s");
     locker_handle *held[MANY];
     for (int i = 0; i < MANY; i++) {
@@ -122,10 +131,27 @@ static void many_locks_are_renewed_in_few_writes(void **state)
         snprintf(key, sizeof key, "many-%d", i);
         held[i] = lk_take(l, key);
     }
-    lk_require(are_put_together, env->etcd, "300 keys should be put to another lease in three writes");
+    lk_require(renewed, env->etcd, what);
     for (int i = 0; i < MANY; i++)
         lk_give(held[i]);
     lk_close_locker(l);
+}
+
+static void many_locks_are_renewed_in_few_writes(void **state)
+{
+    renew_many(*state, are_put_together, "300 keys should be put to another lease in three writes");
+}
+
+static int half(void **state)
+{
+    static const char *const options[] = {LK_TEST_ETCD_FAST, "--max-txn-ops=64", NULL};
+    return lk_env_with(state, options);
+}
+
+/* Several transactions are refused at once: the next ones are half as large, and not still smaller. */
+static void many_locks_at_a_server_that_takes_half_as_much_at_once(void **state)
+{
+    renew_many(*state, are_put_by_halves, "300 keys should be put to another lease in five writes");
 }
 
 static const struct CMUnitTest tests[] = {
@@ -134,6 +160,7 @@ static const struct CMUnitTest tests[] = {
     server_test(a_permit_is_two_writes_or_one),
     server_test(a_deletion_is_told_to_the_next_one),
     server_test(many_locks_are_renewed_in_few_writes),
+    cmocka_unit_test_setup_teardown(many_locks_at_a_server_that_takes_half_as_much_at_once, half, lk_env_end),
 };
 
 const lk_group lk_cost = {"cost", tests, sizeof tests / sizeof tests[0], NULL, NULL};

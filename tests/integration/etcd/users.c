@@ -143,6 +143,29 @@ static void a_permission_that_is_taken_away(void **state)
     lk_close_locker(l);
 }
 
+/* ... and a watch on it has to be made anew, which is refused, as is a look at it: neither is asked for without a pause. */
+static void a_permission_that_is_missing_for_a_watch(void **state)
+{
+    lk_env *env = *state;
+    locker *l;
+    locker_error err;
+    env->proxy = lk_proxy_begin(&lk_proxy_etcd, env->etcd->port);
+    assert_ok(lk_try_uri(&l, &err, "etcd://" USER ":" PASSWORD "@127.0.0.1:%d/shop?ttl=60s",
+                         lk_proxy_port(env->proxy)),
+              err);
+    locker_handle *held = lk_take(l, "held");
+    lk_etcdctl_do(env->etcd, "user revoke-role " USER " clerks");
+    lk_proxy_cut_all(env->proxy);
+    lk_require_state(held, LOCKER_STATE_HELD);
+    const lk_passed others = lk_proxy_passed(env->proxy, ""); /* of no kind that has a name: such looks */
+    const int64_t began = lk_test_now_ms();
+    lk_proxy_await_passed(others, 5);
+    assert_true(lk_test_now_ms() - began >= 300);
+    lk_etcdctl_do(env->etcd, "user grant-role " USER " clerks");
+    lk_give(held);
+    lk_close_locker(l);
+}
+
 #define users_test(f) cmocka_unit_test_setup_teardown(f, with_users, end)
 
 static const struct CMUnitTest tests[] = {
@@ -153,6 +176,7 @@ static const struct CMUnitTest tests[] = {
     users_test(a_login_that_the_server_has_forgotten),
     users_test(a_login_that_is_over),
     users_test(a_permission_that_is_taken_away),
+    users_test(a_permission_that_is_missing_for_a_watch),
 };
 
 const lk_group lk_users = {"users", tests, sizeof tests / sizeof tests[0], NULL, NULL};
