@@ -343,6 +343,8 @@ static void refused_locked(lk_etcd *e, lk_etcd_place *p, const lk_etcd_reply *re
 {
     if (reply->status == LK_ETCD_NOT_FOUND) {
         lk_etcd_lease_dead_locked(e, p->asked_on);
+        if (p->asked == LK_ETCD_TAKE && !p->tries)
+            p->doubt = false;              /* whatever took it before, was on that lease, too */
         p->slot = p->doubt ? p->slot : -1; /* it looks again, and is put to another lease */
         return;
     }
