@@ -175,9 +175,7 @@ static lk_zk_node *stands_for_queue_of_locked(const lk_zk *z, const lk_zk_node *
 static void doubt_queue_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
 {
     lk_zk_node *stands = stands_for_queue_of_locked(z, node);
-    lk_table_remove(&z->places, &node->by_id);
-    node->id = ++z->last_id; /* a name that is never asked for */
-    lk_table_add(&z->places, &node->by_id, (uint32_t)node->id);
+    lk_zk_node_unname_locked(z, node);
     if (stands == NULL)
         lk_zk_node_move_locked(z, stands = node, &z->doubtful);
     else

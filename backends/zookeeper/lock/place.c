@@ -150,6 +150,13 @@ lk_zk_node *lk_zk_node_find_locked(const lk_zk *z, const char *name)
     return lk_zk_is_own(z, name, &id, &sequence) ? lk_zk_node_by_id_locked(z, id) : NULL;
 }
 
+void lk_zk_node_unname_locked(lk_zk *z, lk_zk_node *node)
+{
+    lk_table_remove(&z->places, &node->by_id);
+    node->id = ++z->last_id;
+    lk_table_add(&z->places, &node->by_id, (uint32_t)node->id);
+}
+
 void lk_zk_node_path(const lk_zk *z, const lk_zk_node *node, char path[LK_ZK_PATH_MAX])
 {
     if (node->is_permit) {

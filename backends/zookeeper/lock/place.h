@@ -122,6 +122,8 @@ void lk_zk_node_disown_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);
 /* Our own place of that name, or path, or id; NULL: there is none. */
 lk_zk_node *lk_zk_node_find_locked(const lk_zk *z, const char *name) LK_REQUIRES(*z->net);
 lk_zk_node *lk_zk_node_by_id_locked(const lk_zk *z, uint64_t id) LK_REQUIRES(*z->net);
+/* Whatever a list shows of its name is not this one any more: it has another, which is never asked for. */
+void lk_zk_node_unname_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);
 /* Where it is: its place in the queue, or its permit. */
 void lk_zk_node_path(const lk_zk *z, const lk_zk_node *node, char path[LK_ZK_PATH_MAX]);
 /* The path of its permit. */

@@ -18,6 +18,11 @@ void lk_zk_queue_sweep_locked(lk_zk *z, const char *parent, const struct String_
         if (!lk_zk_own_id(z, names->data[i], &id))
             continue;
         lk_zk_node *node = lk_zk_node_by_id_locked(z, id);
+        if (node != NULL && node->claim != NULL && node->step == LK_ZK_GONE) {
+            /* Core has yet to withdraw the claim, and perhaps no list comes after that. */
+            lk_zk_node_unname_locked(z, node);
+            node = NULL;
+        }
         if ((node != NULL && node->claim != NULL) || !lk_zk_contender(names->data[i], &sequence))
             continue;
         char tail[LK_ZK_TAIL_MAX];

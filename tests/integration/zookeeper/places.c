@@ -286,9 +286,11 @@ static void hear_no_extension(const locker_services *svc, locker_claim *grant, i
     (void)svc, (void)grant, (void)until;
 }
 
-static void hear_no_loss(const locker_services *svc, locker_claim *grant, const char *why)
+static void note_loss(const locker_services *svc, locker_claim *grant, const char *why)
 {
-    (void)svc, (void)grant, (void)why;
+    (void)why;
+    if (grant != NULL) /* else it is all that there are */
+        note_wake(svc, grant);
 }
 
 static void log_nothing(const locker_services *svc, locker_log_level level, const char *format, ...)
@@ -343,7 +345,7 @@ static void alone_begin(struct alone *alone, lk_env *env)
     alone->services = (locker_services){.clock = locker_system_clock(),
                                         .wake = note_wake,
                                         .lease_extended = hear_no_extension,
-                                        .lease_lost = hear_no_loss,
+                                        .lease_lost = note_loss,
                                         .suspect = hear_no_suspicion,
                                         .attend = attend,
                                         .log_wanted = want_no_log,
@@ -668,6 +670,30 @@ static void a_node_that_was_gone_is_there_after_all(void **state)
     lk_close_locker(l);
 }
 
+/* The same before core has withdrawn the claim: no list comes after that, so the one that shows the node has to do. */
+static void a_node_that_is_there_after_all_while_it_has_a_claim(void **state)
+{
+    lk_env *env = *state;
+    static struct slow_claim first, second; /* static: as above */
+    static struct alone alone;
+    char path[LK_ZKC_NAME_MAX];
+    locker_error err;
+    alone_begin(&alone, env);
+    assert_int_equal(come(&alone, &first, "again", LK_TEST_PATIENCE_MS), LOCKER_OK);
+    lk_zkc_nth(env->client, "/shop/again", 0, path);
+    assert_int_equal(lk_zkc_delete(env->client, path), LK_ZKC_OK);
+    lk_gate_await(&first.woken, 1, "the loss should be told");
+    path[strlen(path) - 10] = '\0';
+    assert_int_equal(lk_zkc_create(env->client, path, "", LK_ZKC_EPHEMERAL_SEQUENTIAL, NULL), LK_ZKC_OK);
+    assert_int_equal(come(&alone, &second, "again", LK_TEST_PATIENCE_MS), LOCKER_OK);
+    alone.driver->withdraw(alone.self, of(&first)); /* which ends nothing that is another's now */
+    assert_int_equal(alone.driver->release(alone.self, of(&second), LOCKER_NEVER, &err), LOCKER_OK);
+    lk_zkc_require_count(env->client, "/shop/again", 0);
+    alone_end(&alone);
+    lk_gate_destroy(&first.woken);
+    lk_gate_destroy(&second.woken);
+}
+
 /* ------------------------------------------------------------------ numbers that are used up ---- */
 
 /* A server whose key `last` has one number left that orders, and `none` and `aside` none. The former two have
@@ -845,6 +871,7 @@ static const struct CMUnitTest tests[] = {
     proxied_test(a_release_whose_proof_comes_after_the_lease),
     proxied_test(a_release_whose_mark_is_read_in_another_session),
     server_test(a_node_that_was_gone_is_there_after_all),
+    proxied_test(a_node_that_is_there_after_all_while_it_has_a_claim),
     server_test(numbers_that_are_used_up),
     server_test(numbers_that_another_user_has_to_make_anew),
 };
