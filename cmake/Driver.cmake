@@ -17,12 +17,17 @@ function(locker_add_driver name)
     endif()
 endfunction()
 
-# TLS (backends/tls) for a driver that was added, and needs a client library: these targets of it see tls.h.
-function(locker_driver_has_tls name)
+# A part that drivers share (backends/tls, backends/hosts), for one that was added, and needs a client library: these targets
+# of it see its header.
+function(locker_driver_has part name)
     foreach(target IN LISTS ARGN)
-        target_link_libraries(${target} PRIVATE locker_tls) # between object libraries: how it is used, no objects
+        target_link_libraries(${target} PRIVATE ${part}) # between object libraries: how it is used, no objects
     endforeach()
-    set_property(GLOBAL APPEND PROPERTY LOCKER_PARTS_OF_${name} locker_tls)
+    set_property(GLOBAL APPEND PROPERTY LOCKER_PARTS_OF_${name} ${part})
+endfunction()
+
+function(locker_driver_has_tls name)
+    locker_driver_has(locker_tls ${name} ${ARGN})
     if(OPENSSL_FOUND)
         set_property(GLOBAL APPEND PROPERTY LOCKER_LIBRARIES_OF_${name} PkgConfig::OPENSSL)
     endif()

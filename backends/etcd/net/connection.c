@@ -131,7 +131,7 @@ static void not_secure_locked(lk_etcd_net *net, int failure) LK_REQUIRES(*net)
     bool permanent;
     const char *const here = lk_etcd_here_locked(net);
     if (lk_tls_told(net->secure, here, &why, &permanent)) {
-        net->denied = permanent && net->endpoint_count == 1; /* another may be better */
+        net->denied = permanent && net->endpoints->count == 1; /* another may be better */
         lk_etcd_break_locked(net, why.status, why.os_error, "%s", why.text);
     } else {
         lk_etcd_break_locked(
@@ -150,6 +150,12 @@ static void secure_locked(lk_etcd_net *net) LK_REQUIRES(*net)
         not_secure_locked(net, failure);
 }
 
+/* For whom the certificate has to be. */
+static const char *host_locked(const lk_etcd_net *net) LK_REQUIRES(*net)
+{
+    return lk_hosts_at(net->hosts, net->endpoints->list[net->endpoint].host)->name;
+}
+
 static void connected_locked(lk_etcd_net *net) LK_REQUIRES(*net)
 {
     const int failure = lk_etcd_socket_finish_locked(net);
@@ -159,7 +165,7 @@ static void connected_locked(lk_etcd_net *net) LK_REQUIRES(*net)
         cant_reach_locked(net, failure);
     } else if (!net->tls.on) {
         greet_locked(net);
-    } else if ((net->secure = lk_tls_new(&net->tls, net->fd, net->endpoints[net->endpoint].host)) == NULL) {
+    } else if ((net->secure = lk_tls_new(&net->tls, net->fd, host_locked(net))) == NULL) {
         lk_etcd_break_locked(net, LOCKER_NOMEM, 0, "out of memory");
     } else {
         net->stage = LK_ETCD_SECURING;
@@ -188,10 +194,10 @@ static bool somebody_hurries_locked(const lk_etcd_net *net) LK_REQUIRES(*net)
 /* When the next attempt is made. After a login that was refused there is no hurry. */
 static int64_t pause_locked(const lk_etcd_net *net) LK_REQUIRES(*net)
 {
-    const uint64_t rounds = net->failures / net->endpoint_count;
+    const uint64_t rounds = net->failures / net->endpoints->count;
     if (net->denied)
         return pause_most_ns;
-    if (net->failures % net->endpoint_count != 0)
+    if (net->failures % net->endpoints->count != 0)
         return 0;
     if (somebody_hurries_locked(net) || rounds <= 1)
         return pause_least_ns;
@@ -209,7 +215,7 @@ void lk_etcd_hurry_locked(lk_etcd_net *net)
 static void calls_have_failed_locked(lk_etcd_net *net) LK_REQUIRES(*net)
 {
     LK_EACH(lk_etcd_call, call, link, &net->calls) {
-        call->deserted = ++call->failures >= net->endpoint_count;
+        call->deserted = ++call->failures >= net->endpoints->count;
         if (call->wants_up && (net->denied || (call->prompt && call->deserted)))
             lk_etcd_call_done_locked(net, call);
     }
@@ -225,7 +231,7 @@ static void end_locked(lk_etcd_net *net) LK_REQUIRES(*net)
     net->failures++;
     net->ended_at = lk_etcd_now(net);
     net->retry_at = lk_time_after(net->ended_at, pause_locked(net));
-    net->endpoint = (net->endpoint + 1) % net->endpoint_count;
+    net->endpoint = (net->endpoint + 1) % net->endpoints->count;
     if (was_up) {
         net->svc->log(net->svc, LOCKER_LOG_INFO, "%s; connecting again", net->trouble.text);
         net->suspected = true;
@@ -257,13 +263,14 @@ locker_status lk_etcd_away_locked(const lk_etcd_net *net, locker_error *err)
 {
     const locker_error *const trouble = &net->trouble;
     if (lk_etcd_serves_locked(net) || trouble->status == LOCKER_OK)
-        return lk_unavailable(err, "etcd at %s does not answer%s", net->names,
-                              net->endpoint_count > 1 ? "; check that a majority of its members runs"
-                                                      : advice_locked(net));
-    if (net->endpoint_count == 1)
+        return lk_unavailable(err, "etcd at %s does not answer%s", lk_hosts_names(net->hosts),
+                              net->endpoints->count > 1 ? "; check that a majority of its members runs"
+                                                        : advice_locked(net));
+    if (net->endpoints->count == 1)
         return locker_error_set(err, trouble->status, trouble->os_error, "%s", trouble->text);
     return locker_error_set(err, trouble->status, trouble->os_error,
-                            "no member of etcd at %s serves us; the last one: %s", net->names, trouble->text);
+                            "no member of etcd at %s serves us; the last one: %s", lk_hosts_names(net->hosts),
+                            trouble->text);
 }
 
 /* ---------------------------------------------------------------- what the driving thread does ---- */
@@ -275,14 +282,41 @@ static int64_t silent_at_locked(const lk_etcd_net *net) LK_REQUIRES(*net)
                           : LOCKER_NEVER;
 }
 
+/* When the connection, or the attempt at one, is given up. */
+static int64_t over_at_locked(const lk_etcd_net *net) LK_REQUIRES(*net)
+{
+    return net->stage == LK_ETCD_UP ? silent_at_locked(net) : net->attempt_until;
+}
+
 int64_t lk_etcd_due_locked(const lk_etcd_net *net)
 {
     if (net->broken)
         return 0;
-    if (net->stage == LK_ETCD_AWAY)
-        return net->retry_at;
-    return lk_time_earlier(net->pong_at,
-                           net->stage == LK_ETCD_UP ? silent_at_locked(net) : net->attempt_until);
+    const int64_t next =
+        net->stage == LK_ETCD_AWAY ? net->retry_at : lk_time_earlier(net->pong_at, over_at_locked(net));
+    return lk_time_earlier(next, lk_etcd_look_up_at_locked(net));
+}
+
+/* Servers that have moved are gone to at once. An attempt at where there is none now is over. */
+static void go_where_they_are_locked(lk_etcd_net *net, int64_t now) LK_REQUIRES(*net)
+{
+    lk_etcd_look_up_locked(net, now);
+    lk_etcd_found_locked(net);
+    if (net->fresh == NULL || net->stage == LK_ETCD_UP)
+        return;
+    if (lk_etcd_has_moved_locked(net))
+        lk_etcd_break_locked(net, LOCKER_UNAVAILABLE, 0, "etcd at %s has another address now",
+                             lk_etcd_here_locked(net));
+    lk_etcd_settle_locked(net);
+    if (net->stage != LK_ETCD_AWAY)
+        return;
+    lk_etcd_endpoints_replace_locked(net);
+    net->failures = 0;
+    net->retry_at = lk_time_earlier(net->retry_at, now);
+    LK_EACH(lk_etcd_call, call, link, &net->calls) {
+        call->failures = 0;
+        call->deserted = false;
+    }
 }
 
 void lk_etcd_tend_locked(lk_etcd_net *net, int64_t now)
@@ -290,11 +324,12 @@ void lk_etcd_tend_locked(lk_etcd_net *net, int64_t now)
     lk_etcd_settle_locked(net);
     if (net->session != NULL)
         lk_etcd_pong_locked(net, now);
-    if (net->stage != LK_ETCD_AWAY && now >= lk_etcd_due_locked(net))
+    if (net->stage != LK_ETCD_AWAY && now >= over_at_locked(net))
         lk_etcd_break_locked(net, LOCKER_UNAVAILABLE, 0, "etcd at %s does not answer%s",
                              lk_etcd_here_locked(net), advice_locked(net));
     lk_etcd_settle_locked(net);
-    for (size_t i = 0; i < net->endpoint_count && net->stage == LK_ETCD_AWAY && now >= net->retry_at; i++) {
+    go_where_they_are_locked(net, now);
+    for (size_t i = 0; i < net->endpoints->count && net->stage == LK_ETCD_AWAY && now >= net->retry_at; i++) {
         attempt_locked(net, now);
         lk_etcd_settle_locked(net);
     }

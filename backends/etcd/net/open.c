@@ -1,11 +1,9 @@
 /* open.c: the life of a connection, from its settings and the hosts' addresses to its end. */
 #include <errno.h>
 #include <netdb.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "lk_error.h"
@@ -13,7 +11,6 @@
 #include "state.h"
 
 enum { DEFAULT_PORT = 2379 };
-static const int64_t attempt_least_ns = 100 * LK_MS;
 
 const locker_parameter lk_etcd_params[] = {
     LK_TLS_PARAMETER_ROWS("etcds"),
@@ -27,7 +24,7 @@ int lk_etcd_net_descriptor(const lk_etcd_net *net)
 
 const char *lk_etcd_net_names(const lk_etcd_net *net)
 {
-    return net->names;
+    return lk_hosts_names(net->hosts);
 }
 
 /* ---------------------------------------------------------------- settings ---- */
@@ -59,103 +56,6 @@ static locker_status copy_tls(lk_etcd_net *net, const locker_driver_config *conf
     if (!lk_tls_settings_copy(&net->tls, config->values))
         return lk_out_of_memory(err);
     return net->tls.on ? lk_tls_init(&net->tls, config->values, err) : LOCKER_OK;
-}
-
-/* "host:port", an IPv6 address in brackets. NULL: no memory. */
-static char *name_of(const locker_host *host)
-{
-    const bool is_ipv6 = strchr(host->name, ':') != NULL;
-    char *name;
-    return asprintf(&name, "%s%s%s:%d", is_ipv6 ? "[" : "", host->name, is_ipv6 ? "]" : "",
-                    host->port != 0 ? host->port : DEFAULT_PORT) < 0
-               ? NULL
-               : name;
-}
-
-static bool add_name(lk_etcd_net *net, const char *name)
-{
-    char *const before = net->names;
-    if (asprintf(&net->names, "%s%s%s", before != NULL ? before : "", before != NULL ? "," : "", name) < 0)
-        net->names = NULL;
-    free(before);
-    return net->names != NULL;
-}
-
-/* ---------------------------------------------------------------- the hosts ---- */
-/* A host with the loopback interface alone has no configured address. */
-static struct addrinfo *look_up(const char *host, const char *port, int *rc)
-{
-    struct addrinfo hints = {
-        .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG | AI_NUMERICSERV};
-    struct addrinfo *found = NULL;
-    errno = 0;
-    *rc = getaddrinfo(host, port, &hints, &found);
-    if (*rc != 0) {
-        hints.ai_flags = AI_NUMERICSERV;
-        *rc = getaddrinfo(host, port, &hints, &found);
-    }
-    return *rc == 0 ? found : NULL;
-}
-
-/* getaddrinfo() calls it a name that isn't known when it gets no descriptor. */
-static void tell_unresolved(const char *host, int rc, int error, locker_error *err)
-{
-    const bool full = error == EMFILE || error == ENFILE;
-    (void)locker_error_set(err, LOCKER_UNAVAILABLE, full ? error : 0,
-                           "the host '%s' can't be resolved: %s; %s", host,
-                           full || rc == EAI_SYSTEM ? strerror(error) : gai_strerror(rc),
-                           full ? "raise the limit on open files (ulimit -n)" : "check its name");
-}
-
-static bool add_endpoint(lk_etcd_net *net, const struct addrinfo *address, const char *name, const char *host)
-{
-    lk_etcd_endpoint *const list = realloc(net->endpoints, (net->endpoint_count + 1) * sizeof *list);
-    if (list == NULL)
-        return false;
-    net->endpoints = list;
-    lk_etcd_endpoint *const last = &list[net->endpoint_count];
-    *last = (lk_etcd_endpoint){.len = address->ai_addrlen, .name = strdup(name), .host = strdup(host)};
-    memcpy(&last->address, address->ai_addr, address->ai_addrlen);
-    net->endpoint_count++;
-    return last->name != NULL && last->host != NULL;
-}
-
-/* One that has no address now is left out: another may do. False: no memory. */
-static bool add_host(lk_etcd_net *net, const locker_host *host, locker_error *err)
-{
-    char port[16];
-    int rc;
-    char *const name = name_of(host);
-    bool added = name != NULL && add_name(net, name);
-    (void)snprintf(port, sizeof port, "%d", host->port != 0 ? host->port : DEFAULT_PORT);
-    struct addrinfo *const found = added ? look_up(host->name, port, &rc) : NULL;
-    if (added && found == NULL)
-        tell_unresolved(host->name, rc, errno, err);
-    for (const struct addrinfo *a = found; a != NULL && added; a = a->ai_next)
-        added = add_endpoint(net, a, name, host->name);
-    if (found != NULL)
-        freeaddrinfo(found);
-    free(name);
-    return added;
-}
-
-/* The clients of a cluster begin at different members. Nobody else sees it yet. */
-LK_UNCHECKED static locker_status find_endpoints(lk_etcd_net *net, const locker_driver_config *config,
-                                                 locker_error *err)
-{
-    static const locker_host local = {.name = "127.0.0.1"};
-    const locker_host *const hosts = config->host_count > 0 ? config->hosts : &local;
-    uint32_t random = 0;
-    for (size_t i = 0; i == 0 || i < config->host_count; i++)
-        if (!add_host(net, &hosts[i], err))
-            return lk_out_of_memory(err);
-    if (net->endpoint_count == 0)
-        return LOCKER_UNAVAILABLE; /* err says it */
-    (void)getrandom(&random, sizeof random, 0);
-    net->endpoint = random % net->endpoint_count;
-    net->attempt_ns = lk_time_later(config->connect_timeout_ns / (int64_t)net->endpoint_count,
-                                    lk_time_earlier(attempt_least_ns, config->connect_timeout_ns));
-    return LOCKER_OK;
 }
 
 /* ---------------------------------------------------------------- its life ---- */
@@ -204,8 +104,10 @@ LK_UNCHECKED static locker_status set_up(lk_etcd_net *net, const locker_driver_c
     locker_status status = copy_login(net, config, err);
     if (status == LOCKER_OK)
         status = copy_tls(net, config, err);
+    net->connect_timeout_ns = config->connect_timeout_ns;
+    net->hosts = lk_hosts_new(config, DEFAULT_PORT, AI_ADDRCONFIG);
     if (status == LOCKER_OK)
-        status = find_endpoints(net, config, err);
+        status = net->hosts != NULL ? lk_etcd_endpoints_find(net, err) : lk_out_of_memory(err);
     const int64_t until = lk_time_after(lk_etcd_now(net), config->connect_timeout_ns);
     return status == LOCKER_OK ? connect_first(net, until, err) : status;
 }
@@ -251,12 +153,9 @@ void lk_etcd_net_free(lk_etcd_net *net)
     lk_etcd_bytes_free(&net->watch.in);
     lk_etcd_bytes_free(&net->watch.out);
     lk_etcd_bytes_free(&net->out);
-    for (size_t i = 0; i < net->endpoint_count; i++) {
-        free(net->endpoints[i].name);
-        free(net->endpoints[i].host);
-    }
     free(net->endpoints);
-    free(net->names);
+    free(net->fresh);
+    lk_hosts_drop(net->hosts);
     free(net->token);
     lk_tls_clear(&net->tls);
     forget_secret(net->user);

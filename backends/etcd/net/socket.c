@@ -48,7 +48,7 @@ static void tune(int fd)
 
 int lk_etcd_socket_open_locked(lk_etcd_net *net)
 {
-    const lk_etcd_endpoint *const to = &net->endpoints[net->endpoint];
+    const lk_address *const to = &net->endpoints->list[net->endpoint];
     const int fd = socket(to->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return errno;

@@ -3,8 +3,8 @@
 #pragma once
 
 #include <nghttp2/nghttp2.h>
-#include <sys/socket.h>
 
+#include "hosts.h"
 #include "lk_time.h"
 #include "net.h"
 #include "tls.h"
@@ -16,14 +16,6 @@ typedef struct {
     uint8_t *at;
     size_t len, cap;
 } lk_etcd_bytes;
-
-/* One address of a host. */
-typedef struct {
-    struct sockaddr_storage address;
-    socklen_t len;
-    char *name; /* "host:port": for people, and for the server */
-    char *host; /* ... for its certificate */
-} lk_etcd_endpoint;
 
 typedef struct lk_etcd_stream lk_etcd_stream;
 /* What becomes of a stream, told with the mutex; it may open others. */
@@ -75,15 +67,22 @@ struct LK_CHECKED(capability("mutex")) lk_etcd_net {
     const locker_clock *clock;
     char *user, *password; /* NULL: no login */
     lk_tls_settings tls;
-    char *names;
-    lk_etcd_endpoint *endpoints;
-    size_t endpoint_count;
-    int64_t attempt_ns;  /* what an endpoint has to get up */
+    lk_hosts *hosts;
+    bool literal; /* none of them has to be resolved */
+    int64_t connect_timeout_ns;
     int64_t patience_ns; /* lk_etcd_patience_locked() lowers it */
     int epoll_fd;        /* the driver's descriptor: holds the socket */
     int kick_fd;         /* eventfd, ends the driving thread's poll */
 
     lk_mutex mutex; /* guards all below, and what the owner has */
+
+    /* where to */
+    lk_addresses *endpoints LK_ETCD_GUARDED; /* replaced while AWAY alone */
+    lk_addresses *fresh LK_ETCD_GUARDED;     /* ... by these; NULL: there are no others */
+    size_t endpoint LK_ETCD_GUARDED;         /* the present one, or the next */
+    int64_t attempt_ns LK_ETCD_GUARDED;      /* what an endpoint has to get up */
+    int64_t looked_up_at LK_ETCD_GUARDED;    /* when the hosts were last begun to be resolved */
+    bool looking_up LK_ETCD_GUARDED;         /* ... in a thread, whose result has yet to be taken */
 
     /* the connection */
     lk_etcd_stage stage LK_ETCD_GUARDED;
@@ -91,7 +90,6 @@ struct LK_CHECKED(capability("mutex")) lk_etcd_net {
     lk_tls *secure LK_ETCD_GUARDED;        /* on the socket; NULL: none */
     short waits LK_ETCD_GUARDED;           /* what poll has to tell before it goes on */
     bool unsent LK_ETCD_GUARDED;           /* it has taken more than the socket has */
-    size_t endpoint LK_ETCD_GUARDED;       /* the present one, or the next */
     int64_t retry_at LK_ETCD_GUARDED;      /* AWAY: the next attempt */
     int64_t attempt_until LK_ETCD_GUARDED; /* CONNECTING to LOGIN */
     int64_t ended_at LK_ETCD_GUARDED;      /* when the last one ended, or could not begin */
@@ -146,7 +144,7 @@ static inline bool lk_etcd_serves_locked(const lk_etcd_net *net) LK_REQUIRES(*ne
 
 static inline const char *lk_etcd_here_locked(const lk_etcd_net *net) LK_REQUIRES(*net)
 {
-    return net->endpoints[net->endpoint].name;
+    return lk_hosts_at(net->hosts, net->endpoints->list[net->endpoint].host)->text;
 }
 
 /* ---------------------------------------------------------------- the socket, and who looks at it: socket.c ---- */
@@ -210,6 +208,20 @@ void lk_etcd_requests_free(lk_etcd_net *net);
 /* ---------------------------------------------------------------- watch.c ---- */
 /* All that are watched are told to be gone, perhaps. */
 void lk_etcd_watchers_lost_locked(lk_etcd_net *net) LK_REQUIRES(*net);
+
+/* ---------------------------------------------------------------- endpoints.c ---- */
+/* Resolve the hosts for the first time; blocks. Nobody else sees it yet. */
+locker_status lk_etcd_endpoints_find(lk_etcd_net *net, locker_error *err) LK_UNCHECKED;
+/* When the hosts are to be resolved again; never: they needn't. */
+int64_t lk_etcd_look_up_at_locked(const lk_etcd_net *net) LK_REQUIRES(*net);
+/* Begin that, if it is time. */
+void lk_etcd_look_up_locked(lk_etcd_net *net, int64_t now) LK_REQUIRES(*net);
+/* What it has found, if it has, is `fresh` from now on; who drives looks at it. */
+void lk_etcd_found_locked(lk_etcd_net *net) LK_REQUIRES(*net);
+/* Whether the present endpoint isn't among the fresh ones. */
+bool lk_etcd_has_moved_locked(const lk_etcd_net *net) LK_REQUIRES(*net);
+/* AWAY: go by the fresh ones. */
+void lk_etcd_endpoints_replace_locked(lk_etcd_net *net) LK_REQUIRES(*net);
 
 /* ---------------------------------------------------------------- connection.c ---- */
 /* What is due by now: another attempt, the end of one, or of a silence. */

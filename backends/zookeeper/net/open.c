@@ -11,7 +11,7 @@ static locker_status connect_first(lk_zk_net *net, locker_error *err)
     locker_status status = lk_zk_resolve(net->set.hosts, &net->addresses, err);
     if (status != LOCKER_OK)
         return status;
-    net->literal = lk_zk_hosts_literal(net->set.hosts);
+    net->literal = lk_hosts_literal(net->set.hosts);
     lk_zk_enter(net);
     net->looked_up_at = lk_zk_net_now(net);
     lk_zk_call_begin_locked(net, &call);

@@ -159,7 +159,7 @@ static void look_up_again_locked(lk_zk_net *net) LK_REQUIRES(*net)
     if (now - net->away_since <= net->timeout_ns / 2 || now - net->looked_up_at <= net->timeout_ns)
         return;
     net->looked_up_at = now;
-    net->looking_up = lk_zk_lookup_start(net->set.hosts, net->svc);
+    net->looking_up = lk_hosts_lookup_start(net->set.hosts, net->svc);
 }
 
 void lk_zk_session_settle_locked(lk_zk_net *net)

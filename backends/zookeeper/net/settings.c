@@ -6,6 +6,7 @@
 #include "net.h"
 #include "settings.h"
 
+enum { DEFAULT_PORT = 2181 };
 /* What may be asked for: the client library gives a server two thirds of it to answer a connection. */
 static const int64_t session_least_ns = 100 * LK_MS, session_most_ns = INT64_C(24) * 3600 * LK_S;
 
@@ -105,9 +106,10 @@ locker_status lk_zk_settings_init(lk_zk_settings *s, const locker_driver_config 
     locker_status status = read_tls(s, config, err);
     if (status == LOCKER_OK)
         status = read_sasl(s, config, err);
-    s->hosts = lk_zk_hosts_new(config, &s->names);
+    s->hosts = lk_hosts_new(config, DEFAULT_PORT, 0);
     if (status == LOCKER_OK && s->hosts == NULL)
         status = lk_out_of_memory(err);
+    s->names = s->hosts != NULL ? lk_hosts_names(s->hosts) : NULL;
     if (status == LOCKER_OK && s->sasl == NULL)
         status = copy_login(s, config, err);
     return status;
@@ -115,7 +117,7 @@ locker_status lk_zk_settings_init(lk_zk_settings *s, const locker_driver_config 
 
 void lk_zk_settings_clear(lk_zk_settings *s)
 {
-    lk_zk_hosts_drop(s->hosts);
+    lk_hosts_drop(s->hosts);
     if (s->credentials != NULL)
         explicit_bzero(s->credentials, strlen(s->credentials));
     free(s->credentials);

@@ -5,7 +5,7 @@
 #include "tls_sasl.h"
 
 typedef struct {
-    lk_zk_hosts *hosts;
+    lk_hosts *hosts;
     const char *names; /* theirs, for people: host:port,host:port */
     char *credentials; /* of digest: user:password, wiped when freed; NULL: none */
     lk_zk_library library;

@@ -9,7 +9,7 @@
 #include "etcd_tests.h"
 #include "http2.h"
 
-static const lk_group *const groups[] = {&lk_cost,    &lk_interop, &lk_leases,    &lk_losses,
+static const lk_group *const groups[] = {&lk_cost,    &lk_interop, &lk_leases,    &lk_losses, &lk_moves,
                                          &lk_replies, &lk_slow,    &lk_strangers, &lk_users,
 #ifdef LK_TEST_TLS
                                          &lk_tls,

@@ -326,14 +326,13 @@ LK_UNCHECKED static void servers_that_have_moved_before_an_answer(void **state)
     static const locker_host host = {.name = "127.0.0.1", .port = 2};
     const locker_driver_config config = {.hosts = &host, .host_count = 1};
     const struct String_vector nobody = {.count = 0};
-    const char *names;
     lk_zk_net net;
     (void)state;
     connect_to_library(&net);
     lk_gate_init(&resolved);
     net.addresses = strdup(one_address);
-    net.set.hosts = lk_zk_hosts_new(&config, &names);
-    net.looking_up = lk_zk_lookup_start(net.set.hosts, &attended);
+    net.set.hosts = lk_hosts_new(&config, 2181, 0);
+    net.looking_up = lk_hosts_lookup_start(net.set.hosts, &attended);
     lk_gate_await(&resolved, 1, "the addresses should be there");
     assert_non_null(lk_zk_list_locked(&net, "/k", take_list, NULL));
     lk_zk_session_begin_locked(&net);
@@ -342,7 +341,7 @@ LK_UNCHECKED static void servers_that_have_moved_before_an_answer(void **state)
     lk_zk_session_begin_locked(&net);
     assert_false(net.up);
     assert_string_equal(net.addresses, "127.0.0.1:2");
-    lk_zk_hosts_drop(net.set.hosts);
+    lk_hosts_drop(net.set.hosts);
     free(net.addresses);
     lk_gate_destroy(&resolved);
     disconnect_from_library(&net);
