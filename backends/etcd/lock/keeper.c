@@ -12,7 +12,7 @@ static void on_gone_locked(lk_etcd *e, lk_etcd_watcher *watcher, int64_t revisio
     if (eye == &p->ahead) {
         p->step = p->step == LK_ETCD_BEHIND ? LK_ETCD_ENTERED : p->step;
         lk_etcd_place_tell_locked(e, p);
-    } else if (revision > p->created && !p->deleting) {
+    } else if (revision > p->created && !p->deleting && p->step != LK_ETCD_GONE) { /* else we know it */
         lk_etcd_place_vanish_locked(e, p, "its key was deleted, or its lease has ended");
     } else if (p->granted_at != 0) {
         lk_etcd_place_unwatched_locked(e, p);
