@@ -68,7 +68,6 @@ struct LK_CHECKED(capability("mutex")) lk_etcd_net {
     char *user, *password; /* NULL: no login */
     lk_tls_settings tls;
     lk_hosts *hosts;
-    bool literal; /* none of them has to be resolved */
     int64_t connect_timeout_ns;
     int64_t patience_ns; /* lk_etcd_patience_locked() lowers it */
     int epoll_fd;        /* the driver's descriptor: holds the socket */
@@ -82,7 +81,6 @@ struct LK_CHECKED(capability("mutex")) lk_etcd_net {
     size_t endpoint LK_ETCD_GUARDED;         /* the present one, or the next */
     int64_t attempt_ns LK_ETCD_GUARDED;      /* what an endpoint has to get up */
     int64_t looked_up_at LK_ETCD_GUARDED;    /* when the hosts were last begun to be resolved */
-    bool looking_up LK_ETCD_GUARDED;         /* ... in a thread, whose result has yet to be taken */
 
     /* the connection */
     lk_etcd_stage stage LK_ETCD_GUARDED;
@@ -97,16 +95,18 @@ struct LK_CHECKED(capability("mutex")) lk_etcd_net {
     int64_t pong_at LK_ETCD_GUARDED;       /* a ping is answered then; never: there is none */
     uint8_t pong[8] LK_ETCD_GUARDED;       /* ... so */
     unsigned failures LK_ETCD_GUARDED;     /* in a row, without an answer between */
-    bool broken LK_ETCD_GUARDED;           /* it is to be ended: trouble says why */
-    bool going LK_ETCD_GUARDED;            /* it takes no requests any more, and ends with the last answer */
-    bool heard LK_ETCD_GUARDED;            /* the other end has said something */
-    bool greeted LK_ETCD_GUARDED;          /* ... in HTTP/2 */
-    bool logged_in LK_ETCD_GUARDED;        /* ... and has taken the login */
-    bool denied LK_ETCD_GUARDED;           /* the login was refused, at the last attempt */
-    bool login_unwanted LK_ETCD_GUARDED;   /* that there are no users has been told */
-    bool suspected LK_ETCD_GUARDED;        /* core was told that the service is out of reach */
-    locker_error trouble LK_ETCD_GUARDED;  /* why the last one ended; status OK: none has */
-    char *token LK_ETCD_GUARDED;           /* of the login; NULL: none */
+    bool literal LK_ETCD_GUARDED;          /* no host has to be resolved */
+    bool looking_up LK_ETCD_GUARDED; /* the hosts are being, in a thread whose result has yet to be taken */
+    bool broken LK_ETCD_GUARDED;     /* it is to be ended: trouble says why */
+    bool going LK_ETCD_GUARDED;      /* it takes no requests any more, and ends with the last answer */
+    bool heard LK_ETCD_GUARDED;      /* the other end has said something */
+    bool greeted LK_ETCD_GUARDED;    /* ... in HTTP/2 */
+    bool logged_in LK_ETCD_GUARDED;  /* ... and has taken the login */
+    bool denied LK_ETCD_GUARDED;     /* the login was refused, at the last attempt */
+    bool login_unwanted LK_ETCD_GUARDED;  /* that there are no users has been told */
+    bool suspected LK_ETCD_GUARDED;       /* core was told that the service is out of reach */
+    locker_error trouble LK_ETCD_GUARDED; /* why the last one ended; status OK: none has */
+    char *token LK_ETCD_GUARDED;          /* of the login; NULL: none */
     nghttp2_session *session LK_ETCD_GUARDED;
     lk_etcd_bytes out LK_ETCD_GUARDED; /* what the socket has not taken yet */
     size_t out_at LK_ETCD_GUARDED;
