@@ -25,7 +25,6 @@ KEEP = {name: value for name, value in os.environ.items()
         if (not name.startswith("LOCKER_") or name.startswith("LOCKER_TEST_")) and not name.startswith("XDG_") and name != "HOME"}
 
 
-
 def not_tested(what, why):
     """A line that script/test counts; where skips are refused, as in CI, a failure."""
     line = "%s: %s" % (what, why)
