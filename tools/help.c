@@ -5,7 +5,7 @@
 #include "cli.h"
 
 static const char general_help[] =
-    "locker: run a command while holding a lock, kept by a directory, by Redis, or by ZooKeeper\n"
+    "locker: run a command while holding a lock, kept by a directory, Redis, ZooKeeper or etcd\n"
     "\n"
     "Usage:\n"
     "  locker run [OPTIONS] KEY [--] COMMAND [ARG...]   run COMMAND while holding the lock KEY\n"
@@ -22,13 +22,14 @@ static const char general_help[] =
     "  locker run backup -- tar czf /backup/home.tgz /home\n"
     "Among hosts:\n"
     "  LOCKER_URI='redis://10.0.0.5/0?ttl=30s' locker run backup -- ./backup.sh\n"
-    "  LOCKER_URI='zookeeper://10.0.0.5,10.0.0.6,10.0.0.7/jobs' locker run backup -- ./backup.sh\n";
+    "  LOCKER_URI='zookeeper://10.0.0.5,10.0.0.6,10.0.0.7/jobs' locker run backup -- ./backup.sh\n"
+    "  LOCKER_URI='etcd://10.0.0.5,10.0.0.6,10.0.0.7/jobs' locker run backup -- ./backup.sh\n";
 
 static const char common_help[] =
     "\n"
     "The lock service:\n"
     "  -u, --uri URI        such as file:///run/lock/shop, redis://host:6379/0?namespace=shop,\n"
-    "                       zookeeper://h1,h2,h3/apps/shop\n"
+    "                       zookeeper://h1,h2,h3/apps/shop, etcd://h1,h2,h3/apps/shop\n"
     "  -f, --config FILE    an INI file, a section for each profile\n"
     "      --profile NAME   the section (default: LOCKER_PROFILE, else 'default')\n"
     "  A flag beats the environment (LOCKER_URI, LOCKER_CONFIG, LOCKER_PROFILE), which beats a file at\n"

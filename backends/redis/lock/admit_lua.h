@@ -21,6 +21,13 @@
 
 #define SET_NAME_LUA(queue) "string.sub(" queue ", 1, -6) .. 'shared:' .. "
 
+/* Whether a break names who has this info: by the token, by `=` and the owner, '': any. */
+#define NAMED_LUA                                                                                            \
+    "local function is_named(info, token, owner)\n"                                                          \
+    "  local t, told, o = string.match(info or '', '^%S+ (%S+) %S+ %S+ (%S+) (.*)$')\n"                      \
+    "  return (token == '' or token == t and told ~= '0') and (owner == '' or owner == '=' .. (o or ''))\n"  \
+    "end\n"
+
 /* `one` leaves. */
 #define LEAVE_LUA                                                                                            \
     "redis.call('ZREM', set, one)\n"                                                                         \

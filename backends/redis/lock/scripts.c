@@ -210,24 +210,30 @@ static const char shared_renew_lua[] = GET_LUA NOW_LUA
                                    "end\n"
                                    "return table.concat(out)\n";
 
-/* Answers {marker, the holders, how many they are, how many wait, the first of them}; of a holder its value, how many ms are left, and
- * what is told of it. {v} for a lock that is none of these. */
-static const char shared_show_lua[] = GET_LUA NOW_LUA
+/* ARGV: the token of whom it is about, and `=` and the owner; '': any. Answers {marker, the first 1,000 such holders, 1 where there may be more,
+ * how many wait, the first of them}; of a holder its value, how many ms are left, and what is told of it. {v} for a lock that is none of
+ * these. */
+static const char shared_show_lua[] = GET_LUA NOW_LUA NAMED_LUA
     "local v = get(KEYS[1])\n"
     "local kind, epoch = string.match(v or '', " MARKER_LUA ")\n"
     "if not kind then return {''} end\n"
     "local set, out = " SET_NAME_LUA(
         "KEYS[2]") "epoch, {}\n"
-                   "local held = redis.call('ZRANGEBYSCORE', set, now, '+inf', 'LIMIT', 0, 1000)\n"
-                   "for i, value in ipairs(held) do\n"
-                   "  local info = redis.pcall('HGET', set .. ':info', value)\n"
-                   "  out[3 * i - 2], out[3 * i - 1] = string.sub(value, 1, 32), redis.call('ZSCORE', set, value) - now\n"
-                   "  out[3 * i] = type(info) == 'string' and string.sub(info, 1, 384) or ''\n"
+                   "local page = 1000\n"
+                   "local most = ARGV[1] == '' and ARGV[2] == '' and page or -1\n"
+                   "local held = redis.call('ZRANGEBYSCORE', set, now, '+inf', 'WITHSCORES', 'LIMIT', 0, most)\n"
+                   "for i = 1, #held, 2 do\n"
+                   "  local info = redis.pcall('HGET', set .. ':info', held[i])\n"
+                   "  info = type(info) == 'string' and string.sub(info, 1, 384) or ''\n"
+                   "  if is_named(info, ARGV[1], ARGV[2]) then\n"
+                   "    out[#out + 1], out[#out + 2], out[#out + 3] = string.sub(held[i], 1, 32), held[i + 1] - now, info\n"
+                   "  end\n"
+                   "  if #out == 3 * page then break end\n"
                    "end\n"
                    "local count = redis.pcall('ZCOUNT', KEYS[2], 0, " FREE_BASE ")\n"
                    "local queue = redis.pcall('ZRANGEBYSCORE', KEYS[2], 0, " FREE_BASE ", 'LIMIT', 0, 1000)\n"
                    "for i, member in ipairs(queue) do queue[i] = string.sub(member, 1, 400) end\n"
-                   "return {v, out, redis.call('ZCOUNT', set, now, '+inf'), type(count) == 'number' and count or 0, queue.err and {} or queue}\n";
+                   "return {v, out, #out == 3 * page and 1 or 0, type(count) == 'number' and count or 0, queue.err and {} or queue}\n";
 
 const char *const lk_redis_script_text[LK_REDIS_SCRIPT_COUNT] = {
     [LK_REDIS_SCRIPT_ACQUIRE] = one_acquire_lua,

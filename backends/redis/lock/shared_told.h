@@ -84,12 +84,18 @@ static const char OF_KIND(shared_release_lua)[] = BEGIN_LUA GET_LUA COUNTER_LUA
                    "  direct = " ASK_US "\n" HAND_OVER_LUA "end\n"
                    "return answer\n";
 
-/* ARGV: the marker that was seen, the values of those whose locks are to be taken away, one behind the other. Answers those that
- * were; none, too, when it is another marker by now. What it leaves of each is as *break* does. */
-static const char OF_KIND(shared_break_lua)[] = BEGIN_LUA GET_LUA COUNTER_LUA
+/* ARGV: the marker that was seen; the values of those whose locks are to be taken away, one behind the other; 1: those of all others
+ * too whom a token and an owner name, as of *shared show*. Answers those of the values that were; none, too, when it is another marker
+ * by now. What it leaves of each is as *break* does. */
+static const char OF_KIND(shared_break_lua)[] = BEGIN_LUA GET_LUA COUNTER_LUA NAMED_LUA
     "local v, answer, direct, member, grown = get(KEYS[1]), {}, 0\n"
-    "if v ~= ARGV[1] then return answer end\n" MEMBERS_LUA "for at = 1, #ARGV[2], 32 do\n"
-    "  local one = string.sub(ARGV[2], at, at + 31)\n"
+    "if v ~= ARGV[1] then return answer end\n" MEMBERS_LUA
+    "local before, seen, all = many, #ARGV[2] / 32, {}\n"
+    "for at = 1, #ARGV[2], 32 do all[#all + 1] = string.sub(ARGV[2], at, at + 31) end\n"
+    "for _, one in ipairs(ARGV[3] == '1' and redis.call('ZRANGE', set, 0, -1) or {}) do\n"
+    "  if is_named(redis.call('HGET', set .. ':info', one), ARGV[4], ARGV[5]) then all[#all + 1] = one end\n"
+    "end\n"
+    "for i, one in ipairs(all) do\n"
     "  local ends, info = redis.call('ZSCORE', set, one), redis.call('HGET', set .. ':info', one)\n"
     "  if ends then\n" WRITE_LUA "    local mark = redis.pcall('SET', " MARK_LUA
     "one, '1', 'PX', math.max(ends - now, 1))\n"
@@ -97,9 +103,9 @@ static const char OF_KIND(shared_break_lua)[] = BEGIN_LUA GET_LUA COUNTER_LUA
     "    local token, inst = string.match(info or '', '^%d+ (%d+) %d+ (%x+) ')\n"
     "    local text = one .. ' taken ' .. (token or '0') .. ' ' .. KEYS[1]\n"
     "    if inst then " TELL_LUA " end\n" LEAVE_LUA "    many = many - 1\n"
-    "    answer[#answer + 1] = one\n"
+    "    if i <= seen then answer[#answer + 1] = one end\n"
     "  end\n"
     "end\n"
-    "if many > 0 then\n" ADMIT_LUA
-    LATEST_LUA("KEYS[1]") "elseif #answer > 0 or #over > 0 then\n" HAND_OVER_LUA "end\n"
-                          "return answer\n";
+    "if many > 0 then\n" ADMIT_LUA LATEST_LUA("KEYS[1]") "elseif before > 0 or #over > 0 then\n" HAND_OVER_LUA
+                                                         "end\n"
+                                                         "return answer\n";

@@ -1,4 +1,5 @@
 /* sharing_inspect.c: see sharing_inspect.h. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -9,6 +10,8 @@
 #include "script_call.h"
 #include "sharing.h"
 #include "sharing_inspect.h"
+
+static const locker_break_options anybody = LOCKER_BREAK_OPTIONS_INIT;
 
 enum { TRIES_MAX = 3, PARTS = 3 /* of what is told of a holder */ };
 
@@ -62,7 +65,7 @@ static locker_status refused(const lk_redis_inquiry *q, const redisReply *reply)
     return lk_redis_reply_error(reply, "looking at a lock that several hold", q->err);
 }
 
-/* {marker, the holders, how many they are, how many wait, the first of them}; of no marker {''}. */
+/* {marker, the holders, whether there may be more, how many wait, the first of them}; of no marker {''}. */
 static bool is_look(const redisReply *reply)
 {
     static const int kinds[] = {REDIS_REPLY_STRING, REDIS_REPLY_ARRAY, REDIS_REPLY_INTEGER,
@@ -131,8 +134,6 @@ static void pick_holders(const redisReply *list, const lk_redis_marker *marker,
     whom->values[LK_REDIS_VALUE_LEN * whom->count] = '\0';
 }
 
-static const locker_break_options anybody = LOCKER_BREAK_OPTIONS_INIT;
-
 /* The same; where there are none, all who hold it, and nobody in `whom`. */
 static locker_status read_holders(const lk_redis_inquiry *q, const redisReply *list,
                                   const lk_redis_marker *marker, const locker_break_options *only,
@@ -155,11 +156,28 @@ static locker_status read_holders(const lk_redis_inquiry *q, const redisReply *l
     return LOCKER_OK;
 }
 
-/* OK with *gone: it is no marker. Else the reply is the caller's. */
-static locker_status look(const lk_redis_inquiry *q, lk_redis_marker *marker, redisReply **reply, bool *gone)
+/* As scripts are told whom a break names. */
+typedef struct {
+    char token[24], owner[1 + LOCKER_OWNER_MAX + 1];
+} names;
+
+static names names_of(const locker_break_options *only)
 {
-    static const char *const none[] = {NULL};
-    locker_status status = ask(q, LK_REDIS_SCRIPT_SHARED_SHOW, none, reply);
+    names n = {"", ""};
+    if (only->token != 0)
+        (void)snprintf(n.token, sizeof n.token, "%" PRIu64, only->token);
+    if (only->owner != NULL)
+        (void)snprintf(n.owner, sizeof n.owner, "=%s", only->owner);
+    return n;
+}
+
+/* Whom `only` names, of those who hold it. OK with *gone: it is no marker. Else the reply is the caller's. */
+static locker_status look(const lk_redis_inquiry *q, const locker_break_options *only,
+                          lk_redis_marker *marker, redisReply **reply, bool *gone)
+{
+    const names n = names_of(only);
+    locker_status status =
+        ask(q, LK_REDIS_SCRIPT_SHARED_SHOW, (const char *const[]){n.token, n.owner, NULL}, reply);
     *gone = false;
     if (status == LOCKER_OK && !is_look(*reply))
         status = refused(q, *reply);
@@ -173,7 +191,7 @@ locker_status lk_redis_sharing_show(const lk_redis_inquiry *q, locker_info *info
     lk_redis_marker marker;
     redisReply *reply = NULL;
     named whom = {0};
-    locker_status status = look(q, &marker, &reply, gone);
+    locker_status status = look(q, &anybody, &marker, &reply, gone);
     if (status == LOCKER_OK && !*gone) {
         info->waiters = reply->element[3]->integer;
         status = read_holders(q, reply->element[1], &marker, &anybody, NULL, info, &whom);
@@ -185,14 +203,31 @@ locker_status lk_redis_sharing_show(const lk_redis_inquiry *q, locker_info *info
     return status;
 }
 
-/* Take the lock from those who were seen; *taken: the values of those who held it still, to be freed. */
-static locker_status take_away(const lk_redis_inquiry *q, const char *marker, const named *whom,
-                               redisReply **taken)
+/* Take the lock from those who were seen, and where there may be more, from all whom `only` names; *taken: the values of those seen who
+ * held it still, to be freed. */
+static locker_status take_away(const lk_redis_inquiry *q, const redisReply *seen, const named *whom,
+                               const locker_break_options *only, redisReply **taken)
 {
+    const names n = names_of(only);
     const locker_status status =
-        ask(q, LK_REDIS_SCRIPT_SHARED_BREAK, (const char *const[]){marker, whom->values, NULL}, taken);
+        ask(q, LK_REDIS_SCRIPT_SHARED_BREAK,
+            (const char *const[]){seen->element[0]->str, whom->values,
+                                  seen->element[2]->integer != 0 ? "1" : "0", n.token, n.owner, NULL},
+            taken);
     return status == LOCKER_OK && *taken != NULL && (*taken)->type != REDIS_REPLY_ARRAY ? refused(q, *taken)
                                                                                         : status;
+}
+
+/* Those whom `only` names; where it names none, who holds the lock. */
+static locker_status look_at_named(const lk_redis_inquiry *q, const locker_break_options *only,
+                                   lk_redis_marker *marker, redisReply **reply, bool *gone)
+{
+    const locker_status status = look(q, only, marker, reply, gone);
+    if (status != LOCKER_OK || *gone || (*reply)->element[1]->elements > 0)
+        return status;
+    freeReplyObject(*reply);
+    *reply = NULL;
+    return look(q, &anybody, marker, reply, gone);
 }
 
 locker_status lk_redis_sharing_break(const lk_redis_inquiry *q, const locker_break_options *only,
@@ -202,14 +237,14 @@ locker_status lk_redis_sharing_break(const lk_redis_inquiry *q, const locker_bre
     redisReply *reply = NULL, *taken = NULL;
     named whom = {0};
     *none = false;
-    locker_status status = look(q, &marker, &reply, gone);
+    locker_status status = look_at_named(q, only, &marker, &reply, gone);
     if (status == LOCKER_OK && !*gone) {
         status = read_holders(q, reply->element[1], &marker, only, NULL, broken, &whom);
         *none = status == LOCKER_OK && !broken->held;
         if (status == LOCKER_OK && !*none)
             status = locker_break_check(only, broken, q->err);
         if (status == LOCKER_OK && !*none) {
-            status = take_away(q, reply->element[0]->str, &whom, &taken);
+            status = take_away(q, reply, &whom, only, &taken);
             *gone = status == LOCKER_OK && taken != NULL && taken->elements == 0;
         }
         if (status == LOCKER_OK && !*none && !*gone)

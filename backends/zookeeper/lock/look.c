@@ -196,8 +196,7 @@ bool lk_zk_entry_path(const lk_zk_look *i, const lk_zk_entry *e, char path[LK_ZK
 static size_t count_wanted(const lk_zk_look *i, size_t most)
 {
     size_t wanted = 0;
-    while (wanted < i->count &&
-           (i->entries[wanted].holds || (i->entries[wanted].shares && wanted < LK_ZK_SHOWN_MAX)))
+    while (wanted < i->count && (i->entries[wanted].holds || i->entries[wanted].shares))
         wanted++;
     return most < i->count - wanted ? wanted + most : i->count;
 }

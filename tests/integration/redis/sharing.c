@@ -264,6 +264,67 @@ static void permits_wait_for_a_uuid(void **state)
     lk_close_locker(l);
 }
 
+/* As many more as one that holds the lock, each with a number of its own. */
+static const char copy_lua[] =
+    "local one = redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')\n"
+    "local since, token, rest = string.match(redis.call('HGET', KEYS[1] .. ':info', one[1]), '^(%d+) (%d+) (.*)$')\n"
+    "for i = 1, tonumber(ARGV[1]) do\n"
+    "  local copy = string.sub(one[1], 1, 24) .. string.format('f%07x', i)\n"
+    "  redis.call('ZADD', KEYS[1], one[2], copy)\n"
+    "  redis.call('HSET', KEYS[1] .. ':info', copy, since .. ' ' .. string.format('%.0f', token + i) .. ' ' .. rest)\n"
+    "end\n"
+    "return redis.call('ZCARD', KEYS[1])\n";
+
+/* A look tells a thousand, and a break ends all, or the one who is named, whoever it is. */
+static void break_more_than_a_thousand(lk_env *env, bool by_owner)
+{
+    enum { MORE = 1100, TOLD = 1000 };
+    locker *l = lk_open_at(env->server, "ttl=60s&owner=reader");
+    locker_handle *held = lk_take(l, "many", &share);
+    locker_info info = LOCKER_INFO_INIT;
+    locker_break_options named = LOCKER_BREAK_OPTIONS_INIT;
+    locker_error err;
+    char marker[64];
+    const uint64_t first = locker_handle_token(held);
+    assert_true(lk_server_text(env->server, marker, sizeof marker, "GET many"));
+    assert_int_equal(
+        lk_server_integer(env->server, "EVAL %s 1 {many}:locker:shared:%s %d", copy_lua, marker + 1, MORE),
+        MORE + 1);
+    assert_ok(locker_show(l, "many", &info, &err), err);
+    assert_int_equal(info.holders_len, TOLD);
+    locker_info_clear(&info);
+    for (uint64_t i = 1; i <= MORE; i += 100) {
+        named.token = first + i;
+        assert_ok(locker_break(l, "many", &named, &info, &err), err);
+        assert_int_equal(info.holders_len, 1);
+        assert_int_equal(info.token, named.token);
+        locker_info_clear(&info);
+    }
+    named.token = first + 1;
+    assert_status(LOCKER_BUSY, locker_break(l, "many", &named, &info, &err), err);
+    locker_info_clear(&info);
+    assert_int_equal(lk_server_integer(env->server, "ZCARD {many}:locker:shared:%s", marker + 1),
+                     MORE + 1 - MORE / 100);
+    named = (locker_break_options){.size = sizeof named, .owner = by_owner ? "reader" : NULL};
+    assert_ok(locker_break(l, "many", &named, &info, &err), err);
+    assert_int_equal(info.holders_len, TOLD);
+    locker_info_clear(&info);
+    lk_expect_value(env->server, "many", NULL);
+    assert_status(LOCKER_LOST, locker_unlock(held, &err), err);
+    locker_handle_free(held);
+    lk_close_locker(l);
+}
+
+static void more_than_a_thousand_readers(void **state)
+{
+    break_more_than_a_thousand(*state, false);
+}
+
+static void more_than_a_thousand_readers_of_a_name(void **state)
+{
+    break_more_than_a_thousand(*state, true);
+}
+
 static const struct CMUnitTest tests[] = {
     server_test(others_see_it_held_and_nothing_is_left),
     server_test(the_marker_is_lowered),
@@ -276,6 +337,8 @@ static const struct CMUnitTest tests[] = {
     server_test(scripts_are_sent_once),
     server_test(a_marker_without_a_set_is_shown_and_broken),
     server_test(permits_wait_for_a_uuid),
+    server_test(more_than_a_thousand_readers),
+    server_test(more_than_a_thousand_readers_of_a_name),
     server_test(without_memory_leases_are_renewed_and_broken),
 };
 

@@ -123,6 +123,37 @@ static void kazoos_readers_share(void **state)
     lk_close_locker(l);
 }
 
+/* A look tells them all, and a break ends them all, or the last one, who is named. */
+static void more_than_a_thousand_readers(void **state)
+{
+    enum { READERS = 1100 };
+    lk_env *env = *state;
+    locker *l = lk_open_at(env->zk, "/shop?command_timeout=60s");
+    locker_info info = LOCKER_INFO_INIT;
+    locker_break_options last = LOCKER_BREAK_OPTIONS_INIT;
+    locker_error err;
+    char made[LK_ZKC_NAME_MAX];
+    lk_give(lk_take(l, "many"));
+    for (int i = 0; i < READERS; i++)
+        assert_int_equal(lk_zkc_create(env->client, "/shop/many/0123456789__rlock__", "",
+                                       LK_ZKC_EPHEMERAL_SEQUENTIAL, made),
+                         LK_ZKC_OK);
+    assert_ok(locker_show(l, "many", &info, &err), err);
+    assert_int_equal(info.holders_len, READERS);
+    assert_int_equal(info.waiters, 0);
+    last.token = info.holders[READERS - 1].token;
+    locker_info_clear(&info);
+    assert_ok(locker_break(l, "many", &last, &info, &err), err);
+    assert_int_equal(info.holders_len, 1);
+    assert_int_equal(info.holders[0].token, last.token);
+    locker_info_clear(&info);
+    assert_ok(locker_break(l, "many", NULL, &info, &err), err);
+    assert_int_equal(info.holders_len, READERS - 1);
+    locker_info_clear(&info);
+    lk_zkc_require_count(env->client, "/shop/many", 0);
+    lk_close_locker(l);
+}
+
 /* Whom a reader waits for has gone, and another writer stands before that one. */
 static void a_reader_lists_again_when_its_writer_has_gone(void **state)
 {
@@ -468,6 +499,7 @@ static const struct CMUnitTest tests[] = {
     sharing_test(ours_exclude_ours_whatever_the_names),
     sharing_test(names_are_mutex_or_readwrite),
     sharing_test(kazoos_readers_share),
+    sharing_test(more_than_a_thousand_readers),
     sharing_test(a_reader_lists_again_when_its_writer_has_gone),
     sharing_test(a_mark_does_not_go_back),
     sharing_test(the_answer_to_an_exchange_is_lost),
