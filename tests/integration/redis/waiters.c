@@ -300,12 +300,17 @@ static void who_moves_up_without_a_hand_over_is_told(void **state)
         lk_require_queue(env->server, "moved", i + 1);
     }
     usleep(1500000); /* they have looked */
+    for (int i = 1; i < WAITERS; i++)
+        lk_child_stop(waiters[i]);     /* whose look comes first has the lock */
+    lk_server_do(env->server, "PING"); /* what they sent before is answered */
     lk_server_do(env->server, "DEL moved");
     assert_int_equal(lk_puppet_granted(waiters[0], NULL), LOCKER_OK);
     lk_child_signal(waiters[LAST], SIGKILL);
     for (int i = DEAD - 1; i >= 0; i--)
         lk_child_signal(waiters[i], SIGKILL);
     const int64_t killed = lk_test_now_ms();
+    for (int i = DEAD; i < LAST; i++)
+        lk_child_signal(waiters[i], SIGCONT);
     assert_int_equal(lk_puppet_granted(who_speaks(&waiters[DEAD], LAST - DEAD), NULL), LOCKER_OK);
     assert_true(lk_test_now_ms() - killed < TTL + 1000 + LK_TEST_SLACK_MS);
     for (int i = 0; i < WAITERS; i++)
