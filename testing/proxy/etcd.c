@@ -129,3 +129,15 @@ static bool is(const lk_message *request, const char *kind)
 static const char nonsense[] = "\0\0\x04\x2Athis is no frame";
 
 const lk_protocol lk_proxy_etcd = {length, is, number, nonsense, sizeof nonsense - 1};
+
+/* A header that ends the stream, with nothing that the next ones are compressed by. */
+size_t lk_proxy_etcd_unavailable(const lk_message *request, char *out, size_t size)
+{
+    static const char head[] = "\0\0\x11\1\5", words[] = "\x88\0\x0Bgrpc-status\x02" "14";
+    if (size < FRAME + sizeof words - 1)
+        return 0;
+    memcpy(out, head, 5);
+    memcpy(out + 5, request->bytes + 5, FRAME - 5); /* the stream */
+    memcpy(out + FRAME, words, sizeof words - 1);
+    return FRAME + sizeof words - 1;
+}

@@ -6,6 +6,9 @@
 
 extern const lk_protocol lk_proxy_etcd;
 
+/** An answer to a request: it may have been carried out, or not. */
+lk_forge lk_proxy_etcd_unavailable;
+
 /** Kinds of requests, by what the etcd driver makes of them. */
 #define LK_EP_GRANT  "grant"  /* a lease */
 #define LK_EP_REVOKE "revoke" /* a lease */

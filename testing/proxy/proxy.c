@@ -343,6 +343,14 @@ void lk_proxy_flood(lk_proxy *p, const char *kind, const char *head, const char 
     set_fault(p, &(lk_fault){.harm = LK_PROXY_FLOOD, .head = head, .more = more}, kind, 1);
 }
 
+void lk_proxy_answer(lk_proxy *p, const char *kind, lk_forge *forge)
+{
+    lk_mutex_lock(&p->rules.mutex);
+    p->rules.answer = forge;
+    snprintf(p->rules.answered, sizeof p->rules.answered, "%s", kind);
+    unlock_and_poke(p);
+}
+
 /* ------------------------------------------------------------------ what was seen ---- */
 
 static unsigned read_count(lk_proxy *p, const unsigned *count)

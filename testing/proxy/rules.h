@@ -37,6 +37,8 @@ typedef struct {
     lk_fault fault LK_GUARDED_BY(mutex);
     char kind[64] LK_GUARDED_BY(mutex); /* of the requests that count down to the fault */
     unsigned nth LK_GUARDED_BY(mutex);  /* ... so many; 0: there is no fault to come */
+    lk_forge *answer LK_GUARDED_BY(mutex);  /* of each request of this kind; NULL: none */
+    char answered[64] LK_GUARDED_BY(mutex);
     unsigned harmed LK_GUARDED_BY(mutex);
     unsigned dropped LK_GUARDED_BY(mutex);
     lk_seen *seen LK_GUARDED_BY(mutex);     /* all requests, the last one first */

@@ -140,6 +140,47 @@ static void a_place_on_the_lease_of_another(void **state)
     lk_close_locker(holder);
 }
 
+/* The key of who waits for a permit is on the lease of another, and its own has ended: it looks again, from one that lasts, also where
+ * it has taken the permit before, and had no answer. */
+static void take_on_a_lease_that_is_over(lk_env *env, bool doubt)
+{
+    locker *holder = lk_open_at(env->etcd, "/shop?ttl=60s"), *l = lk_open_proxied(env, "/shop?ttl=60s");
+    const char *const wants = "shop/permit%permits/1-want-";
+    locker_lock_options one = lk_wait_options(LK_TEST_PATIENCE_MS);
+    locker_handle *held;
+    locker_error err;
+    lk_locking waiter;
+    one.permits = 1;
+    assert_ok(locker_lock(holder, "permit", &one, &held, &err), err);
+    lk_locking_start(&waiter, l, "permit", &one);
+    lk_etcdctl_require_count(env->etcd, wants, 1);
+    lk_require_waiting(l, 1);
+    const lk_etcdctl_key place = lk_etcdctl_nth(env->etcd, wants, 0);
+    lk_etcdctl_do(env->etcd, "put %s x", place.name); /* on none */
+    if (doubt) {
+        lk_proxy_refuse(env->proxy, true);
+        lk_proxy_harm(env->proxy, LK_PROXY_WITHHOLD, LK_EP_TAKE, 1, 0);
+        lk_give(held);
+        lk_proxy_await_harm(env->proxy, 1);
+    }
+    lk_etcdctl_revoke(env->etcd, place.lease);
+    if (!doubt)
+        lk_give(held);
+    lk_proxy_refuse(env->proxy, false);
+    held = lk_locking_grant(&waiter);
+    assert_int_equal(locker_handle_slot(held), 0);
+    assert_false(lk_etcdctl_nth(env->etcd, "shop/permit", 0).lease == place.lease);
+    lk_give(held);
+    lk_close_locker(l);
+    lk_close_locker(holder);
+}
+
+static void a_permit_is_looked_for_anew_after_its_leases_end(void **state)
+{
+    take_on_a_lease_that_is_over(*state, false);
+    take_on_a_lease_that_is_over(*state, true);
+}
+
 static int few(void **state)
 {
     static const char *const options[] = {LK_TEST_ETCD_FAST, "--max-txn-ops=16", NULL};
@@ -197,6 +238,7 @@ static const struct CMUnitTest tests[] = {
     server_test(a_waiter_on_a_lease_that_was_there),
     proxied_test(a_move_that_comes_late),
     proxied_test(a_place_on_the_lease_of_another),
+    proxied_test(a_permit_is_looked_for_anew_after_its_leases_end),
     cmocka_unit_test_setup_teardown(a_server_that_takes_few_operations_at_once, few, lk_env_end),
     server_test(closing_gives_the_leases_back),
 };

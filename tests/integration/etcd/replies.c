@@ -1,4 +1,5 @@
 /* replies.c: answers that are lost, or come late, by a proxy: what the server has done is found out, and nothing of it is in the way. */
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -178,6 +179,84 @@ static void a_brief_lock_on_a_slow_line(void **state)
     assert_true(locker_handle_remaining_ms(held) > 0);
     (void)locker_unlock(held, &err);
     locker_handle_free(held);
+    lk_close_locker(l);
+}
+
+/* ------------------------------------------------------------------ what is left ---- */
+
+/* A place behind a lock of another's. */
+static void wait_behind(lk_env *env, locker *l, const char *key, lk_locking *waiter, locker_lock_options *options)
+{
+    char queue[64];
+    snprintf(queue, sizeof queue, "shop/%s/", key);
+    *options = lk_wait_options(LK_TEST_PATIENCE_MS);
+    options->cancel = locker_cancel_new();
+    lk_etcdctl_do(env->etcd, "put %ssomebody x", queue);
+    lk_locking_start(waiter, l, key, options);
+    lk_etcdctl_require_count(env->etcd, queue, 2);
+    lk_require_waiting(l, 1);
+}
+
+static void cancel(lk_locking *waiter, locker_lock_options *options)
+{
+    locker_cancel_fire(options->cancel);
+    assert_status(LOCKER_CANCELED, lk_locking_join(waiter), waiter->err);
+    locker_cancel_free(options->cancel);
+}
+
+/* The server can't delete what was left, and says so at once: it is not asked without a pause. */
+static void a_deletion_that_can_not_be_done_now(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_proxied(env, LONG);
+    locker_lock_options options;
+    lk_locking waiter;
+    wait_behind(env, l, "left", &waiter, &options);
+    lk_proxy_answer(env->proxy, LK_EP_DELETE, lk_proxy_etcd_unavailable);
+    const lk_passed deletions = lk_proxy_passed(env->proxy, LK_EP_DELETE);
+    const int64_t began = lk_test_now_ms();
+    cancel(&waiter, &options);
+    lk_proxy_await_passed(deletions, 9); /* by three connections: each is left after three such answers */
+    assert_true(lk_test_now_ms() - began >= 500);
+    lk_proxy_answer(env->proxy, LK_EP_DELETE, NULL);
+    lk_etcdctl_require_count(env->etcd, "shop/left/", 1);
+    lk_close_locker(l);
+}
+
+/* Has the locker put what it has to another lease, at once: what was asked for on the one that there is may yet come to be there. */
+static void have_it_move(lk_env *env, locker *l)
+{
+    const locker_lock_options brief = lk_wait_options(30);
+    locker_handle *none = NULL;
+    locker_error err;
+    lk_proxy_answer(env->proxy, LK_EP_ENTER, lk_proxy_etcd_unavailable);
+    assert_int_not_equal(locker_lock(l, "unmade", &brief, &none, &err), LOCKER_OK);
+    lk_proxy_answer(env->proxy, LK_EP_ENTER, NULL);
+}
+
+/* A place was put to another lease, of which nothing is known, as the answer was lost; it is left, and the lease that it was on is
+ * revoked. It is deleted all the same. */
+static void a_move_in_doubt_outlives_its_old_lease(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_proxied(env, LONG);
+    locker_lock_options options;
+    lk_locking waiter;
+    wait_behind(env, l, "moved", &waiter, &options);
+    const uint64_t old = lk_etcdctl_nth(env->etcd, "shop/moved/", 1).lease;
+    lk_proxy_refuse(env->proxy, true);
+    lk_proxy_harm(env->proxy, LK_PROXY_CUT, LK_EP_MOVE, 1, 0);
+    have_it_move(env, l);
+    lk_proxy_await_harm(env->proxy, 1);
+    assert_false(lk_etcdctl_nth(env->etcd, "shop/moved/", 1).lease == old);
+    cancel(&waiter, &options);
+    lk_proxy_answer(env->proxy, LK_EP_DELETE, lk_proxy_etcd_unavailable);
+    const lk_passed revocations = lk_proxy_passed(env->proxy, LK_EP_REVOKE);
+    lk_proxy_refuse(env->proxy, false);
+    lk_proxy_await_passed(revocations, 1);
+    lk_proxy_await_passed(lk_proxy_passed(env->proxy, LK_EP_DELETE), 4); /* it is heard of meanwhile */
+    lk_proxy_answer(env->proxy, LK_EP_DELETE, NULL);
+    lk_etcdctl_require_count(env->etcd, "shop/moved/", 1);
     lk_close_locker(l);
 }
 
@@ -382,6 +461,8 @@ static const struct CMUnitTest tests[] = {
     proxied_test(a_deletion_that_a_compaction_hides),
     proxied_test(the_answer_to_a_try_is_lost),
     proxied_test(a_brief_lock_on_a_slow_line),
+    proxied_test(a_deletion_that_can_not_be_done_now),
+    proxied_test(a_move_in_doubt_outlives_its_old_lease),
     proxied_test(a_permit_is_answered_late),
     proxied_test(the_answer_to_a_permit_is_lost),
     cmocka_unit_test_setup_teardown(a_permit_that_nobody_wants_any_more, patient, lk_env_end),
