@@ -4,7 +4,16 @@
 
 #include <string.h>
 
-enum { PREFACE = 24, FRAME = 9, GRPC = 5, DATA = 0, HEADERS = 1, RESET = 3, LEASE_LONGEST = 1000000 };
+enum {
+    PREFACE = 24,
+    FRAME = 9,
+    GRPC = 5,
+    DATA = 0,
+    HEADERS = 1,
+    RESET = 3,
+    WHOLE = 5 /* flags */,
+    LEASE_LONGEST = 1000000
+};
 
 static uint8_t byte_at(const char *bytes, size_t at)
 {
@@ -130,14 +139,37 @@ static const char nonsense[] = "\0\0\x04\x2Athis is no frame";
 
 const lk_protocol lk_proxy_etcd = {length, is, number, nonsense, sizeof nonsense - 1};
 
-/* A header that ends the stream, with nothing that the next ones are compressed by. */
+/* A header that ends the stream, in words by which the next ones are not compressed: ":status: 200", and of gRPC's two. */
+static size_t refuse(const lk_message *request, const char *status, const char *text, char *out)
+{
+    const char *const words[] = {"grpc-status", status, "grpc-message", text};
+    size_t at = FRAME;
+    memcpy(out, request->bytes, FRAME); /* the stream */
+    out[at++] = '\x88';
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        const size_t len = strlen(words[i]);
+
+        if (i % 2 == 0)
+            out[at++] = 0;
+        out[at++] = (char)len;
+        memcpy(out + at, words[i], len);
+        at += len;
+    }
+    out[0] = out[1] = 0;
+    out[2] = (char)(at - FRAME);
+    out[3] = HEADERS;
+    out[4] = WHOLE;
+    return at;
+}
+
 size_t lk_proxy_etcd_unavailable(const lk_message *request, char *out, size_t size)
 {
-    static const char head[] = "\0\0\x11\1\5", words[] = "\x88\0\x0Bgrpc-status\x02" "14";
-    if (size < FRAME + sizeof words - 1)
-        return 0;
-    memcpy(out, head, 5);
-    memcpy(out + 5, request->bytes + 5, FRAME - 5); /* the stream */
-    memcpy(out + FRAME, words, sizeof words - 1);
-    return FRAME + sizeof words - 1;
+    (void)size; /* there is more room than that */
+    return refuse(request, "14", "etcdserver: request timed out", out);
+}
+
+size_t lk_proxy_etcd_nameless(const lk_message *request, char *out, size_t size)
+{
+    (void)size;
+    return refuse(request, "3", "etcdserver: user name is empty", out);
 }

@@ -6,8 +6,8 @@
 
 extern const lk_protocol lk_proxy_etcd;
 
-/** An answer to a request: it may have been carried out, or not. */
-lk_forge lk_proxy_etcd_unavailable;
+/** Answers to requests: one may have been carried out, or not; it was not, as nobody has logged in. */
+lk_forge lk_proxy_etcd_unavailable, lk_proxy_etcd_nameless;
 
 /** Kinds of requests, by what the etcd driver makes of them. */
 #define LK_EP_GRANT  "grant"  /* a lease */

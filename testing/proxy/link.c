@@ -20,8 +20,8 @@ static verdict judge_request_locked(lk_link *link, lk_rules *r, lk_message *requ
 
     if (fault.harm == LK_PROXY_WITHHOLD)
         return CLOSE;
-    if (r->answer != NULL && r->protocol->is(request, r->answered)) {
-        link->answer = r->answer;
+    link->answer = lk_rules_answer_locked(r, request);
+    if (link->answer != NULL) {
         link->answered++;
         return ANSWER;
     }

@@ -345,9 +345,15 @@ void lk_proxy_flood(lk_proxy *p, const char *kind, const char *head, const char 
 
 void lk_proxy_answer(lk_proxy *p, const char *kind, lk_forge *forge)
 {
+    lk_answer *at = NULL;
     lk_mutex_lock(&p->rules.mutex);
-    p->rules.answer = forge;
-    snprintf(p->rules.answered, sizeof p->rules.answered, "%s", kind);
+    for (size_t i = 0; i < LK_ANSWERS; i++)
+        if (p->rules.answers[i].forge != NULL ? strcmp(p->rules.answers[i].kind, kind) == 0 : at == NULL)
+            at = &p->rules.answers[i];
+    if (at == NULL)
+        abort();
+    snprintf(at->kind, sizeof at->kind, "%s", kind);
+    at->forge = forge;
     unlock_and_poke(p);
 }
 

@@ -82,7 +82,8 @@ void lk_proxy_forge(lk_proxy *proxy, const char *kind, lk_forge *forge);
  * the client closes the connection. Both are static text; "": nothing. */
 void lk_proxy_flood(lk_proxy *proxy, const char *kind, const char *head, const char *more);
 
-/** While it is set, no request of that kind arrives: what `forge` makes of it comes in answer. `forge` NULL: not any more. */
+/** While it is set, no request of that kind arrives: what `forge` makes of it comes in answer. `forge` NULL: not any more. For four kinds
+ * at once. */
 void lk_proxy_answer(lk_proxy *proxy, const char *kind, lk_forge *forge);
 
 /** How many harms were done since the start. */

@@ -59,6 +59,10 @@ void lk_require_lost_by(locker_handle *held, int64_t at_ms);
 /** Waits until the service has confirmed the locks once more. */
 void lk_require_renewal(locker *l);
 
+/** Has a locker put all that it has to another lease, now: something that was asked for on the one that there is may yet come to be
+ * there. The proxy answers that itself. */
+void lk_have_it_move(const lk_env *env, locker *l);
+
 /** Waits until that time of lk_test_now_ms(). */
 void lk_await_time(int64_t at_ms);
 

@@ -1,5 +1,6 @@
 /* leases.c: leases, one after the other: until when a lock is held by them, what goes from one to the next, and that none stays. */
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -206,6 +207,59 @@ static void a_server_that_takes_few_operations_at_once(void **state)
     lk_close_locker(l);
 }
 
+static atomic_uint refusals_told;
+
+static void count_refusals(locker_log_level level, const char *text, void *user)
+{
+    (void)level;
+    (void)user;
+    if (strstr(text, "can't be renewed") != NULL)
+        atomic_fetch_add(&refusals_told, 1);
+}
+
+/* With what it tells of refused renewals counted. */
+static locker *open_counting(const lk_env *env)
+{
+    locker_options options = LOCKER_OPTIONS_INIT;
+    char uri[64];
+    locker_error err;
+    locker *l;
+    atomic_store(&refusals_told, 0);
+    options.log = count_refusals;
+    snprintf(uri, sizeof uri, "etcd://127.0.0.1:%d/shop?ttl=60s", lk_proxy_port(env->proxy));
+    assert_ok(locker_open(uri, &options, &l, &err), err);
+    return l;
+}
+
+/* They are tried ten times a second, and no oftener; that is told once each time that it begins; and as it isn't for their number, they are put
+ * to another lease in one write when they can be. */
+static void renewals_that_are_refused(void **state)
+{
+    lk_env *env = *state;
+    enum { LOCKS = 4 };
+    locker *l = open_counting(env);
+    locker_handle *held[LOCKS];
+    for (int i = 0; i < LOCKS; i++)
+        held[i] = lk_take(l, (const char[]){(char)('a' + i), '\0'});
+    for (unsigned times = 1; times <= 2; times++) {
+        const lk_passed moves = lk_proxy_passed(env->proxy, LK_EP_MOVE);
+        lk_proxy_answer(env->proxy, LK_EP_MOVE, lk_proxy_etcd_nameless);
+        const int64_t began = lk_test_now_ms();
+        lk_have_it_move(env, l);
+        lk_proxy_await_passed(moves, 10);
+        assert_true(lk_test_now_ms() - began >= 500);
+        lk_proxy_answer(env->proxy, LK_EP_MOVE, NULL);
+        lk_require_renewal(l);
+        assert_int_equal(atomic_load(&refusals_told), times);
+        for (size_t i = 1; i < LOCKS; i++)
+            assert_int_equal(lk_etcdctl_nth(env->etcd, "shop/", i).modified,
+                             lk_etcdctl_nth(env->etcd, "shop/", 0).modified);
+    }
+    for (int i = 0; i < LOCKS; i++)
+        lk_give(held[i]);
+    lk_close_locker(l);
+}
+
 /* ------------------------------------------------------------------ the end ---- */
 
 static bool has_no_lease(void *context)
@@ -240,6 +294,7 @@ static const struct CMUnitTest tests[] = {
     proxied_test(a_place_on_the_lease_of_another),
     proxied_test(a_permit_is_looked_for_anew_after_its_leases_end),
     cmocka_unit_test_setup_teardown(a_server_that_takes_few_operations_at_once, few, lk_env_end),
+    proxied_test(renewals_that_are_refused),
     server_test(closing_gives_the_leases_back),
 };
 

@@ -24,6 +24,30 @@ static void rest(int64_t ms)
 
 /* ------------------------------------------------------------------ leases ---- */
 
+/* The server can't grant the next one, nor revoke one, and says so at once: it is not asked without a pause. */
+static void leases_of_which_nothing_is_known_now(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_proxied(env, LONG);
+    locker_handle *held = lk_take(l, "kept");
+    const lk_passed grants = lk_proxy_passed(env->proxy, LK_EP_GRANT);
+    lk_proxy_answer(env->proxy, LK_EP_GRANT, lk_proxy_etcd_unavailable);
+    int64_t began = lk_test_now_ms();
+    lk_have_it_move(env, l);
+    lk_proxy_await_passed(grants, 9); /* by three connections: each is left after three such answers */
+    assert_true(lk_test_now_ms() - began >= 300);
+    const lk_passed revocations = lk_proxy_passed(env->proxy, LK_EP_REVOKE);
+    lk_proxy_answer(env->proxy, LK_EP_REVOKE, lk_proxy_etcd_unavailable);
+    began = lk_test_now_ms();
+    lk_proxy_answer(env->proxy, LK_EP_GRANT, NULL);
+    lk_proxy_await_passed(revocations, 8); /* of the one that it was on */
+    assert_true(lk_test_now_ms() - began >= 400);
+    assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
+    lk_proxy_answer(env->proxy, LK_EP_REVOKE, NULL);
+    lk_give(held);
+    lk_close_locker(l);
+}
+
 /* It was to be the next one of all that is held: it is asked for once more. */
 static void the_answer_to_a_renewal_is_lost(void **state)
 {
@@ -185,7 +209,8 @@ static void a_brief_lock_on_a_slow_line(void **state)
 /* ------------------------------------------------------------------ what is left ---- */
 
 /* A place behind a lock of another's. */
-static void wait_behind(lk_env *env, locker *l, const char *key, lk_locking *waiter, locker_lock_options *options)
+static void wait_behind(lk_env *env, locker *l, const char *key, lk_locking *waiter,
+                        locker_lock_options *options)
 {
     char queue[64];
     snprintf(queue, sizeof queue, "shop/%s/", key);
@@ -223,17 +248,6 @@ static void a_deletion_that_can_not_be_done_now(void **state)
     lk_close_locker(l);
 }
 
-/* Has the locker put what it has to another lease, at once: what was asked for on the one that there is may yet come to be there. */
-static void have_it_move(lk_env *env, locker *l)
-{
-    const locker_lock_options brief = lk_wait_options(30);
-    locker_handle *none = NULL;
-    locker_error err;
-    lk_proxy_answer(env->proxy, LK_EP_ENTER, lk_proxy_etcd_unavailable);
-    assert_int_not_equal(locker_lock(l, "unmade", &brief, &none, &err), LOCKER_OK);
-    lk_proxy_answer(env->proxy, LK_EP_ENTER, NULL);
-}
-
 /* A place was put to another lease, of which nothing is known, as the answer was lost; it is left, and the lease that it was on is
  * revoked. It is deleted all the same. */
 static void a_move_in_doubt_outlives_its_old_lease(void **state)
@@ -246,7 +260,7 @@ static void a_move_in_doubt_outlives_its_old_lease(void **state)
     const uint64_t old = lk_etcdctl_nth(env->etcd, "shop/moved/", 1).lease;
     lk_proxy_refuse(env->proxy, true);
     lk_proxy_harm(env->proxy, LK_PROXY_CUT, LK_EP_MOVE, 1, 0);
-    have_it_move(env, l);
+    lk_have_it_move(env, l);
     lk_proxy_await_harm(env->proxy, 1);
     assert_false(lk_etcdctl_nth(env->etcd, "shop/moved/", 1).lease == old);
     cancel(&waiter, &options);
@@ -454,6 +468,7 @@ static void the_answers_to_a_close_are_lost(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
+    proxied_test(leases_of_which_nothing_is_known_now),
     proxied_test(the_answer_to_a_renewal_is_lost),
     proxied_test(a_lease_that_nobody_wants_any_more),
     proxied_test(the_answers_to_a_move_and_a_lock_are_lost),
