@@ -11,7 +11,8 @@ enum {
     DATA = 0,
     HEADERS = 1,
     RESET = 3,
-    WHOLE = 5 /* flags */,
+    ENDS = 1 /* a flag */,
+    WHOLE = 4 | ENDS,
     LEASE_LONGEST = 1000000
 };
 
@@ -120,6 +121,15 @@ static const char *kind_of_txn(fields txn)
     return puts != NULL ? puts : deletes ? LK_EP_DELETE : compares && reads ? LK_EP_LOOK : "";
 }
 
+/* Nothing but watches does; what is large comes in several frames. */
+static bool goes_on(const lk_message *request)
+{
+    size_t whole = FRAME + GRPC;
+    for (size_t i = 1; i < GRPC; i++)
+        whole += (size_t)byte_at(request->bytes, FRAME + i) << (8 * (GRPC - 1 - i));
+    return (byte_at(request->bytes, 4) & ENDS) == 0 && whole <= request->length;
+}
+
 static bool is(const lk_message *request, const char *kind)
 {
     fields message = {request->bytes + FRAME + GRPC, 0};
@@ -130,6 +140,8 @@ static bool is(const lk_message *request, const char *kind)
     field first;
     if (!take(&again, &first))
         return false;
+    if (goes_on(request))
+        return strcmp(kind, first.tag == FIRST ? LK_EP_WATCH : LK_EP_IGNORE) == 0;
     if (first.tag == FIRST_NUMBER)
         return strcmp(kind, first.value < LEASE_LONGEST ? LK_EP_GRANT : LK_EP_REVOKE) == 0;
     return strcmp(kind, kind_of_txn(message)) == 0;

@@ -17,3 +17,5 @@ lk_forge lk_proxy_etcd_unavailable, lk_proxy_etcd_nameless;
 #define LK_EP_LOOK   "look"   /* ... that reads, if a key is there */
 #define LK_EP_DELETE "delete" /* ... that deletes, and puts nothing */
 #define LK_EP_MOVE   "move"   /* ... that puts keys to another lease */
+#define LK_EP_WATCH  "watch"  /* a watch on a key */
+#define LK_EP_IGNORE "ignore" /* ... that isn't wanted any more */
