@@ -139,6 +139,50 @@ static void the_answer_to_a_place_is_lost(void **state)
     lk_close_locker(holder);
 }
 
+static size_t nothing(const lk_message *request, char *out, size_t size)
+{
+    (void)request;
+    (void)out;
+    (void)size;
+    return 0;
+}
+
+/* ... and asked for once more, on another lease, with no answer yet: the one that it may be on is not revoked, though the locker's own
+ * thread looks at the leases, before it has the permit watched. */
+static void a_lease_that_a_place_may_be_on(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_proxied(env, LONG);
+    locker_lock_options one = lk_wait_options(LK_TEST_PATIENCE_MS);
+    lk_locking waiter;
+    locker_handle *held;
+    locker_error err;
+    one.permits = 1;
+    lk_give(lk_take(l, "warm"));
+    lk_etcdctl_do(env->etcd, "put shop/place/somebody x");
+    lk_proxy_refuse(env->proxy, true);
+    lk_proxy_harm(env->proxy, LK_PROXY_CUT, LK_EP_ENTER, 1, 0);
+    lk_locking_start(&waiter, l, "place", NULL);
+    lk_proxy_await_harm(env->proxy, 1);
+    const int64_t place = lk_etcdctl_nth(env->etcd, "shop/place/", 1).create;
+    const lk_passed entered = lk_proxy_passed(env->proxy, LK_EP_ENTER);
+    lk_proxy_answer(env->proxy, LK_EP_ENTER, nothing);
+    lk_proxy_refuse(env->proxy, false);
+    lk_proxy_await_passed(entered, 1);
+    const lk_passed watched = lk_proxy_passed(env->proxy, LK_EP_WATCH);
+    assert_ok(locker_try_lock(l, "permit", &one, &held, &err), err);
+    lk_proxy_await_passed(watched, 1);
+    assert_int_equal(lk_proxy_requests(env->proxy, LK_EP_REVOKE), 0);
+    lk_proxy_answer(env->proxy, LK_EP_ENTER, NULL);
+    lk_proxy_cut_all(env->proxy);
+    lk_etcdctl_do(env->etcd, "del shop/place/somebody");
+    lk_give(held);
+    held = lk_locking_grant(&waiter);
+    assert_int_equal(locker_handle_token(held), place);
+    lk_give(held);
+    lk_close_locker(l);
+}
+
 /* The key ahead is deleted before the watch comes, and that very revision is what is compacted: the servers before 3.4.36 and 3.5.18
  * tell such a watch neither of the one nor of the other. */
 static void a_deletion_that_a_compaction_hides(void **state)
@@ -473,6 +517,7 @@ static const struct CMUnitTest tests[] = {
     proxied_test(a_lease_that_nobody_wants_any_more),
     proxied_test(the_answers_to_a_move_and_a_lock_are_lost),
     proxied_test(the_answer_to_a_place_is_lost),
+    proxied_test(a_lease_that_a_place_may_be_on),
     proxied_test(a_deletion_that_a_compaction_hides),
     proxied_test(the_answer_to_a_try_is_lost),
     proxied_test(a_brief_lock_on_a_slow_line),

@@ -92,12 +92,61 @@ static void who_gives_up_watches_nobody(void **state)
     lk_etcdctl_do(env->etcd, "put shop/given/somebody x");
     lk_locking_start(&waiter, l, "given", &options);
     require_watches(env->etcd, 1);
+    const lk_passed ignored = lk_proxy_passed(env->proxy, LK_EP_IGNORE);
     lk_proxy_hold(env->proxy, false, true);
     locker_cancel_fire(options.cancel);
     assert_status(LOCKER_CANCELED, lk_locking_join(&waiter), waiter.err);
+    lk_proxy_await_passed(ignored, 1);
     require_watches(env->etcd, 0);
     lk_proxy_hold(env->proxy, false, false);
     locker_cancel_free(options.cancel);
+    lk_close_locker(l);
+}
+
+/* The stream of the watch that is kept from the server; only the proxy's thread uses it. */
+static char stream[4];
+
+static size_t keep_watch(const lk_message *request, char *out, size_t size)
+{
+    (void)out;
+    (void)size;
+    memcpy(stream, request->bytes + 5, sizeof stream);
+    return 0;
+}
+
+/* Before a reply the watch is said to be there, and to tell of what comes after a revision that is far away. */
+static size_t tell_of_watch(const lk_message *reply, char *out, size_t size)
+{
+    static const char header[] = "\0\0\1\1\4....\x88",
+                      data[] = "\0\0\x0D\0\0....\0\0\0\0\x08\x0A\x04\x18\x80\x80\x40\x18\1";
+    char *const begun = out, *const second = out + sizeof header - 1;
+    if (size < sizeof header + sizeof data + reply->length)
+        return 0;
+    out = mempcpy(out, header, sizeof header - 1);
+    out = mempcpy(out, data, sizeof data - 1);
+    out = mempcpy(out, reply->bytes, reply->length);
+    memcpy(begun + 5, stream, sizeof stream);
+    memcpy(second + 5, stream, sizeof stream);
+    return (size_t)(out - begun);
+}
+
+/* A look is answered from before the watch that it comes after: what was deleted between is looked for once more. */
+static void a_look_that_the_watch_overtakes(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_proxied(env, "/shop?ttl=300s");
+    lk_locking waiter;
+    lk_give(lk_take(l, "warm"));
+    lk_etcdctl_do(env->etcd, "put shop/old/somebody x");
+    const lk_passed watched = lk_proxy_passed(env->proxy, LK_EP_WATCH);
+    lk_proxy_answer(env->proxy, LK_EP_WATCH, keep_watch);
+    lk_locking_start(&waiter, l, "old", NULL);
+    lk_proxy_await_passed(watched, 1);
+    lk_proxy_forge(env->proxy, LK_EP_LOOK, tell_of_watch);
+    lk_have_it_move(env, l); /* which has it look */
+    lk_proxy_await_harm(env->proxy, 1);
+    lk_etcdctl_do(env->etcd, "del shop/old/somebody");
+    lk_give(lk_locking_grant(&waiter));
     lk_close_locker(l);
 }
 
@@ -105,6 +154,7 @@ static const struct CMUnitTest tests[] = {
     proxied_test(a_holder_watches_nobody_else),
     proxied_test(who_can_not_watch_watches_nobody),
     proxied_test(who_gives_up_watches_nobody),
+    proxied_test(a_look_that_the_watch_overtakes),
 };
 
 const lk_group lk_watches = {"watches", tests, sizeof tests / sizeof tests[0], NULL, NULL};
