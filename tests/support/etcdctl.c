@@ -210,23 +210,35 @@ static size_t encode(const char *text, size_t length, char *out)
     return at;
 }
 
+typedef struct {
+    const lk_server *server;
+    const char *words;
+} question;
+
+static bool is_taken(void *context)
+{
+    const question *q = context;
+    char said[512];
+    return lk_server_ask(q->server, q->words, said, sizeof said);
+}
+
 void lk_etcdctl_put_large(const lk_server *server, const char *begin, size_t more, size_t value)
 {
     const size_t first = strlen(begin), most = first + more > value ? first + more : value;
-    char *const text = malloc(most), *const question = malloc(2 * (first + more + value) + 100), said[512];
-    if (text == NULL || question == NULL)
+    char *const text = malloc(most), *const words = malloc(2 * (first + more + value) + 100);
+    question q = {server, words};
+    if (text == NULL || words == NULL)
         test_fails("out of memory (%s)", "a large value");
     memset(text, 'x', most);
     memcpy(text, begin, first);
-    char *at = stpcpy(question, "/v3/kv/put {\"key\":\"");
+    char *at = stpcpy(words, "/v3/kv/put {\"key\":\"");
     at += encode(text, first + more, at);
     at = stpcpy(at, "\",\"value\":\"");
     memset(text, 'x', most);
     at += encode(text, value, at);
     (void)stpcpy(at, "\"}");
-    if (!lk_server_ask(server, question, said, sizeof said))
-        test_fails("etcd does not put a large value: %s", said);
-    free(question);
+    lk_require(is_taken, &q, "etcd should put a large value");
+    free(words);
     free(text);
 }
 
