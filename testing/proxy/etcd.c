@@ -4,7 +4,17 @@
 
 #include <string.h>
 
-enum { PREFACE = 24, FRAME = 9, GRPC = 5, DATA = 0, HEADERS = 1, RESET = 3, LEASE_LONGEST = 1000000 };
+enum {
+    PREFACE = 24,
+    FRAME = 9,
+    GRPC = 5,
+    DATA = 0,
+    HEADERS = 1,
+    RESET = 3,
+    ENDS = 1 /* a flag */,
+    WHOLE = 4 | ENDS,
+    LEASE_LONGEST = 1000000
+};
 
 static uint8_t byte_at(const char *bytes, size_t at)
 {
@@ -111,6 +121,15 @@ static const char *kind_of_txn(fields txn)
     return puts != NULL ? puts : deletes ? LK_EP_DELETE : compares && reads ? LK_EP_LOOK : "";
 }
 
+/* Nothing but watches does; what is large comes in several frames. */
+static bool goes_on(const lk_message *request)
+{
+    size_t whole = FRAME + GRPC;
+    for (size_t i = 1; i < GRPC; i++)
+        whole += (size_t)byte_at(request->bytes, FRAME + i) << (8 * (GRPC - 1 - i));
+    return (byte_at(request->bytes, 4) & ENDS) == 0 && whole <= request->length;
+}
+
 static bool is(const lk_message *request, const char *kind)
 {
     fields message = {request->bytes + FRAME + GRPC, 0};
@@ -121,6 +140,8 @@ static bool is(const lk_message *request, const char *kind)
     field first;
     if (!take(&again, &first))
         return false;
+    if (goes_on(request))
+        return strcmp(kind, first.tag == FIRST ? LK_EP_WATCH : LK_EP_IGNORE) == 0;
     if (first.tag == FIRST_NUMBER)
         return strcmp(kind, first.value < LEASE_LONGEST ? LK_EP_GRANT : LK_EP_REVOKE) == 0;
     return strcmp(kind, kind_of_txn(message)) == 0;
@@ -129,3 +150,38 @@ static bool is(const lk_message *request, const char *kind)
 static const char nonsense[] = "\0\0\x04\x2Athis is no frame";
 
 const lk_protocol lk_proxy_etcd = {length, is, number, nonsense, sizeof nonsense - 1};
+
+/* A header that ends the stream, in words by which the next ones are not compressed: ":status: 200", and of gRPC's two. */
+static size_t refuse(const lk_message *request, const char *status, const char *text, char *out)
+{
+    const char *const words[] = {"grpc-status", status, "grpc-message", text};
+    size_t at = FRAME;
+    memcpy(out, request->bytes, FRAME); /* the stream */
+    out[at++] = '\x88';
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        const size_t len = strlen(words[i]);
+
+        if (i % 2 == 0)
+            out[at++] = 0;
+        out[at++] = (char)len;
+        memcpy(out + at, words[i], len);
+        at += len;
+    }
+    out[0] = out[1] = 0;
+    out[2] = (char)(at - FRAME);
+    out[3] = HEADERS;
+    out[4] = WHOLE;
+    return at;
+}
+
+size_t lk_proxy_etcd_unavailable(const lk_message *request, char *out, size_t size)
+{
+    (void)size; /* there is more room than that */
+    return refuse(request, "14", "etcdserver: request timed out", out);
+}
+
+size_t lk_proxy_etcd_nameless(const lk_message *request, char *out, size_t size)
+{
+    (void)size;
+    return refuse(request, "3", "etcdserver: user name is empty", out);
+}

@@ -6,6 +6,9 @@
 
 extern const lk_protocol lk_proxy_etcd;
 
+/** Answers to requests: one may have been carried out, or not; it was not, as nobody has logged in. */
+lk_forge lk_proxy_etcd_unavailable, lk_proxy_etcd_nameless;
+
 /** Kinds of requests, by what the etcd driver makes of them. */
 #define LK_EP_GRANT  "grant"  /* a lease */
 #define LK_EP_REVOKE "revoke" /* a lease */
@@ -14,3 +17,5 @@ extern const lk_protocol lk_proxy_etcd;
 #define LK_EP_LOOK   "look"   /* ... that reads, if a key is there */
 #define LK_EP_DELETE "delete" /* ... that deletes, and puts nothing */
 #define LK_EP_MOVE   "move"   /* ... that puts keys to another lease */
+#define LK_EP_WATCH  "watch"  /* a watch on a key */
+#define LK_EP_IGNORE "ignore" /* ... that isn't wanted any more */

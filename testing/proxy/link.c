@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* What becomes of the first message of a way. */
-typedef enum { WAIT, PASS, DROP, HARM, CLOSE } verdict;
+typedef enum { WAIT, PASS, DROP, HARM, ANSWER, CLOSE } verdict;
 
 static verdict judge_request_locked(lk_link *link, lk_rules *r, lk_message *request) LK_REQUIRES(r->mutex)
 {
@@ -20,6 +20,11 @@ static verdict judge_request_locked(lk_link *link, lk_rules *r, lk_message *requ
 
     if (fault.harm == LK_PROXY_WITHHOLD)
         return CLOSE;
+    link->answer = lk_rules_answer_locked(r, request);
+    if (link->answer != NULL) {
+        link->answered++;
+        return ANSWER;
+    }
     if (fault.harm != 0) {
         link->fault = fault;
         link->faulted = r->protocol->number(request);
@@ -110,6 +115,13 @@ static bool deliver(lk_link *link, int way, const lk_message *message)
     return nobody || lk_way_send(link->ways[way].to, message->bytes, message->length);
 }
 
+/* Nothing of it is kept for the server. */
+static bool answer(lk_link *link, const lk_message *request)
+{
+    char forged[256];
+    return lk_way_send(link->ways[LK_DOWN].to, forged, link->answer(request, forged, sizeof forged));
+}
+
 static bool pass_way(lk_link *link, lk_rules *r, int way, int64_t now)
 {
     lk_way *w = &link->ways[way];
@@ -127,6 +139,9 @@ static bool pass_way(lk_link *link, lk_rules *r, int way, int64_t now)
             break;
         case HARM:
             open = harm(link, r->protocol, &message);
+            break;
+        case ANSWER:
+            open = answer(link, &message);
             break;
         case CLOSE:
             open = false;

@@ -9,6 +9,7 @@ typedef struct {
     lk_way ways[2];           /* LK_UP, from the client; LK_DOWN */
     uint64_t asked, answered; /* requests passed, and replies to them */
     lk_fault fault;           /* of a reply that is due */
+    lk_forge *answer;         /* to the request that was judged last; NULL: none */
     int64_t faulted;          /* the number of that */
     bool mute;                /* nothing goes to the client any more */
     bool held;                /* nothing goes to the server, until it is let go */

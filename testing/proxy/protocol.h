@@ -29,5 +29,5 @@ typedef struct {
     size_t nonsense_length;
 } lk_protocol;
 
-/** Writes what is to come instead of a reply; answers its length. */
-typedef size_t lk_forge(const lk_message *reply, char *out, size_t size);
+/** Writes what is to come instead of a reply, or in answer to a request; answers its length. */
+typedef size_t lk_forge(const lk_message *message, char *out, size_t size);

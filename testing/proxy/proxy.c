@@ -343,6 +343,20 @@ void lk_proxy_flood(lk_proxy *p, const char *kind, const char *head, const char 
     set_fault(p, &(lk_fault){.harm = LK_PROXY_FLOOD, .head = head, .more = more}, kind, 1);
 }
 
+void lk_proxy_answer(lk_proxy *p, const char *kind, lk_forge *forge)
+{
+    lk_answer *at = NULL;
+    lk_mutex_lock(&p->rules.mutex);
+    for (size_t i = 0; i < LK_ANSWERS; i++)
+        if (p->rules.answers[i].forge != NULL ? strcmp(p->rules.answers[i].kind, kind) == 0 : at == NULL)
+            at = &p->rules.answers[i];
+    if (at == NULL)
+        abort();
+    snprintf(at->kind, sizeof at->kind, "%s", kind);
+    at->forge = forge;
+    unlock_and_poke(p);
+}
+
 /* ------------------------------------------------------------------ what was seen ---- */
 
 static unsigned read_count(lk_proxy *p, const unsigned *count)

@@ -82,11 +82,15 @@ void lk_proxy_forge(lk_proxy *proxy, const char *kind, lk_forge *forge);
  * the client closes the connection. Both are static text; "": nothing. */
 void lk_proxy_flood(lk_proxy *proxy, const char *kind, const char *head, const char *more);
 
+/** While it is set, no request of that kind arrives: what `forge` makes of it comes in answer. `forge` NULL: not any more. For four kinds
+ * at once. */
+void lk_proxy_answer(lk_proxy *proxy, const char *kind, lk_forge *forge);
+
 /** How many harms were done since the start. */
 unsigned lk_proxy_harmed(lk_proxy *proxy);
 
 /** Copies the beginning of the request that was withheld last; answers how much was copied. */
 size_t lk_proxy_withheld(lk_proxy *proxy, char *bytes, size_t size);
 
-/** How many requests of that kind were passed to the server since the start. */
+/** How many requests of that kind were passed to the server, or met a harm or an answer, since the start. */
 unsigned lk_proxy_requests(lk_proxy *proxy, const char *kind);

@@ -26,6 +26,14 @@ lk_fault lk_rules_meet_locked(lk_rules *r, const lk_message *request)
     return r->fault;
 }
 
+lk_forge *lk_rules_answer_locked(const lk_rules *r, const lk_message *request)
+{
+    for (size_t i = 0; i < LK_ANSWERS; i++)
+        if (r->answers[i].forge != NULL && r->protocol->is(request, r->answers[i].kind))
+            return r->answers[i].forge;
+    return NULL;
+}
+
 unsigned lk_rules_count_locked(const lk_rules *r, const char *kind)
 {
     unsigned count = 0;

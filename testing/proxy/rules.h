@@ -16,6 +16,14 @@ typedef struct {
     const char *head, *more;
 } lk_fault;
 
+/** What each request of a kind is answered with. */
+typedef struct {
+    char kind[64];
+    lk_forge *forge; /* NULL: it isn't */
+} lk_answer;
+
+enum { LK_ANSWERS = 4 };
+
 typedef struct lk_seen lk_seen;
 /** A request that was passed. */
 struct lk_seen {
@@ -35,8 +43,9 @@ typedef struct {
     bool hold_old LK_GUARDED_BY(mutex);
     bool let_old LK_GUARDED_BY(mutex);
     lk_fault fault LK_GUARDED_BY(mutex);
-    char kind[64] LK_GUARDED_BY(mutex); /* of the requests that count down to the fault */
-    unsigned nth LK_GUARDED_BY(mutex);  /* ... so many; 0: there is no fault to come */
+    char kind[64] LK_GUARDED_BY(mutex);                 /* of the requests that count down to the fault */
+    unsigned nth LK_GUARDED_BY(mutex);                  /* ... so many; 0: there is no fault to come */
+    lk_answer answers[LK_ANSWERS] LK_GUARDED_BY(mutex); /* free: no forge */
     unsigned harmed LK_GUARDED_BY(mutex);
     unsigned dropped LK_GUARDED_BY(mutex);
     lk_seen *seen LK_GUARDED_BY(mutex);     /* all requests, the last one first */
@@ -45,6 +54,9 @@ typedef struct {
 
 /** Notes a request; answers the fault that it is to meet. */
 lk_fault lk_rules_meet_locked(lk_rules *r, const lk_message *request) LK_REQUIRES(r->mutex);
+
+/** What makes the answer to a request; NULL: it is passed. */
+lk_forge *lk_rules_answer_locked(const lk_rules *r, const lk_message *request) LK_REQUIRES(r->mutex);
 
 /** Requests of that kind. */
 unsigned lk_rules_count_locked(const lk_rules *r, const char *kind) LK_REQUIRES(r->mutex);

@@ -194,6 +194,54 @@ lk_etcdctl_key lk_etcdctl_nth(const lk_server *server, const char *prefix, size_
     return key;
 }
 
+/* In base64; answers how many characters it has. */
+static size_t encode(const char *text, size_t length, char *out)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    size_t at = 0;
+    for (size_t i = 0; i < length; i += 3) {
+        const unsigned three = (unsigned)(unsigned char)text[i] << 16 |
+                               (i + 1 < length ? (unsigned)(unsigned char)text[i + 1] << 8 : 0) |
+                               (i + 2 < length ? (unsigned char)text[i + 2] : 0);
+
+        for (size_t n = 0; n < 4; n++)
+            out[at++] = i + n <= length ? digits[three >> (18 - 6 * n) & 63] : '=';
+    }
+    return at;
+}
+
+typedef struct {
+    const lk_server *server;
+    const char *words;
+} question;
+
+static bool is_taken(void *context)
+{
+    const question *q = context;
+    char said[512];
+    return lk_server_ask(q->server, q->words, said, sizeof said);
+}
+
+void lk_etcdctl_put_large(const lk_server *server, const char *begin, size_t more, size_t value)
+{
+    const size_t first = strlen(begin), most = first + more > value ? first + more : value;
+    char *const text = malloc(most), *const words = malloc(2 * (first + more + value) + 100);
+    question q = {server, words};
+    if (text == NULL || words == NULL)
+        test_fails("out of memory (%s)", "a large value");
+    memset(text, 'x', most);
+    memcpy(text, begin, first);
+    char *at = stpcpy(words, "/v3/kv/put {\"key\":\"");
+    at += encode(text, first + more, at);
+    at = stpcpy(at, "\",\"value\":\"");
+    memset(text, 'x', most);
+    at += encode(text, value, at);
+    (void)stpcpy(at, "\"}");
+    lk_require(is_taken, &q, "etcd should put a large value");
+    free(words);
+    free(text);
+}
+
 void lk_etcdctl_revoke(const lk_server *server, uint64_t lease)
 {
     lk_etcdctl_do(server, "lease revoke %" PRIx64, lease);

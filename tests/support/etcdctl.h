@@ -40,6 +40,10 @@ void lk_etcdctl_require_count(const lk_server *server, const char *prefix, size_
 /** The nth of them, from 0; fails the test when there is none. */
 lk_etcdctl_key lk_etcdctl_nth(const lk_server *server, const char *prefix, size_t nth);
 
+/** Puts a key, of which that is the beginning and `more` times 'x' the rest, with a value of so many bytes: what a command line has no
+ * room for. */
+void lk_etcdctl_put_large(const lk_server *server, const char *begin, size_t more, size_t value);
+
 /** Ends a lease, as an operator would, with all keys that have it. */
 void lk_etcdctl_revoke(const lk_server *server, uint64_t lease);
 

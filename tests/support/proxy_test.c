@@ -144,6 +144,31 @@ static void a_harm_meets_one_reply(void **state)
     redisFree(context);
 }
 
+static size_t seven(const lk_message *request, char *out, size_t size)
+{
+    assert_true(request->length > 0 && size >= 4);
+    memcpy(out, ":7\r\n", 4);
+    return 4;
+}
+
+/* Of two kinds; the server hears of neither. */
+static void it_answers_by_itself(void **state)
+{
+    struct pair *p = *state;
+    redisContext *context = connect_to(p);
+    lk_server_do(p->server, "DEL one two");
+    lk_proxy_answer(p->proxy, "one", seven);
+    lk_proxy_answer(p->proxy, "two", seven);
+    assert_int_equal(ask(context, "INCR one"), 7);
+    assert_int_equal(ask(context, "INCR two"), 7);
+    lk_proxy_answer(p->proxy, "one", NULL);
+    assert_int_equal(ask(context, "INCR one"), 1);
+    assert_int_equal(ask(context, "INCR two"), 7);
+    lk_proxy_answer(p->proxy, "two", NULL);
+    assert_int_equal(ask(context, "INCR two"), 1);
+    redisFree(context);
+}
+
 static void what_is_held_back_flows_later(void **state)
 {
     struct pair *p = *state;
@@ -235,6 +260,7 @@ int main(void)
         cmocka_unit_test(records_of_zookeeper),
         cmocka_unit_test(it_passes_and_counts),
         cmocka_unit_test(a_harm_meets_one_reply),
+        cmocka_unit_test(it_answers_by_itself),
         cmocka_unit_test(what_is_held_back_flows_later),
         cmocka_unit_test(what_a_dead_client_said_arrives),
         cmocka_unit_test(it_delays_what_it_does_not_know),

@@ -94,10 +94,9 @@ void lk_etcd_place_leave_locked(lk_etcd *e, lk_etcd_place *p)
 int64_t lk_etcd_places_left_locked(lk_etcd *e, int64_t now)
 {
     int64_t next = LOCKER_NEVER;
-    const bool waits = e->retry_at != LOCKER_NEVER && now < e->retry_at;
     LK_EACH_SAFE(lk_etcd_place, p, more, &e->left) {
         p->requests++;
-        if (!p->unanswered || !waits)
+        if (!p->unanswered || !lk_etcd_pauses(e, now))
             lk_etcd_place_delete_locked(e, p);
         if (!p->asking && !p->deleting) /* else the answer calls */
             next = lk_time_earlier(next, lk_time_later(p->left_until, now + LK_MS));

@@ -11,6 +11,7 @@ void lk_etcd_place_granted_locked(lk_etcd *e, lk_etcd_place *p)
 {
     p->granted_at = lk_etcd_now_of(e);
     p->enrolled = false;
+    lk_etcd_unwatch_locked(e->net, &p->ahead.watcher); /* who was ahead may have gone before it began */
     p->told = !p->waited; /* else it does not have it since it asked for it: that is written later */
     lk_list_prepend(&e->granted, &p->more);
     lk_etcd_lease_used_locked(e, p->lease);

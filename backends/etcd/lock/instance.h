@@ -45,7 +45,7 @@ struct lk_etcd {
     lk_etcd_call *closer; /* waits until nothing is left; NULL: nobody */
     int64_t
         watch_at; /* one of the granted wants a watch on itself, or its time written; LOCKER_NEVER: none does */
-    int64_t retry_at;     /* what had no answer is asked again then */
+    int64_t retry_at;     /* what had no answer, or was refused, is asked again then */
     bool remake;          /* a key is to be put anew, on whichever lease it is */
     int64_t grant_at;     /* no new lease is asked for before then: one was refused */
     bool renewal_refused; /* that was told */
@@ -56,6 +56,12 @@ struct lk_etcd {
 static inline int64_t lk_etcd_now_of(const lk_etcd *e)
 {
     return e->svc->clock->now(e->svc->clock->context);
+}
+
+/* What had no answer, or was refused, is not asked again yet. */
+static inline bool lk_etcd_pauses(const lk_etcd *e, int64_t now)
+{
+    return e->retry_at != LOCKER_NEVER && now < e->retry_at;
 }
 
 locker_status lk_etcd_check_key(void *self, const char *key, size_t key_len, locker_error *err);

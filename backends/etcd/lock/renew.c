@@ -69,7 +69,14 @@ static void may_move_locked(lk_etcd *e, const moves *m, size_t n) LK_REQUIRES(*e
     e->remake = e->remake || p->unsure || p->retell;
 }
 
-/* "too many operations": this server was told to take fewer. One that was sent before that was known says nothing new. */
+/* This server was told to take less; the status alone has other meanings: that nobody has logged in, say. */
+static bool is_too_much(const lk_etcd_reply *reply)
+{
+    return reply->status == LK_ETCD_INVALID_ARGUMENT &&
+           (strstr(reply->text, "too many operations") != NULL || strstr(reply->text, "too large") != NULL);
+}
+
+/* One that was sent before that was known says nothing new. */
 static void take_fewer_locked(lk_etcd *e, const moves *m) LK_REQUIRES(*e->net)
 {
     if (m->count <= e->batch)
@@ -92,7 +99,7 @@ static void all_moved_locked(lk_etcd *e, void *context, const lk_etcd_reply *rep
     e->retry_at = lk_time_earlier(e->retry_at, lk_etcd_now_of(e) + again_ns);
     if (reply->status == LK_ETCD_NOT_FOUND)
         lk_etcd_lease_dead_locked(e, m->to);
-    else if (reply->status == LK_ETCD_INVALID_ARGUMENT && e->batch > 1)
+    else if (is_too_much(reply) && e->batch > 1)
         take_fewer_locked(e, m);
     else if (reply->status != LK_ETCD_OK && !lk_etcd_unknown(reply->status))
         tell_refused_locked(e, reply->text);
@@ -227,7 +234,7 @@ static bool may_be_on_locked(const lk_etcd *e, const lk_etcd_lease *l) LK_REQUIR
 static bool end_locked(lk_etcd *e, lk_etcd_lease *l, bool newest, int64_t now) LK_REQUIRES(*e->net)
 {
     const bool over = l->dead || (l->id != 0 && now >= lk_etcd_lease_over(l));
-    if (l->tainted && !over && !may_be_on_locked(e, l))
+    if (l->tainted && !over && !lk_etcd_pauses(e, now) && !may_be_on_locked(e, l))
         lk_etcd_lease_revoke_locked(e, l);
     if (l->requests > 0 || !lk_list_empty(&l->places) || (l->tainted && !over) || (newest && !over))
         return false;
@@ -240,8 +247,9 @@ static int64_t follow_locked(lk_etcd *e, lk_etcd_lease *l, int64_t now) LK_REQUI
 {
     const int64_t at = lk_time_later(l->tainted || l->dead ? now : lk_etcd_lease_next(l), e->grant_at);
     if (l->id == 0 && !l->dead) {
-        lk_etcd_lease_ask_locked(e, l);
-        return LOCKER_NEVER; /* its answer is */
+        if (!lk_etcd_pauses(e, now))
+            lk_etcd_lease_ask_locked(e, l);
+        return LOCKER_NEVER; /* its answer is, or the pause's end */
     }
     if (now < at)
         return at;
@@ -254,8 +262,8 @@ int64_t lk_etcd_leases_look_after_locked(lk_etcd *e, int64_t now)
     int64_t next = LOCKER_NEVER;
     if (!lk_etcd_is_up_locked(e->net))
         return next;
-    const bool remake = e->remake;
-    e->remake = false;
+    const bool pauses = lk_etcd_pauses(e, now), remake = e->remake;
+    e->remake = remake && pauses;
     LK_EACH_SAFE(lk_etcd_lease, l, link, &e->leases) {
         const bool wanted = is_wanted_locked(e, l);
         lk_etcd_lease *const to = lk_etcd_lease_newest_locked(e, l->ttl_ns);
@@ -265,7 +273,7 @@ int64_t lk_etcd_leases_look_after_locked(lk_etcd *e, int64_t now)
             next = lk_time_earlier(next, follow_locked(e, to != NULL ? to : l, now));
         else if (l->id != 0 && now < lk_etcd_lease_over(l))
             next = lk_time_earlier(next, lk_etcd_lease_over(l));
-        if (wanted && to != NULL && to->id != 0 && (l != to || remake))
+        if (wanted && to != NULL && to->id != 0 && (l != to || remake) && !pauses)
             move_all_locked(e, l, to);
     }
     return next;

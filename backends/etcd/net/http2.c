@@ -100,6 +100,8 @@ static void take_messages_locked(lk_etcd_net *net, lk_etcd_stream *stream) LK_RE
             not_grpc_locked(net);
         } else if (len > MESSAGE_MOST) {
             lost(stream, "the answer is larger than 16 MiB");
+            if (stream->kind->on_message == NULL) /* else one may come again */
+                stream->status = LK_ETCD_TOO_LARGE;
             stream->refused = true;
             (void)nghttp2_submit_rst_stream(net->session, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_CANCEL);
             return;

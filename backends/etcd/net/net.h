@@ -19,7 +19,8 @@ typedef struct lk_etcd_request lk_etcd_request;
 /* ---------------------------------------------------------------- answers ---- */
 /* gRPC's codes that we tell apart (https://grpc.github.io/grpc/core/md_doc_statuscodes.html). */
 enum {
-    LK_ETCD_LOST = -1, /* no answer comes: the connection has ended, or the stream; done or not */
+    LK_ETCD_TOO_LARGE = -2, /* its answer is larger than what is taken; done or not */
+    LK_ETCD_LOST = -1,      /* no answer comes: the connection has ended, or the stream; done or not */
     LK_ETCD_OK = 0,
     LK_ETCD_CANCELLED = 1,
     LK_ETCD_UNKNOWN = 2,
@@ -38,7 +39,7 @@ enum {
 };
 
 typedef struct {
-    int status;                      /* gRPC's, or LK_ETCD_LOST */
+    int status;                      /* gRPC's, LK_ETCD_LOST or LK_ETCD_TOO_LARGE */
     const char *text;                /* what the server says about it, for people; "" where it says nothing */
     int64_t sent;                    /* when the request was about to be sent */
     const ProtobufCMessage *message; /* with LK_ETCD_OK: of the method's type; valid during the call only */

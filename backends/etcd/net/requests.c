@@ -190,6 +190,7 @@ LK_UNCHECKED void lk_etcd_requests_free(lk_etcd_net *net)
 bool lk_etcd_unknown(int status)
 {
     switch (status) {
+    case LK_ETCD_TOO_LARGE:
     case LK_ETCD_LOST:
     case LK_ETCD_CANCELLED:
     case LK_ETCD_UNKNOWN:
@@ -223,6 +224,9 @@ locker_status lk_etcd_error(const lk_etcd_reply *reply, const char *doing, const
         return lk_unavailable(
             err, "etcd refuses while %s at %s: %s; compact and defragment it, and disarm its alarm", doing,
             key, reply->text);
+    case LK_ETCD_TOO_LARGE:
+        return locker_error_set(err, LOCKER_PROTOCOL, 0, "while %s at %s: %s; what is below that key?", doing,
+                                key, reply->text);
     case LK_ETCD_UNIMPLEMENTED:
         return locker_error_set(err, LOCKER_PROTOCOL, 0,
                                 "what listens there is no etcd of version 3.4 or later (%s)", reply->text);

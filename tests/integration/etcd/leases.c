@@ -1,5 +1,6 @@
 /* leases.c: leases, one after the other: until when a lock is held by them, what goes from one to the next, and that none stays. */
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,6 +141,47 @@ static void a_place_on_the_lease_of_another(void **state)
     lk_close_locker(holder);
 }
 
+/* The key of who waits for a permit is on the lease of another, and its own has ended: it looks again, from one that lasts, also where
+ * it has taken the permit before, and had no answer. */
+static void take_on_a_lease_that_is_over(lk_env *env, bool doubt)
+{
+    locker *holder = lk_open_at(env->etcd, "/shop?ttl=60s"), *l = lk_open_proxied(env, "/shop?ttl=60s");
+    const char *const wants = "shop/permit%permits/1-want-";
+    locker_lock_options one = lk_wait_options(LK_TEST_PATIENCE_MS);
+    locker_handle *held;
+    locker_error err;
+    lk_locking waiter;
+    one.permits = 1;
+    assert_ok(locker_lock(holder, "permit", &one, &held, &err), err);
+    lk_locking_start(&waiter, l, "permit", &one);
+    lk_etcdctl_require_count(env->etcd, wants, 1);
+    lk_require_waiting(l, 1);
+    const lk_etcdctl_key place = lk_etcdctl_nth(env->etcd, wants, 0);
+    lk_etcdctl_do(env->etcd, "put %s x", place.name); /* on none */
+    if (doubt) {
+        lk_proxy_refuse(env->proxy, true);
+        lk_proxy_harm(env->proxy, LK_PROXY_WITHHOLD, LK_EP_TAKE, 1, 0);
+        lk_give(held);
+        lk_proxy_await_harm(env->proxy, 1);
+    }
+    lk_etcdctl_revoke(env->etcd, place.lease);
+    if (!doubt)
+        lk_give(held);
+    lk_proxy_refuse(env->proxy, false);
+    held = lk_locking_grant(&waiter);
+    assert_int_equal(locker_handle_slot(held), 0);
+    assert_false(lk_etcdctl_nth(env->etcd, "shop/permit", 0).lease == place.lease);
+    lk_give(held);
+    lk_close_locker(l);
+    lk_close_locker(holder);
+}
+
+static void a_permit_is_looked_for_anew_after_its_leases_end(void **state)
+{
+    take_on_a_lease_that_is_over(*state, false);
+    take_on_a_lease_that_is_over(*state, true);
+}
+
 static int few(void **state)
 {
     static const char *const options[] = {LK_TEST_ETCD_FAST, "--max-txn-ops=16", NULL};
@@ -162,6 +204,59 @@ static void a_server_that_takes_few_operations_at_once(void **state)
         assert_int_equal(locker_handle_state(held[i]), LOCKER_STATE_HELD);
         lk_give(held[i]);
     }
+    lk_close_locker(l);
+}
+
+static atomic_uint refusals_told;
+
+static void count_refusals(locker_log_level level, const char *text, void *user)
+{
+    (void)level;
+    (void)user;
+    if (strstr(text, "can't be renewed") != NULL)
+        atomic_fetch_add(&refusals_told, 1);
+}
+
+/* With what it tells of refused renewals counted. */
+static locker *open_counting(const lk_env *env)
+{
+    locker_options options = LOCKER_OPTIONS_INIT;
+    char uri[64];
+    locker_error err;
+    locker *l;
+    atomic_store(&refusals_told, 0);
+    options.log = count_refusals;
+    snprintf(uri, sizeof uri, "etcd://127.0.0.1:%d/shop?ttl=60s", lk_proxy_port(env->proxy));
+    assert_ok(locker_open(uri, &options, &l, &err), err);
+    return l;
+}
+
+/* They are tried ten times a second, and no oftener; that is told once each time that it begins; and as it isn't for their number, they are put
+ * to another lease in one write when they can be. */
+static void renewals_that_are_refused(void **state)
+{
+    lk_env *env = *state;
+    enum { LOCKS = 4 };
+    locker *l = open_counting(env);
+    locker_handle *held[LOCKS];
+    for (int i = 0; i < LOCKS; i++)
+        held[i] = lk_take(l, (const char[]){(char)('a' + i), '\0'});
+    for (unsigned times = 1; times <= 2; times++) {
+        const lk_passed moves = lk_proxy_passed(env->proxy, LK_EP_MOVE);
+        lk_proxy_answer(env->proxy, LK_EP_MOVE, lk_proxy_etcd_nameless);
+        const int64_t began = lk_test_now_ms();
+        lk_have_it_move(env, l);
+        lk_proxy_await_passed(moves, 10);
+        assert_true(lk_test_now_ms() - began >= 500);
+        lk_proxy_answer(env->proxy, LK_EP_MOVE, NULL);
+        lk_require_renewal(l);
+        assert_int_equal(atomic_load(&refusals_told), times);
+        for (size_t i = 1; i < LOCKS; i++)
+            assert_int_equal(lk_etcdctl_nth(env->etcd, "shop/", i).modified,
+                             lk_etcdctl_nth(env->etcd, "shop/", 0).modified);
+    }
+    for (int i = 0; i < LOCKS; i++)
+        lk_give(held[i]);
     lk_close_locker(l);
 }
 
@@ -197,7 +292,9 @@ static const struct CMUnitTest tests[] = {
     server_test(a_waiter_on_a_lease_that_was_there),
     proxied_test(a_move_that_comes_late),
     proxied_test(a_place_on_the_lease_of_another),
+    proxied_test(a_permit_is_looked_for_anew_after_its_leases_end),
     cmocka_unit_test_setup_teardown(a_server_that_takes_few_operations_at_once, few, lk_env_end),
+    proxied_test(renewals_that_are_refused),
     server_test(closing_gives_the_leases_back),
 };
 

@@ -10,7 +10,7 @@
 #include "http2.h"
 
 static const lk_group *const groups[] = {&lk_cost,    &lk_interop, &lk_leases,    &lk_losses, &lk_moves,
-                                         &lk_replies, &lk_slow,    &lk_strangers, &lk_users,
+                                         &lk_replies, &lk_slow,    &lk_strangers, &lk_users,  &lk_watches,
 #ifdef LK_TEST_TLS
                                          &lk_tls,
 #endif
@@ -160,6 +160,20 @@ void lk_require_renewal(locker *l)
 {
     renewal awaited = {l, lk_stats(l).renewals};
     lk_require(has_renewed, &awaited, "the leases should be renewed");
+}
+
+/* Once for each attempt, which is over before it would ask again; it may be before it has asked. */
+void lk_have_it_move(const lk_env *env, locker *l)
+{
+    const locker_lock_options brief = lk_wait_options(30);
+    const lk_passed before = lk_proxy_passed(env->proxy, LK_EP_ENTER);
+    lk_proxy_answer(env->proxy, LK_EP_ENTER, lk_proxy_etcd_unavailable);
+    while (lk_proxy_requests(env->proxy, LK_EP_ENTER) == before.count) {
+        locker_handle *none = NULL;
+        locker_error err;
+        assert_int_not_equal(locker_lock(l, "unmade", &brief, &none, &err), LOCKER_OK);
+    }
+    lk_proxy_answer(env->proxy, LK_EP_ENTER, NULL);
 }
 
 static bool has_come(void *context)

@@ -1,4 +1,5 @@
 /* replies.c: answers that are lost, or come late, by a proxy: what the server has done is found out, and nothing of it is in the way. */
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -22,6 +23,30 @@ static void rest(int64_t ms)
 }
 
 /* ------------------------------------------------------------------ leases ---- */
+
+/* The server can't grant the next one, nor revoke one, and says so at once: it is not asked without a pause. */
+static void leases_of_which_nothing_is_known_now(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_proxied(env, LONG);
+    locker_handle *held = lk_take(l, "kept");
+    const lk_passed grants = lk_proxy_passed(env->proxy, LK_EP_GRANT);
+    lk_proxy_answer(env->proxy, LK_EP_GRANT, lk_proxy_etcd_unavailable);
+    int64_t began = lk_test_now_ms();
+    lk_have_it_move(env, l);
+    lk_proxy_await_passed(grants, 9); /* by three connections: each is left after three such answers */
+    assert_true(lk_test_now_ms() - began >= 300);
+    const lk_passed revocations = lk_proxy_passed(env->proxy, LK_EP_REVOKE);
+    lk_proxy_answer(env->proxy, LK_EP_REVOKE, lk_proxy_etcd_unavailable);
+    began = lk_test_now_ms();
+    lk_proxy_answer(env->proxy, LK_EP_GRANT, NULL);
+    lk_proxy_await_passed(revocations, 8); /* of the one that it was on */
+    assert_true(lk_test_now_ms() - began >= 400);
+    assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
+    lk_proxy_answer(env->proxy, LK_EP_REVOKE, NULL);
+    lk_give(held);
+    lk_close_locker(l);
+}
 
 /* It was to be the next one of all that is held: it is asked for once more. */
 static void the_answer_to_a_renewal_is_lost(void **state)
@@ -114,6 +139,50 @@ static void the_answer_to_a_place_is_lost(void **state)
     lk_close_locker(holder);
 }
 
+static size_t nothing(const lk_message *request, char *out, size_t size)
+{
+    (void)request;
+    (void)out;
+    (void)size;
+    return 0;
+}
+
+/* ... and asked for once more, on another lease, with no answer yet: the one that it may be on is not revoked, though the locker's own
+ * thread looks at the leases, before it has the permit watched. */
+static void a_lease_that_a_place_may_be_on(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_proxied(env, LONG);
+    locker_lock_options one = lk_wait_options(LK_TEST_PATIENCE_MS);
+    lk_locking waiter;
+    locker_handle *held;
+    locker_error err;
+    one.permits = 1;
+    lk_give(lk_take(l, "warm"));
+    lk_etcdctl_do(env->etcd, "put shop/place/somebody x");
+    lk_proxy_refuse(env->proxy, true);
+    lk_proxy_harm(env->proxy, LK_PROXY_CUT, LK_EP_ENTER, 1, 0);
+    lk_locking_start(&waiter, l, "place", NULL);
+    lk_proxy_await_harm(env->proxy, 1);
+    const int64_t place = lk_etcdctl_nth(env->etcd, "shop/place/", 1).create;
+    const lk_passed entered = lk_proxy_passed(env->proxy, LK_EP_ENTER);
+    lk_proxy_answer(env->proxy, LK_EP_ENTER, nothing);
+    lk_proxy_refuse(env->proxy, false);
+    lk_proxy_await_passed(entered, 1);
+    const lk_passed watched = lk_proxy_passed(env->proxy, LK_EP_WATCH);
+    assert_ok(locker_try_lock(l, "permit", &one, &held, &err), err);
+    lk_proxy_await_passed(watched, 1);
+    assert_int_equal(lk_proxy_requests(env->proxy, LK_EP_REVOKE), 0);
+    lk_proxy_answer(env->proxy, LK_EP_ENTER, NULL);
+    lk_proxy_cut_all(env->proxy);
+    lk_etcdctl_do(env->etcd, "del shop/place/somebody");
+    lk_give(held);
+    held = lk_locking_grant(&waiter);
+    assert_int_equal(locker_handle_token(held), place);
+    lk_give(held);
+    lk_close_locker(l);
+}
+
 /* The key ahead is deleted before the watch comes, and that very revision is what is compacted: the servers before 3.4.36 and 3.5.18
  * tell such a watch neither of the one nor of the other. */
 static void a_deletion_that_a_compaction_hides(void **state)
@@ -178,6 +247,74 @@ static void a_brief_lock_on_a_slow_line(void **state)
     assert_true(locker_handle_remaining_ms(held) > 0);
     (void)locker_unlock(held, &err);
     locker_handle_free(held);
+    lk_close_locker(l);
+}
+
+/* ------------------------------------------------------------------ what is left ---- */
+
+/* A place behind a lock of another's. */
+static void wait_behind(lk_env *env, locker *l, const char *key, lk_locking *waiter,
+                        locker_lock_options *options)
+{
+    char queue[64];
+    snprintf(queue, sizeof queue, "shop/%s/", key);
+    *options = lk_wait_options(LK_TEST_PATIENCE_MS);
+    options->cancel = locker_cancel_new();
+    lk_etcdctl_do(env->etcd, "put %ssomebody x", queue);
+    lk_locking_start(waiter, l, key, options);
+    lk_etcdctl_require_count(env->etcd, queue, 2);
+    lk_require_waiting(l, 1);
+}
+
+static void cancel(lk_locking *waiter, locker_lock_options *options)
+{
+    locker_cancel_fire(options->cancel);
+    assert_status(LOCKER_CANCELED, lk_locking_join(waiter), waiter->err);
+    locker_cancel_free(options->cancel);
+}
+
+/* The server can't delete what was left, and says so at once: it is not asked without a pause. */
+static void a_deletion_that_can_not_be_done_now(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_proxied(env, LONG);
+    locker_lock_options options;
+    lk_locking waiter;
+    wait_behind(env, l, "left", &waiter, &options);
+    lk_proxy_answer(env->proxy, LK_EP_DELETE, lk_proxy_etcd_unavailable);
+    const lk_passed deletions = lk_proxy_passed(env->proxy, LK_EP_DELETE);
+    const int64_t began = lk_test_now_ms();
+    cancel(&waiter, &options);
+    lk_proxy_await_passed(deletions, 9); /* by three connections: each is left after three such answers */
+    assert_true(lk_test_now_ms() - began >= 500);
+    lk_proxy_answer(env->proxy, LK_EP_DELETE, NULL);
+    lk_etcdctl_require_count(env->etcd, "shop/left/", 1);
+    lk_close_locker(l);
+}
+
+/* A place was put to another lease, of which nothing is known, as the answer was lost; it is left, and the lease that it was on is
+ * revoked. It is deleted all the same. */
+static void a_move_in_doubt_outlives_its_old_lease(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_proxied(env, LONG);
+    locker_lock_options options;
+    lk_locking waiter;
+    wait_behind(env, l, "moved", &waiter, &options);
+    const uint64_t old = lk_etcdctl_nth(env->etcd, "shop/moved/", 1).lease;
+    lk_proxy_refuse(env->proxy, true);
+    lk_proxy_harm(env->proxy, LK_PROXY_CUT, LK_EP_MOVE, 1, 0);
+    lk_have_it_move(env, l);
+    lk_proxy_await_harm(env->proxy, 1);
+    assert_false(lk_etcdctl_nth(env->etcd, "shop/moved/", 1).lease == old);
+    cancel(&waiter, &options);
+    lk_proxy_answer(env->proxy, LK_EP_DELETE, lk_proxy_etcd_unavailable);
+    const lk_passed revocations = lk_proxy_passed(env->proxy, LK_EP_REVOKE);
+    lk_proxy_refuse(env->proxy, false);
+    lk_proxy_await_passed(revocations, 1);
+    lk_proxy_await_passed(lk_proxy_passed(env->proxy, LK_EP_DELETE), 4); /* it is heard of meanwhile */
+    lk_proxy_answer(env->proxy, LK_EP_DELETE, NULL);
+    lk_etcdctl_require_count(env->etcd, "shop/moved/", 1);
     lk_close_locker(l);
 }
 
@@ -375,13 +512,17 @@ static void the_answers_to_a_close_are_lost(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
+    proxied_test(leases_of_which_nothing_is_known_now),
     proxied_test(the_answer_to_a_renewal_is_lost),
     proxied_test(a_lease_that_nobody_wants_any_more),
     proxied_test(the_answers_to_a_move_and_a_lock_are_lost),
     proxied_test(the_answer_to_a_place_is_lost),
+    proxied_test(a_lease_that_a_place_may_be_on),
     proxied_test(a_deletion_that_a_compaction_hides),
     proxied_test(the_answer_to_a_try_is_lost),
     proxied_test(a_brief_lock_on_a_slow_line),
+    proxied_test(a_deletion_that_can_not_be_done_now),
+    proxied_test(a_move_in_doubt_outlives_its_old_lease),
     proxied_test(a_permit_is_answered_late),
     proxied_test(the_answer_to_a_permit_is_lost),
     cmocka_unit_test_setup_teardown(a_permit_that_nobody_wants_any_more, patient, lk_env_end),

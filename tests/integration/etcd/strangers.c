@@ -204,6 +204,38 @@ static void a_server_that_is_about_to_stop(void **state)
     assert_true(s.connections > 1);
 }
 
+/* ------------------------------------------------------------------ more than is taken ---- */
+
+/* An answer of more than 16 MiB isn't taken, and that is told; locks go on, also the one that is so large: it needs no values. */
+static void an_answer_that_is_too_large(void **state)
+{
+    lk_env *env = *state;
+    enum { MIB = 1 << 20, COUNT = 17 };
+    locker *l = lk_open_at(env->etcd, "/shop?ttl=60s");
+    locker_handle *held = lk_take(l, "held"), *none = NULL;
+    locker_info info = LOCKER_INFO_INIT;
+    locker_error err;
+    lk_locking waiter;
+    for (int i = 0; i < COUNT; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "shop/much/%02d", i);
+        lk_etcdctl_put_large(env->etcd, name, 0, MIB);
+    }
+    assert_status(LOCKER_PROTOCOL, locker_show(l, "much", &info, &err), err);
+    assert_non_null(strstr(err.text, "larger than 16 MiB"));
+    assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD); /* by the same connection */
+    assert_status(LOCKER_BUSY, locker_try_lock(l, "much", NULL, &none, &err), err);
+    lk_locking_start(&waiter, l, "much", NULL);
+    lk_require_waiting(l, 1);
+    lk_etcdctl_do(env->etcd, "del --prefix shop/much/0");
+    lk_etcdctl_do(env->etcd, "del --prefix shop/much/1");
+    lk_give(lk_locking_grant(&waiter));
+    assert_ok(locker_show(l, "much", &info, &err), err);
+    locker_info_clear(&info);
+    lk_give(held);
+    lk_close_locker(l);
+}
+
 /* ------------------------------------------------------------------ one of two members ---- */
 
 enum { TIMES = 8 }; /* each time the first member is drawn */
@@ -240,9 +272,13 @@ static void a_member_that_can_not(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(a_proxy_that_answers_instead), cmocka_unit_test(a_message_with_signs),
-    cmocka_unit_test(a_port_that_is_silent),        cmocka_unit_test(a_server_that_is_about_to_stop),
-    server_test(a_member_that_is_not_there),        server_test(a_member_that_can_not),
+    cmocka_unit_test(a_proxy_that_answers_instead),
+    cmocka_unit_test(a_message_with_signs),
+    cmocka_unit_test(a_port_that_is_silent),
+    cmocka_unit_test(a_server_that_is_about_to_stop),
+    server_test(an_answer_that_is_too_large),
+    server_test(a_member_that_is_not_there),
+    server_test(a_member_that_can_not),
 };
 
 const lk_group lk_strangers = {"strangers", tests, sizeof tests / sizeof tests[0], NULL, NULL};
