@@ -27,8 +27,8 @@ enum {
     LK_ETCD_DEADLINE_EXCEEDED = 4,
     LK_ETCD_NOT_FOUND = 5,
     LK_ETCD_PERMISSION_DENIED = 7,
-    LK_ETCD_RESOURCE_EXHAUSTED = 8, /* but for "too many requests", which is told as UNAVAILABLE */
-    LK_ETCD_FAILED_PRECONDITION = 9,
+    LK_ETCD_RESOURCE_EXHAUSTED = 8,  /* but for "too many requests", which is told as UNAVAILABLE */
+    LK_ETCD_FAILED_PRECONDITION = 9, /* but for what another member may do, likewise */
     LK_ETCD_ABORTED = 10,
     LK_ETCD_OUT_OF_RANGE = 11,
     LK_ETCD_UNIMPLEMENTED = 12,

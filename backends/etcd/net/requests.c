@@ -71,11 +71,21 @@ bool lk_etcd_login_expired_locked(lk_etcd_net *net, int status, const char *text
     return true;
 }
 
+/* Another member may do it, or this one soon: it is busy, a learner, or has just started. From etcd 3.6 on the latter two have the
+ * status of what is refused for good. */
+static bool passes(const lk_etcd_stream *stream)
+{
+    const char *const text = stream->text;
+    return (stream->status == LK_ETCD_RESOURCE_EXHAUSTED && strstr(text, "too many requests") != NULL) ||
+           (stream->status == LK_ETCD_FAILED_PRECONDITION &&
+            (strstr(text, "not supported for learner") != NULL || strstr(text, "not capable") != NULL));
+}
+
 static int status_of_locked(lk_etcd_net *net, const lk_etcd_stream *stream) LK_REQUIRES(*net)
 {
     if (lk_etcd_login_expired_locked(net, stream->status, stream->text))
         return LK_ETCD_LOST;
-    if (stream->status == LK_ETCD_RESOURCE_EXHAUSTED && strstr(stream->text, "too many requests") != NULL)
+    if (passes(stream))
         return LK_ETCD_UNAVAILABLE;
     return stream->status;
 }

@@ -239,10 +239,46 @@ static void a_member_that_can_not(void **state)
     end(&s);
 }
 
+/* A learner, or a member that has just started: etcd 3.6 and later say so by the status that those before it had for what is
+ * final. */
+static void a_member_that_can_not_yet(void **state)
+{
+    static const char *const headers[] = {
+        ":status: 200\ncontent-type: application/grpc\ngrpc-status: 9\n"
+        "grpc-message: etcdserver: rpc not supported for learner",
+        ":status: 200\ncontent-type: application/grpc\ngrpc-status: 9\n"
+        "grpc-message: etcdserver: not capable",
+    };
+    static stranger s;
+    for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
+        s = (stranger){.header = headers[i]};
+        begin(&s);
+        take_beside(*state, s.port);
+        end(&s);
+    }
+}
+
+/* ... which is no word on whether there are users. */
+static void a_login_that_can_not_be_yet(void **state)
+{
+    static stranger s = {.header = ":status: 200\ncontent-type: application/grpc\ngrpc-status: 9\n"
+                                   "grpc-message: etcdserver: rpc not supported for learner"};
+    locker_error err;
+    locker *l = NULL;
+    (void)state;
+    begin(&s);
+    assert_status(LOCKER_UNAVAILABLE,
+                  lk_try_uri(&l, &err, "etcd://clerk:sesame@127.0.0.1:%d/shop?connect_timeout=300ms", s.port),
+                  err);
+    assert_non_null(strstr(err.text, "not supported for learner"));
+    end(&s);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_proxy_that_answers_instead), cmocka_unit_test(a_message_with_signs),
     cmocka_unit_test(a_port_that_is_silent),        cmocka_unit_test(a_server_that_is_about_to_stop),
     server_test(a_member_that_is_not_there),        server_test(a_member_that_can_not),
+    server_test(a_member_that_can_not_yet),         cmocka_unit_test(a_login_that_can_not_be_yet),
 };
 
 const lk_group lk_strangers = {"strangers", tests, sizeof tests / sizeof tests[0], NULL, NULL};
