@@ -99,7 +99,6 @@ static void take_messages_locked(lk_etcd_net *net, lk_etcd_stream *stream) LK_RE
         if (in->at[at] != 0) {
             not_grpc_locked(net);
         } else if (len > MESSAGE_MOST) {
-            lost(stream, "the answer is larger than 16 MiB");
             stream->refused = true;
             (void)nghttp2_submit_rst_stream(net->session, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_CANCEL);
             return;
@@ -189,7 +188,9 @@ LK_UNCHECKED static int on_close(nghttp2_session *session, int32_t id, uint32_t 
         return 0;
     stream->id = 0;
     if (stream->status == LK_ETCD_LOST && stream->text[0] == '\0')
-        lost(stream, nghttp2_http2_strerror(error));
+        lost(stream, stream->refused ? "the answer is larger than 16 MiB" : nghttp2_http2_strerror(error));
+    if (stream->refused && stream->kind->on_message == NULL)
+        stream->status = LK_ETCD_TOO_LARGE;
     told_by_http(stream);
     if (stream->status == LK_ETCD_LOST) /* who asks again at once is to meet a pause */
         net->going = true;

@@ -19,7 +19,8 @@ typedef struct lk_etcd_request lk_etcd_request;
 /* ---------------------------------------------------------------- answers ---- */
 /* gRPC's codes that we tell apart (https://grpc.github.io/grpc/core/md_doc_statuscodes.html). */
 enum {
-    LK_ETCD_LOST = -1, /* no answer comes: the connection has ended, or the stream; done or not */
+    LK_ETCD_TOO_LARGE = -2, /* the answer is more than is taken; done or not */
+    LK_ETCD_LOST = -1,      /* no answer comes: the connection has ended, or the stream; done or not */
     LK_ETCD_OK = 0,
     LK_ETCD_CANCELLED = 1,
     LK_ETCD_UNKNOWN = 2,

@@ -200,6 +200,7 @@ LK_UNCHECKED void lk_etcd_requests_free(lk_etcd_net *net)
 bool lk_etcd_unknown(int status)
 {
     switch (status) {
+    case LK_ETCD_TOO_LARGE:
     case LK_ETCD_LOST:
     case LK_ETCD_CANCELLED:
     case LK_ETCD_UNKNOWN:
@@ -229,6 +230,9 @@ locker_status lk_etcd_error(const lk_etcd_reply *reply, const char *doing, const
                          doing, key);
     case LK_ETCD_NOT_FOUND:
         return lk_lost(err, "etcd answered '%s' while %s at %s", reply->text, doing, key);
+    case LK_ETCD_TOO_LARGE:
+        return locker_error_set(err, LOCKER_PROTOCOL, 0, "%s; that was while %s at %s", reply->text, doing,
+                                key);
     case LK_ETCD_RESOURCE_EXHAUSTED:
         return lk_unavailable(
             err, "etcd refuses while %s at %s: %s; compact and defragment it, and disarm its alarm", doing,

@@ -17,6 +17,7 @@ typedef struct {
     const char *header;  /* lines of "name: value" */
     const char *message; /* NULL: there is none */
     size_t length;
+    bool endless;  /* ... of which more is announced than anybody takes */
     int leaves_at; /* the first connection is to be left when it has answered so many requests; 0: never */
     int listener, port, connections;
     atomic_bool watched; /* a stream goes on */
@@ -44,8 +45,11 @@ static void answer(const stranger *s, int fd, unsigned stream, const char *heade
     prefixed[4] = (char)s->length;
     memcpy(prefixed + 5, s->message, s->length);
     lk_http2_header(fd, 0, stream, header);
+    if (s->endless)
+        prefixed[1] = 0x7F;
     lk_http2_frame(fd, LK_HTTP2_DATA, 0, stream, prefixed, 5 + s->length);
-    lk_http2_header(fd, LK_HTTP2_END_STREAM, stream, "grpc-status: 0");
+    if (!s->endless)
+        lk_http2_header(fd, LK_HTTP2_END_STREAM, stream, "grpc-status: 0");
 }
 
 /* A request that goes on, as that of watches does, has no answer. */
@@ -151,6 +155,29 @@ static void a_message_with_signs(void **state)
     (void)state;
     assert_status(LOCKER_PROTOCOL, try_at(&s, &err), err);
     assert_non_null(strstr(err.text, "'one: 50%, two'"));
+}
+
+/* It is not asked for again, and the connection, with all that others have on it, stays. */
+static void an_answer_that_is_too_large(void **state)
+{
+    static stranger s = {.header = ":status: 200\ncontent-type: application/grpc",
+                         .message = "\x0A",
+                         .length = 1,
+                         .endless = true};
+    locker_info info = LOCKER_INFO_INIT;
+    locker_error err;
+    locker *l;
+    (void)state;
+    begin(&s);
+    assert_ok(lk_try_uri(&l, &err, "etcd://127.0.0.1:%d/shop?command_timeout=2s&cleanup_timeout=1s", s.port),
+              err);
+    for (int i = 0; i < 5; i++) {
+        assert_status(LOCKER_PROTOCOL, locker_show(l, "large", &info, &err), err);
+        assert_non_null(strstr(err.text, "larger than 16 MiB"));
+    }
+    lk_close_locker(l);
+    end(&s);
+    assert_int_equal(s.connections, 1);
 }
 
 /* It takes connections, and says nothing: that may be another port. */
@@ -275,10 +302,15 @@ static void a_login_that_can_not_be_yet(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(a_proxy_that_answers_instead), cmocka_unit_test(a_message_with_signs),
-    cmocka_unit_test(a_port_that_is_silent),        cmocka_unit_test(a_server_that_is_about_to_stop),
-    server_test(a_member_that_is_not_there),        server_test(a_member_that_can_not),
-    server_test(a_member_that_can_not_yet),         cmocka_unit_test(a_login_that_can_not_be_yet),
+    cmocka_unit_test(a_proxy_that_answers_instead),
+    cmocka_unit_test(a_message_with_signs),
+    cmocka_unit_test(an_answer_that_is_too_large),
+    cmocka_unit_test(a_port_that_is_silent),
+    cmocka_unit_test(a_server_that_is_about_to_stop),
+    server_test(a_member_that_is_not_there),
+    server_test(a_member_that_can_not),
+    server_test(a_member_that_can_not_yet),
+    cmocka_unit_test(a_login_that_can_not_be_yet),
 };
 
 const lk_group lk_strangers = {"strangers", tests, sizeof tests / sizeof tests[0], NULL, NULL};
