@@ -166,7 +166,8 @@ LK_UNCHECKED static int on_data(nghttp2_session *session, uint8_t flags, int32_t
     return 0;
 }
 
-/* A proxy, say, has answered instead. Only what it may take back is not for good. */
+/* A proxy, say, has answered instead: what it may take back is not for good, nor is what it says of itself, or of a server that
+ * it didn't hear of in time, and which may have done what was asked. */
 static void told_by_http(lk_etcd_stream *stream)
 {
     const int status = stream->http_status;
@@ -174,7 +175,7 @@ static void told_by_http(lk_etcd_stream *stream)
         return;
     stream->status = status == 401   ? LK_ETCD_UNAUTHENTICATED
                      : status == 403 ? LK_ETCD_PERMISSION_DENIED
-                     : status == 429 || status == 502 || status == 503 || status == 504
+                     : status == 408 || status == 429 || (status >= 500 && status != 501)
                          ? LK_ETCD_UNAVAILABLE
                          : LK_ETCD_UNIMPLEMENTED;
     (void)snprintf(stream->text, sizeof stream->text, "HTTP status %d", status);

@@ -135,6 +135,8 @@ static void a_proxy_that_answers_instead(void **state)
         {":status: 404", LOCKER_PROTOCOL},    {":status: 403", LOCKER_DENIED},
         {":status: 401", LOCKER_DENIED},      {":status: 503", LOCKER_UNAVAILABLE},
         {":status: 502", LOCKER_UNAVAILABLE}, {":status: 429", LOCKER_UNAVAILABLE},
+        {":status: 500", LOCKER_UNAVAILABLE}, {":status: 524", LOCKER_UNAVAILABLE},
+        {":status: 408", LOCKER_UNAVAILABLE}, {":status: 501", LOCKER_PROTOCOL},
     };
     static stranger s;
     (void)state;
