@@ -193,7 +193,7 @@ LK_UNCHECKED static int on_close(nghttp2_session *session, int32_t id, uint32_t 
     if (stream->refused && stream->kind->on_message == NULL)
         stream->status = LK_ETCD_TOO_LARGE;
     told_by_http(stream);
-    if (stream->status == LK_ETCD_LOST) /* who asks again at once is to meet a pause */
+    if (stream->status == LK_ETCD_LOST || stream->goes_on) /* who asks again at once is to meet a pause */
         net->going = true;
     const bool is_whole = stream->in.len >= PREFIX && stream->in.at[0] == 0 &&
                           stream->in.len == PREFIX + message_len(stream->in.at);
@@ -223,16 +223,25 @@ void lk_etcd_pong_locked(lk_etcd_net *net, int64_t now)
     (void)nghttp2_submit_ping(net->session, NGHTTP2_FLAG_ACK, net->pong);
 }
 
+/* The other end's last word is the end: nghttp2 waits for ours, too, which may never come, and which not every proxy asks for. */
+static void end_stream(nghttp2_session *session, const nghttp2_frame_hd *head)
+{
+    if ((head->flags & NGHTTP2_FLAG_END_STREAM) != 0 &&
+        nghttp2_session_get_stream_local_close(session, head->stream_id) == 0)
+        (void)nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, head->stream_id, NGHTTP2_CANCEL);
+}
+
 LK_UNCHECKED static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *context)
 {
     lk_etcd_net *const net = context;
-    (void)session;
     if (frame->hd.type == NGHTTP2_SETTINGS)
         net->greeted = true;
     else if (frame->hd.type == NGHTTP2_GOAWAY)
         net->going = true;
     else if (frame->hd.type == NGHTTP2_PING && (frame->hd.flags & NGHTTP2_FLAG_ACK) == 0)
         pinged_locked(net, &frame->ping);
+    else if (frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA)
+        end_stream(session, &frame->hd);
     return 0;
 }
 
