@@ -349,6 +349,17 @@ void lk_etcd_serve_locked(lk_etcd_net *net, short told)
     lk_etcd_flush_locked(net);
 }
 
+/* All that was asked is answered. */
+static void gone_locked(lk_etcd_net *net) LK_REQUIRES(*net)
+{
+    if (net->stage == LK_ETCD_UP && net->trouble.status != LOCKER_OK)
+        net->broken = true; /* that is why */
+    else
+        lk_etcd_break_locked(net, LOCKER_UNAVAILABLE, 0,
+                             "etcd at %s ended a stream without an answer, or is about to stop",
+                             lk_etcd_here_locked(net));
+}
+
 void lk_etcd_settle_locked(lk_etcd_net *net)
 {
     if (!net->broken && net->stage == LK_ETCD_GREETING && net->greeted) {
@@ -360,9 +371,7 @@ void lk_etcd_settle_locked(lk_etcd_net *net)
         went_up_locked(net);
     }
     if (net->going && lk_list_empty(&net->requests))
-        lk_etcd_break_locked(net, LOCKER_UNAVAILABLE, 0,
-                             "etcd at %s ended a stream without an answer, or is about to stop",
-                             lk_etcd_here_locked(net));
+        gone_locked(net);
     if (net->broken)
         end_locked(net);
 }

@@ -66,8 +66,9 @@ bool lk_etcd_login_expired_locked(lk_etcd_net *net, int status, const char *text
                          (net->token == NULL && strstr(text, "user name is empty") != NULL);
     if (net->user == NULL || net->stage != LK_ETCD_UP || !expired)
         return false;
-    lk_etcd_break_locked(net, LOCKER_UNAVAILABLE, 0, "etcd at %s does not know our login any more: %s",
-                         lk_etcd_here_locked(net), text);
+    (void)locker_error_set(&net->trouble, LOCKER_UNAVAILABLE, 0,
+                           "etcd at %s does not know our login any more: %s", lk_etcd_here_locked(net), text);
+    net->going = true; /* what was asked before that is still answered */
     return true;
 }
 
