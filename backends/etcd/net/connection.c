@@ -297,14 +297,14 @@ int64_t lk_etcd_due_locked(const lk_etcd_net *net)
     return lk_time_earlier(next, lk_etcd_look_up_at_locked(net));
 }
 
-/* Servers that have moved are gone to at once. An attempt at where there is none now is over. */
+/* Servers that have moved are gone to at once. An attempt at where there is none now is over, unless somebody answers there. */
 static void go_where_they_are_locked(lk_etcd_net *net, int64_t now) LK_REQUIRES(*net)
 {
     lk_etcd_look_up_locked(net, now);
     lk_etcd_found_locked(net);
     if (net->fresh == NULL || net->stage == LK_ETCD_UP)
         return;
-    if (lk_etcd_has_moved_locked(net))
+    if (net->stage != LK_ETCD_LOGIN && lk_etcd_has_moved_locked(net))
         lk_etcd_break_locked(net, LOCKER_UNAVAILABLE, 0, "etcd at %s has another address now",
                              lk_etcd_here_locked(net));
     lk_etcd_settle_locked(net);

@@ -191,6 +191,50 @@ static void a_host_that_is_unknown_later(void **state)
     lk_close_locker(l);
 }
 
+static int with_slow_logins(void **state)
+{
+    static const char *const options[] = {LK_TEST_ETCD_FAST, "--bcrypt-cost=12", NULL},
+                             *const lines[] = {"role add root", "user add root:root-1",
+                                               "user grant-role root root", "auth enable"};
+    if (lk_env_with(state, options) != 0)
+        return -1;
+    lk_env *env = *state;
+    env->proxy = lk_proxy_begin(&lk_proxy_etcd, env->etcd->port);
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        lk_etcdctl_do(env->etcd, "%s", lines[i]);
+    return 0;
+}
+
+/* Whoever answers there is one of them, and may only take his time with a login: names may have other addresses each time. */
+static void a_login_that_takes_its_time(void **state)
+{
+    lk_env *env = *state;
+    locker *l;
+    locker_error err;
+    move(ONE, HERE);
+    assert_ok(lk_try_uri(&l, &err, "etcd://root:root-1@one.test:%d/shop?ttl=60s&connect_timeout=60s",
+                         lk_proxy_port(env->proxy)),
+              err);
+    locker_handle *held = lk_take(l, "kept");
+    atomic_store(&resolver_hangs, true);
+    lk_proxy_refuse(env->proxy, true);
+    lk_proxy_cut_all(env->proxy);
+    lk_gate_await(&came, 1, "the name should be resolved again");
+    atomic_store(&resolver_hangs, false);
+    const lk_passed others = lk_proxy_passed(env->proxy, ""); /* of no kind that has a name: a login */
+    lk_proxy_refuse(env->proxy, false);
+    lk_proxy_await_passed(others, 1);
+    lk_proxy_hold(env->proxy, false, true);
+    move(ONE, THERE); /* where nobody is */
+    lk_gate_open(&go_on, 1);
+    lk_gate_await(&gone, 1, "the name should be resolved");
+    lk_await_time(lk_test_now_ms() + 200);
+    lk_proxy_hold(env->proxy, false, false);
+    lk_require_state(held, LOCKER_STATE_HELD);
+    lk_give(held);
+    lk_close_locker(l);
+}
+
 static void hosts_that_nobody_knows(void **state)
 {
     locker *l;
@@ -239,6 +283,7 @@ static const struct CMUnitTest tests[] = {
     server_test(an_attempt_at_the_old_address_is_over),
     server_test(a_host_that_is_unknown_at_first),
     server_test(a_host_that_is_unknown_later),
+    cmocka_unit_test_setup_teardown(a_login_that_takes_its_time, with_slow_logins, lk_env_end),
     cmocka_unit_test(hosts_that_nobody_knows),
     server_test(a_resolver_that_hangs),
 };
