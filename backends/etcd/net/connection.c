@@ -228,6 +228,8 @@ static void end_locked(lk_etcd_net *net) LK_REQUIRES(*net)
     net->broken = net->going = false;
     lk_etcd_http2_end_locked(net);
     lk_etcd_socket_close_locked(net, true);
+    if (net->failures == 0) /* it has served since: what was found before that may be long ago */
+        lk_etcd_found_forget_locked(net);
     net->failures++;
     net->ended_at = lk_etcd_now(net);
     net->retry_at = lk_time_after(net->ended_at, pause_locked(net));

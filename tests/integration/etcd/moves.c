@@ -70,11 +70,11 @@ static void come_back(lk_env *env, const char *address)
 }
 
 /* What takes connections, and says nothing. */
-static int listen_silently(int port)
+static int listen_silently(const char *where, int port)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
     const int on = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(inet_pton(AF_INET, HERE, &address.sin_addr), 1);
+    assert_int_equal(inet_pton(AF_INET, where, &address.sin_addr), 1);
     assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on), 0);
     assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
     assert_int_equal(listen(fd, 8), 0);
@@ -142,7 +142,7 @@ static void an_attempt_at_the_old_address_is_over(void **state)
     locker *l = open_one(env, "/shop?ttl=300s&connect_timeout=300s");
     locker_handle *held = lk_take(l, "kept");
     lk_server_kill(env->etcd);
-    const int silent = listen_silently(env->etcd->port), client = accept(silent, NULL, NULL);
+    const int silent = listen_silently(HERE, env->etcd->port), client = accept(silent, NULL, NULL);
     assert_true(client >= 0);
     move(ONE, THERE);
     come_back(env, THERE);
@@ -189,6 +189,33 @@ static void a_host_that_is_unknown_later(void **state)
     lk_require_state(held, LOCKER_STATE_HELD);
     lk_give(held);
     lk_close_locker(l);
+}
+
+/* What was found when no address had answered is of no use any more when the server has served since: it is where it was. */
+static void addresses_of_long_ago(void **state)
+{
+    lk_env *env = *state;
+    locker *l = open_one(env, "/shop?ttl=300s&connect_timeout=300s");
+    locker_handle *held = lk_take(l, "kept");
+    const int silent = listen_silently(THERE, env->etcd->port);
+    atomic_store(&resolver_hangs, true);
+    lk_server_kill(env->etcd);
+    lk_gate_await(&came, 1, "the name should be resolved again");
+    atomic_store(&resolver_hangs, false);
+    come_back(env, HERE);
+    lk_require_state(held, LOCKER_STATE_HELD);
+    move(ONE, THERE);
+    lk_gate_open(&go_on, 1);
+    lk_gate_await(&gone, 1, "the name should be resolved");
+    lk_await_time(lk_test_now_ms() + 200);
+    move(ONE, HERE);
+    lk_give(lk_take(l, "served"));
+    lk_server_kill(env->etcd);
+    come_back(env, HERE);
+    lk_give(lk_take(l, "served"));
+    lk_give(held);
+    lk_close_locker(l);
+    close(silent);
 }
 
 static int with_slow_logins(void **state)
@@ -283,6 +310,7 @@ static const struct CMUnitTest tests[] = {
     server_test(an_attempt_at_the_old_address_is_over),
     server_test(a_host_that_is_unknown_at_first),
     server_test(a_host_that_is_unknown_later),
+    server_test(addresses_of_long_ago),
     cmocka_unit_test_setup_teardown(a_login_that_takes_its_time, with_slow_logins, lk_env_end),
     cmocka_unit_test(hosts_that_nobody_knows),
     server_test(a_resolver_that_hangs),
