@@ -235,9 +235,10 @@ locker_status lk_etcd_error(const lk_etcd_reply *reply, const char *doing, const
         return locker_error_set(err, LOCKER_PROTOCOL, 0, "%s; that was while %s at %s", reply->text, doing,
                                 key);
     case LK_ETCD_RESOURCE_EXHAUSTED:
-        return lk_unavailable(
-            err, "etcd refuses while %s at %s: %s; compact and defragment it, and disarm its alarm", doing,
-            key, reply->text);
+        return lk_unavailable(err, "etcd refuses while %s at %s: %s%s", doing, key, reply->text,
+                              strstr(reply->text, "space exceeded") != NULL
+                                  ? "; compact and defragment it, and disarm its alarm"
+                                  : "");
     case LK_ETCD_UNIMPLEMENTED:
         return locker_error_set(err, LOCKER_PROTOCOL, 0,
                                 "what listens there is no etcd of version 3.4 or later (%s)", reply->text);

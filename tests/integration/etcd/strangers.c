@@ -171,6 +171,18 @@ static void a_message_with_signs(void **state)
     assert_non_null(strstr(err.text, "'one: 50%, two'"));
 }
 
+/* What helps where etcd has no room is of no use here. */
+static void a_limit_of_somebody_elses(void **state)
+{
+    static stranger s = {
+        .header = ":status: 200\ncontent-type: application/grpc\ngrpc-status: 8\ngrpc-message: rate limited"};
+    locker_error err;
+    (void)state;
+    assert_status(LOCKER_UNAVAILABLE, try_at(&s, &err), err);
+    assert_non_null(strstr(err.text, "rate limited"));
+    assert_null(strstr(err.text, "defragment"));
+}
+
 /* It is not asked for again, and the connection, with all that others have on it, stays. */
 static void an_answer_that_is_too_large(void **state)
 {
@@ -346,11 +358,17 @@ static void a_login_that_can_not_be_yet(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(a_proxy_that_answers_instead),   cmocka_unit_test(a_message_with_signs),
-    cmocka_unit_test(an_answer_that_is_too_large),    cmocka_unit_test(a_port_that_is_silent),
-    cmocka_unit_test(a_server_that_is_about_to_stop), cmocka_unit_test(a_proxy_that_lets_nobody_watch),
-    server_test(a_member_that_is_not_there),          server_test(a_member_that_can_not),
-    server_test(a_member_that_can_not_yet),           cmocka_unit_test(a_login_that_can_not_be_yet),
+    cmocka_unit_test(a_proxy_that_answers_instead),
+    cmocka_unit_test(a_message_with_signs),
+    cmocka_unit_test(a_limit_of_somebody_elses),
+    cmocka_unit_test(an_answer_that_is_too_large),
+    cmocka_unit_test(a_port_that_is_silent),
+    cmocka_unit_test(a_server_that_is_about_to_stop),
+    cmocka_unit_test(a_proxy_that_lets_nobody_watch),
+    server_test(a_member_that_is_not_there),
+    server_test(a_member_that_can_not),
+    server_test(a_member_that_can_not_yet),
+    cmocka_unit_test(a_login_that_can_not_be_yet),
 };
 
 const lk_group lk_strangers = {"strangers", tests, sizeof tests / sizeof tests[0], NULL, NULL};
