@@ -55,7 +55,8 @@ static bool is_answer_locked(lk_etcd *e, look *k, const lk_etcd_reply *reply, co
     LK_REQUIRES(*e->net)
 {
     lk_etcd_heard_locked(e, reply);
-    k->unknown = lk_etcd_unknown(reply->status) && reply->status != LK_ETCD_TOO_LARGE; /* it would be again */
+    k->unknown =
+        lk_etcd_unknown(reply->status) && reply->status != LK_ETCD_TOO_LARGE; /* as it would be once more */
     k->status = LOCKER_OK;
     if (!k->unknown && reply->status != LK_ETCD_OK)
         k->status = lk_etcd_error(reply, doing, k->base.text, &k->error);

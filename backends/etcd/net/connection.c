@@ -228,6 +228,8 @@ static void end_locked(lk_etcd_net *net) LK_REQUIRES(*net)
     net->broken = net->going = false;
     lk_etcd_http2_end_locked(net);
     lk_etcd_socket_close_locked(net, true);
+    if (net->failures == 0) /* it has served since: what was found before that may be long ago */
+        lk_etcd_found_forget_locked(net);
     net->failures++;
     net->ended_at = lk_etcd_now(net);
     net->retry_at = lk_time_after(net->ended_at, pause_locked(net));
@@ -297,14 +299,14 @@ int64_t lk_etcd_due_locked(const lk_etcd_net *net)
     return lk_time_earlier(next, lk_etcd_look_up_at_locked(net));
 }
 
-/* Servers that have moved are gone to at once. An attempt at where there is none now is over. */
+/* Servers that have moved are gone to at once. An attempt at where there is none now is over, unless somebody answers there. */
 static void go_where_they_are_locked(lk_etcd_net *net, int64_t now) LK_REQUIRES(*net)
 {
     lk_etcd_look_up_locked(net, now);
     lk_etcd_found_locked(net);
     if (net->fresh == NULL || net->stage == LK_ETCD_UP)
         return;
-    if (lk_etcd_has_moved_locked(net))
+    if (net->stage != LK_ETCD_LOGIN && lk_etcd_has_moved_locked(net))
         lk_etcd_break_locked(net, LOCKER_UNAVAILABLE, 0, "etcd at %s has another address now",
                              lk_etcd_here_locked(net));
     lk_etcd_settle_locked(net);
@@ -349,6 +351,17 @@ void lk_etcd_serve_locked(lk_etcd_net *net, short told)
     lk_etcd_flush_locked(net);
 }
 
+/* All that was asked is answered. */
+static void gone_locked(lk_etcd_net *net) LK_REQUIRES(*net)
+{
+    if (net->stage == LK_ETCD_UP && net->trouble.status != LOCKER_OK)
+        net->broken = true; /* that is why */
+    else
+        lk_etcd_break_locked(net, LOCKER_UNAVAILABLE, 0,
+                             "etcd at %s ended a stream without an answer, or is about to stop",
+                             lk_etcd_here_locked(net));
+}
+
 void lk_etcd_settle_locked(lk_etcd_net *net)
 {
     if (!net->broken && net->stage == LK_ETCD_GREETING && net->greeted) {
@@ -360,9 +373,7 @@ void lk_etcd_settle_locked(lk_etcd_net *net)
         went_up_locked(net);
     }
     if (net->going && lk_list_empty(&net->requests))
-        lk_etcd_break_locked(net, LOCKER_UNAVAILABLE, 0,
-                             "etcd at %s ended a stream without an answer, or is about to stop",
-                             lk_etcd_here_locked(net));
+        gone_locked(net);
     if (net->broken)
         end_locked(net);
 }

@@ -109,6 +109,12 @@ void lk_etcd_look_up_locked(lk_etcd_net *net, int64_t now)
     net->looking_up = lk_hosts_lookup_start(net->hosts, net->svc);
 }
 
+void lk_etcd_found_forget_locked(lk_etcd_net *net)
+{
+    free(net->fresh);
+    net->fresh = NULL;
+}
+
 void lk_etcd_found_locked(lk_etcd_net *net)
 {
     lk_addresses *found = NULL;
@@ -120,10 +126,8 @@ void lk_etcd_found_locked(lk_etcd_net *net)
     free(net->fresh);
     net->fresh = merge(found, net->endpoints, lk_hosts_count(net->hosts));
     free(found);
-    if (net->fresh != NULL && has_all(net->endpoints, net->fresh) && has_all(net->fresh, net->endpoints)) {
-        free(net->fresh); /* in whichever order */
-        net->fresh = NULL;
-    }
+    if (net->fresh != NULL && has_all(net->endpoints, net->fresh) && has_all(net->fresh, net->endpoints))
+        lk_etcd_found_forget_locked(net); /* in whichever order */
     if (net->fresh != NULL)
         lk_etcd_kick_locked(net);
 }

@@ -99,9 +99,6 @@ static void take_messages_locked(lk_etcd_net *net, lk_etcd_stream *stream) LK_RE
         if (in->at[at] != 0) {
             not_grpc_locked(net);
         } else if (len > MESSAGE_MOST) {
-            lost(stream, "the answer is larger than 16 MiB");
-            if (stream->kind->on_message == NULL) /* else one may come again */
-                stream->status = LK_ETCD_TOO_LARGE;
             stream->refused = true;
             (void)nghttp2_submit_rst_stream(net->session, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_CANCEL);
             return;
@@ -169,7 +166,8 @@ LK_UNCHECKED static int on_data(nghttp2_session *session, uint8_t flags, int32_t
     return 0;
 }
 
-/* A proxy, say, has answered instead. Only what it may take back is not for good. */
+/* A proxy, say, has answered instead: what it may take back is not for good, nor is what it says of itself, or of a server that
+ * it didn't hear of in time, and which may have done what was asked. */
 static void told_by_http(lk_etcd_stream *stream)
 {
     const int status = stream->http_status;
@@ -177,7 +175,7 @@ static void told_by_http(lk_etcd_stream *stream)
         return;
     stream->status = status == 401   ? LK_ETCD_UNAUTHENTICATED
                      : status == 403 ? LK_ETCD_PERMISSION_DENIED
-                     : status == 429 || status == 502 || status == 503 || status == 504
+                     : status == 408 || status == 429 || (status >= 500 && status != 501)
                          ? LK_ETCD_UNAVAILABLE
                          : LK_ETCD_UNIMPLEMENTED;
     (void)snprintf(stream->text, sizeof stream->text, "HTTP status %d", status);
@@ -191,9 +189,11 @@ LK_UNCHECKED static int on_close(nghttp2_session *session, int32_t id, uint32_t 
         return 0;
     stream->id = 0;
     if (stream->status == LK_ETCD_LOST && stream->text[0] == '\0')
-        lost(stream, nghttp2_http2_strerror(error));
+        lost(stream, stream->refused ? "the answer is larger than 16 MiB" : nghttp2_http2_strerror(error));
+    if (stream->refused && stream->kind->on_message == NULL)
+        stream->status = LK_ETCD_TOO_LARGE;
     told_by_http(stream);
-    if (stream->status == LK_ETCD_LOST) /* who asks again at once is to meet a pause */
+    if (stream->status == LK_ETCD_LOST || stream->goes_on) /* who asks again at once is to meet a pause */
         net->going = true;
     const bool is_whole = stream->in.len >= PREFIX && stream->in.at[0] == 0 &&
                           stream->in.len == PREFIX + message_len(stream->in.at);
@@ -223,16 +223,25 @@ void lk_etcd_pong_locked(lk_etcd_net *net, int64_t now)
     (void)nghttp2_submit_ping(net->session, NGHTTP2_FLAG_ACK, net->pong);
 }
 
+/* The other end's last word is the end: nghttp2 waits for ours, too, which may never come, and which not every proxy asks for. */
+static void end_stream(nghttp2_session *session, const nghttp2_frame_hd *head)
+{
+    if ((head->flags & NGHTTP2_FLAG_END_STREAM) != 0 &&
+        nghttp2_session_get_stream_local_close(session, head->stream_id) == 0)
+        (void)nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, head->stream_id, NGHTTP2_CANCEL);
+}
+
 LK_UNCHECKED static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *context)
 {
     lk_etcd_net *const net = context;
-    (void)session;
     if (frame->hd.type == NGHTTP2_SETTINGS)
         net->greeted = true;
     else if (frame->hd.type == NGHTTP2_GOAWAY)
         net->going = true;
     else if (frame->hd.type == NGHTTP2_PING && (frame->hd.flags & NGHTTP2_FLAG_ACK) == 0)
         pinged_locked(net, &frame->ping);
+    else if (frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA)
+        end_stream(session, &frame->hd);
     return 0;
 }
 

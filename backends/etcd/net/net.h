@@ -19,7 +19,7 @@ typedef struct lk_etcd_request lk_etcd_request;
 /* ---------------------------------------------------------------- answers ---- */
 /* gRPC's codes that we tell apart (https://grpc.github.io/grpc/core/md_doc_statuscodes.html). */
 enum {
-    LK_ETCD_TOO_LARGE = -2, /* its answer is larger than what is taken; done or not */
+    LK_ETCD_TOO_LARGE = -2, /* the answer is more than is taken; done or not */
     LK_ETCD_LOST = -1,      /* no answer comes: the connection has ended, or the stream; done or not */
     LK_ETCD_OK = 0,
     LK_ETCD_CANCELLED = 1,
@@ -28,8 +28,8 @@ enum {
     LK_ETCD_DEADLINE_EXCEEDED = 4,
     LK_ETCD_NOT_FOUND = 5,
     LK_ETCD_PERMISSION_DENIED = 7,
-    LK_ETCD_RESOURCE_EXHAUSTED = 8, /* but for "too many requests", which is told as UNAVAILABLE */
-    LK_ETCD_FAILED_PRECONDITION = 9,
+    LK_ETCD_RESOURCE_EXHAUSTED = 8,  /* but for "too many requests", which is told as UNAVAILABLE */
+    LK_ETCD_FAILED_PRECONDITION = 9, /* but for what another member may do, likewise */
     LK_ETCD_ABORTED = 10,
     LK_ETCD_OUT_OF_RANGE = 11,
     LK_ETCD_UNIMPLEMENTED = 12,

@@ -66,16 +66,27 @@ bool lk_etcd_login_expired_locked(lk_etcd_net *net, int status, const char *text
                          (net->token == NULL && strstr(text, "user name is empty") != NULL);
     if (net->user == NULL || net->stage != LK_ETCD_UP || !expired)
         return false;
-    lk_etcd_break_locked(net, LOCKER_UNAVAILABLE, 0, "etcd at %s does not know our login any more: %s",
-                         lk_etcd_here_locked(net), text);
+    (void)locker_error_set(&net->trouble, LOCKER_UNAVAILABLE, 0,
+                           "etcd at %s does not know our login any more: %s", lk_etcd_here_locked(net), text);
+    net->going = true; /* what was asked before that is still answered */
     return true;
+}
+
+/* Another member may do it, or this one soon: it is busy, a learner, or has just started. From etcd 3.6 on the latter two have the
+ * status of what is refused for good. */
+static bool passes(const lk_etcd_stream *stream)
+{
+    const char *const text = stream->text;
+    return (stream->status == LK_ETCD_RESOURCE_EXHAUSTED && strstr(text, "too many requests") != NULL) ||
+           (stream->status == LK_ETCD_FAILED_PRECONDITION &&
+            (strstr(text, "not supported for learner") != NULL || strstr(text, "not capable") != NULL));
 }
 
 static int status_of_locked(lk_etcd_net *net, const lk_etcd_stream *stream) LK_REQUIRES(*net)
 {
     if (lk_etcd_login_expired_locked(net, stream->status, stream->text))
         return LK_ETCD_LOST;
-    if (stream->status == LK_ETCD_RESOURCE_EXHAUSTED && strstr(stream->text, "too many requests") != NULL)
+    if (passes(stream))
         return LK_ETCD_UNAVAILABLE;
     return stream->status;
 }
@@ -220,13 +231,14 @@ locker_status lk_etcd_error(const lk_etcd_reply *reply, const char *doing, const
                          doing, key);
     case LK_ETCD_NOT_FOUND:
         return lk_lost(err, "etcd answered '%s' while %s at %s", reply->text, doing, key);
-    case LK_ETCD_RESOURCE_EXHAUSTED:
-        return lk_unavailable(
-            err, "etcd refuses while %s at %s: %s; compact and defragment it, and disarm its alarm", doing,
-            key, reply->text);
     case LK_ETCD_TOO_LARGE:
-        return locker_error_set(err, LOCKER_PROTOCOL, 0, "while %s at %s: %s; what is below that key?", doing,
-                                key, reply->text);
+        return locker_error_set(err, LOCKER_PROTOCOL, 0, "%s; that was while %s at %s", reply->text, doing,
+                                key);
+    case LK_ETCD_RESOURCE_EXHAUSTED:
+        return lk_unavailable(err, "etcd refuses while %s at %s: %s%s", doing, key, reply->text,
+                              strstr(reply->text, "space exceeded") != NULL
+                                  ? "; compact and defragment it, and disarm its alarm"
+                                  : "");
     case LK_ETCD_UNIMPLEMENTED:
         return locker_error_set(err, LOCKER_PROTOCOL, 0,
                                 "what listens there is no etcd of version 3.4 or later (%s)", reply->text);

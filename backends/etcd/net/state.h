@@ -218,6 +218,8 @@ int64_t lk_etcd_look_up_at_locked(const lk_etcd_net *net) LK_REQUIRES(*net);
 void lk_etcd_look_up_locked(lk_etcd_net *net, int64_t now) LK_REQUIRES(*net);
 /* What it has found, if it has, is `fresh` from now on; who drives looks at it. */
 void lk_etcd_found_locked(lk_etcd_net *net) LK_REQUIRES(*net);
+/* That is out of date. */
+void lk_etcd_found_forget_locked(lk_etcd_net *net) LK_REQUIRES(*net);
 /* Whether the present endpoint isn't among the fresh ones. */
 bool lk_etcd_has_moved_locked(const lk_etcd_net *net) LK_REQUIRES(*net);
 /* AWAY: go by the fresh ones. */

@@ -70,11 +70,11 @@ static void come_back(lk_env *env, const char *address)
 }
 
 /* What takes connections, and says nothing. */
-static int listen_silently(int port)
+static int listen_silently(const char *where, int port)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
     const int on = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(inet_pton(AF_INET, HERE, &address.sin_addr), 1);
+    assert_int_equal(inet_pton(AF_INET, where, &address.sin_addr), 1);
     assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on), 0);
     assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
     assert_int_equal(listen(fd, 8), 0);
@@ -142,7 +142,7 @@ static void an_attempt_at_the_old_address_is_over(void **state)
     locker *l = open_one(env, "/shop?ttl=300s&connect_timeout=300s");
     locker_handle *held = lk_take(l, "kept");
     lk_server_kill(env->etcd);
-    const int silent = listen_silently(env->etcd->port), client = accept(silent, NULL, NULL);
+    const int silent = listen_silently(HERE, env->etcd->port), client = accept(silent, NULL, NULL);
     assert_true(client >= 0);
     move(ONE, THERE);
     come_back(env, THERE);
@@ -186,6 +186,77 @@ static void a_host_that_is_unknown_later(void **state)
     lk_gate_open(&go_on, 1);
     lk_gate_await(&gone, 1, "the name should be resolved");
     come_back(env, HERE);
+    lk_require_state(held, LOCKER_STATE_HELD);
+    lk_give(held);
+    lk_close_locker(l);
+}
+
+/* What was found when no address had answered is of no use any more when the server has served since: it is where it was. */
+static void addresses_of_long_ago(void **state)
+{
+    lk_env *env = *state;
+    locker *l = open_one(env, "/shop?ttl=300s&connect_timeout=300s");
+    locker_handle *held = lk_take(l, "kept");
+    const int silent = listen_silently(THERE, env->etcd->port);
+    atomic_store(&resolver_hangs, true);
+    lk_server_kill(env->etcd);
+    lk_gate_await(&came, 1, "the name should be resolved again");
+    atomic_store(&resolver_hangs, false);
+    come_back(env, HERE);
+    lk_require_state(held, LOCKER_STATE_HELD);
+    move(ONE, THERE);
+    lk_gate_open(&go_on, 1);
+    lk_gate_await(&gone, 1, "the name should be resolved");
+    lk_await_time(lk_test_now_ms() + 200);
+    move(ONE, HERE);
+    lk_give(lk_take(l, "served"));
+    lk_server_kill(env->etcd);
+    come_back(env, HERE);
+    lk_give(lk_take(l, "served"));
+    lk_give(held);
+    lk_close_locker(l);
+    close(silent);
+}
+
+static int with_slow_logins(void **state)
+{
+    static const char *const options[] = {LK_TEST_ETCD_FAST, "--bcrypt-cost=12", NULL},
+                             *const lines[] = {"role add root", "user add root:root-1",
+                                               "user grant-role root root", "auth enable"};
+    if (lk_env_with(state, options) != 0)
+        return -1;
+    lk_env *env = *state;
+    env->proxy = lk_proxy_begin(&lk_proxy_etcd, env->etcd->port);
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        lk_etcdctl_do(env->etcd, "%s", lines[i]);
+    return 0;
+}
+
+/* Whoever answers there is one of them, and may only take his time with a login: names may have other addresses each time. */
+static void a_login_that_takes_its_time(void **state)
+{
+    lk_env *env = *state;
+    locker *l;
+    locker_error err;
+    move(ONE, HERE);
+    assert_ok(lk_try_uri(&l, &err, "etcd://root:root-1@one.test:%d/shop?ttl=60s&connect_timeout=60s",
+                         lk_proxy_port(env->proxy)),
+              err);
+    locker_handle *held = lk_take(l, "kept");
+    atomic_store(&resolver_hangs, true);
+    lk_proxy_refuse(env->proxy, true);
+    lk_proxy_cut_all(env->proxy);
+    lk_gate_await(&came, 1, "the name should be resolved again");
+    atomic_store(&resolver_hangs, false);
+    const lk_passed others = lk_proxy_passed(env->proxy, ""); /* of no kind that has a name: a login */
+    lk_proxy_refuse(env->proxy, false);
+    lk_proxy_await_passed(others, 1);
+    lk_proxy_hold(env->proxy, false, true);
+    move(ONE, THERE); /* where nobody is */
+    lk_gate_open(&go_on, 1);
+    lk_gate_await(&gone, 1, "the name should be resolved");
+    lk_await_time(lk_test_now_ms() + 200);
+    lk_proxy_hold(env->proxy, false, false);
     lk_require_state(held, LOCKER_STATE_HELD);
     lk_give(held);
     lk_close_locker(l);
@@ -239,6 +310,8 @@ static const struct CMUnitTest tests[] = {
     server_test(an_attempt_at_the_old_address_is_over),
     server_test(a_host_that_is_unknown_at_first),
     server_test(a_host_that_is_unknown_later),
+    server_test(addresses_of_long_ago),
+    cmocka_unit_test_setup_teardown(a_login_that_takes_its_time, with_slow_logins, lk_env_end),
     cmocka_unit_test(hosts_that_nobody_knows),
     server_test(a_resolver_that_hangs),
 };

@@ -1,6 +1,7 @@
 /* strangers.c: what etcd's servers seldom say, or what is before them, said by a server of the test's own, which knows just enough of
  * HTTP/2: it answers each request with the same header, and perhaps the same message. */
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -17,9 +18,13 @@ typedef struct {
     const char *header;  /* lines of "name: value" */
     const char *message; /* NULL: there is none */
     size_t length;
+    bool endless;        /* ... of which more is announced than anybody takes */
+    const char *lease;   /* what the first request is answered instead, in four bytes; NULL: the same */
+    const char *refusal; /* the header that ends a stream which goes on; NULL: it does */
     int leaves_at; /* the first connection is to be left when it has answered so many requests; 0: never */
     int listener, port, connections;
     atomic_bool watched; /* a stream goes on */
+    atomic_int asked;    /* so many requests have come */
     pthread_t thread;
 } stranger;
 
@@ -34,18 +39,23 @@ static bool take(int fd, unsigned char *bytes, size_t count)
 }
 
 /* In gRPC's words, if it has a message: before that is its length. */
-static void answer(const stranger *s, int fd, unsigned stream, const char *header)
+static void answer(const stranger *s, int fd, unsigned stream, int requests)
 {
+    const bool is_lease = s->lease != NULL && requests == 1;
+    const size_t length = is_lease ? 4 : s->length;
     char prefixed[64] = {0};
     if (s->message == NULL) {
-        lk_http2_header(fd, LK_HTTP2_END_STREAM, stream, header);
+        lk_http2_header(fd, LK_HTTP2_END_STREAM, stream, s->header);
         return;
     }
-    prefixed[4] = (char)s->length;
-    memcpy(prefixed + 5, s->message, s->length);
-    lk_http2_header(fd, 0, stream, header);
-    lk_http2_frame(fd, LK_HTTP2_DATA, 0, stream, prefixed, 5 + s->length);
-    lk_http2_header(fd, LK_HTTP2_END_STREAM, stream, "grpc-status: 0");
+    prefixed[4] = (char)length;
+    memcpy(prefixed + 5, is_lease ? s->lease : s->message, length);
+    lk_http2_header(fd, 0, stream, s->header);
+    if (s->endless)
+        prefixed[1] = 0x7F;
+    lk_http2_frame(fd, LK_HTTP2_DATA, 0, stream, prefixed, 5 + length);
+    if (!s->endless)
+        lk_http2_header(fd, LK_HTTP2_END_STREAM, stream, "grpc-status: 0");
 }
 
 /* A request that goes on, as that of watches does, has no answer. */
@@ -62,21 +72,27 @@ static void converse(stranger *s, int fd)
             return;
         if (frame[3] != LK_HTTP2_DATA)
             continue;
+        const unsigned stream = (unsigned)frame[7] << 8 | frame[8];
         if ((frame[4] & LK_HTTP2_END_STREAM) == 0) {
+            if (s->refusal != NULL)
+                lk_http2_header(fd, LK_HTTP2_END_STREAM, stream, s->refusal);
             atomic_store(&s->watched, true);
             continue;
         }
+        atomic_fetch_add(&s->asked, 1);
         if (++requests == s->leaves_at && s->connections == 1)
             lk_http2_frame(fd, LK_HTTP2_GOAWAY, 0, 0, last, sizeof last);
-        answer(s, fd, (unsigned)frame[7] << 8 | frame[8], s->header);
+        answer(s, fd, stream, s->connections == 1 ? requests : 0);
     }
 }
 
 static void *serve(void *argument)
 {
     stranger *s = argument;
+    const int on = 1;
     for (int fd; (fd = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC)) >= 0;) {
         s->connections++;
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* its answers are in pieces */
         converse(s, fd);
         close(fd);
     }
@@ -131,6 +147,8 @@ static void a_proxy_that_answers_instead(void **state)
         {":status: 404", LOCKER_PROTOCOL},    {":status: 403", LOCKER_DENIED},
         {":status: 401", LOCKER_DENIED},      {":status: 503", LOCKER_UNAVAILABLE},
         {":status: 502", LOCKER_UNAVAILABLE}, {":status: 429", LOCKER_UNAVAILABLE},
+        {":status: 500", LOCKER_UNAVAILABLE}, {":status: 524", LOCKER_UNAVAILABLE},
+        {":status: 408", LOCKER_UNAVAILABLE}, {":status: 501", LOCKER_PROTOCOL},
     };
     static stranger s;
     (void)state;
@@ -151,6 +169,41 @@ static void a_message_with_signs(void **state)
     (void)state;
     assert_status(LOCKER_PROTOCOL, try_at(&s, &err), err);
     assert_non_null(strstr(err.text, "'one: 50%, two'"));
+}
+
+/* What helps where etcd has no room is of no use here. */
+static void a_limit_of_somebody_elses(void **state)
+{
+    static stranger s = {
+        .header = ":status: 200\ncontent-type: application/grpc\ngrpc-status: 8\ngrpc-message: rate limited"};
+    locker_error err;
+    (void)state;
+    assert_status(LOCKER_UNAVAILABLE, try_at(&s, &err), err);
+    assert_non_null(strstr(err.text, "rate limited"));
+    assert_null(strstr(err.text, "defragment"));
+}
+
+/* It is not asked for again, and the connection, with all that others have on it, stays. */
+static void an_answer_that_is_too_large(void **state)
+{
+    static stranger s = {.header = ":status: 200\ncontent-type: application/grpc",
+                         .message = "\x0A",
+                         .length = 1,
+                         .endless = true};
+    locker_info info = LOCKER_INFO_INIT;
+    locker_error err;
+    locker *l;
+    (void)state;
+    begin(&s);
+    assert_ok(lk_try_uri(&l, &err, "etcd://127.0.0.1:%d/shop?command_timeout=2s&cleanup_timeout=1s", s.port),
+              err);
+    for (int i = 0; i < 5; i++) {
+        assert_status(LOCKER_PROTOCOL, locker_show(l, "large", &info, &err), err);
+        assert_non_null(strstr(err.text, "larger than 16 MiB"));
+    }
+    lk_close_locker(l);
+    end(&s);
+    assert_int_equal(s.connections, 1);
 }
 
 /* It takes connections, and says nothing: that may be another port. */
@@ -207,7 +260,7 @@ static void a_server_that_is_about_to_stop(void **state)
 /* ------------------------------------------------------------------ more than is taken ---- */
 
 /* An answer of more than 16 MiB isn't taken, and that is told; locks go on, also the one that is so large: it needs no values. */
-static void an_answer_that_is_too_large(void **state)
+static void more_below_a_lock_than_is_taken(void **state)
 {
     lk_env *env = *state;
     enum { MIB = 1 << 20, COUNT = 17 };
@@ -234,6 +287,36 @@ static void an_answer_that_is_too_large(void **state)
     locker_info_clear(&info);
     lk_give(held);
     lk_close_locker(l);
+}
+
+/* Who waits is told nothing, and looks again, but not without pause. The answers show his place, and one before it. */
+static void a_proxy_that_lets_nobody_watch(void **state)
+{
+    static const char places[] = "\x0A\x02\x18\x05\x10\x01"
+                                 "\x1A\x0D\x0A\x0B\x12\x09\x0A\x01k\x10\x05\x18\x05\x30\x01"
+                                 "\x1A\x09\x0A\x07\x12\x05\x0A\x01o\x10\x03";
+    static stranger s = {
+        .header = ":status: 200\ncontent-type: application/grpc",
+        .message = places,
+        .length = sizeof places - 1,
+        .lease = "\x10\x01\x18\x3C",
+        .refusal = ":status: 200\ncontent-type: application/grpc\ngrpc-status: 12\ngrpc-message: no watches"};
+    const locker_lock_options brief = lk_wait_options(1000);
+    locker_handle *none = NULL;
+    locker_error err;
+    locker *l;
+    (void)state;
+    begin(&s);
+    assert_ok(lk_try_uri(&l, &err, "etcd://127.0.0.1:%d/shop?ttl=60s&command_timeout=2s&cleanup_timeout=1s",
+                         s.port),
+              err);
+    assert_int_not_equal(locker_lock(l, "waits", &brief, &none, &err), LOCKER_OK);
+    assert_true(err.status == LOCKER_TIMEOUT || err.status == LOCKER_UNAVAILABLE);
+    const int asked = atomic_load(&s.asked);
+    lk_close_locker(l);
+    end(&s);
+    assert_true(atomic_load(&s.watched));
+    assert_in_range(asked, 3, 100);
 }
 
 /* ------------------------------------------------------------------ one of two members ---- */
@@ -271,14 +354,48 @@ static void a_member_that_can_not(void **state)
     end(&s);
 }
 
+/* A learner, or a member that has just started: etcd 3.6 and later say so by the status that those before it had for what is
+ * final. */
+static void a_member_that_can_not_yet(void **state)
+{
+    static const char *const headers[] = {
+        ":status: 200\ncontent-type: application/grpc\ngrpc-status: 9\n"
+        "grpc-message: etcdserver: rpc not supported for learner",
+        ":status: 200\ncontent-type: application/grpc\ngrpc-status: 9\n"
+        "grpc-message: etcdserver: not capable",
+    };
+    static stranger s;
+    for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
+        s = (stranger){.header = headers[i]};
+        begin(&s);
+        take_beside(*state, s.port);
+        end(&s);
+    }
+}
+
+/* ... which is no word on whether there are users. */
+static void a_login_that_can_not_be_yet(void **state)
+{
+    static stranger s = {.header = ":status: 200\ncontent-type: application/grpc\ngrpc-status: 9\n"
+                                   "grpc-message: etcdserver: rpc not supported for learner"};
+    locker_error err;
+    locker *l = NULL;
+    (void)state;
+    begin(&s);
+    assert_status(LOCKER_UNAVAILABLE,
+                  lk_try_uri(&l, &err, "etcd://clerk:sesame@127.0.0.1:%d/shop?connect_timeout=300ms", s.port),
+                  err);
+    assert_non_null(strstr(err.text, "not supported for learner"));
+    end(&s);
+}
+
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(a_proxy_that_answers_instead),
-    cmocka_unit_test(a_message_with_signs),
-    cmocka_unit_test(a_port_that_is_silent),
-    cmocka_unit_test(a_server_that_is_about_to_stop),
-    server_test(an_answer_that_is_too_large),
-    server_test(a_member_that_is_not_there),
-    server_test(a_member_that_can_not),
+    cmocka_unit_test(a_proxy_that_answers_instead),   cmocka_unit_test(a_message_with_signs),
+    cmocka_unit_test(a_limit_of_somebody_elses),      cmocka_unit_test(an_answer_that_is_too_large),
+    cmocka_unit_test(a_port_that_is_silent),          cmocka_unit_test(a_server_that_is_about_to_stop),
+    cmocka_unit_test(a_proxy_that_lets_nobody_watch), server_test(more_below_a_lock_than_is_taken),
+    server_test(a_member_that_is_not_there),          server_test(a_member_that_can_not),
+    server_test(a_member_that_can_not_yet),           cmocka_unit_test(a_login_that_can_not_be_yet),
 };
 
 const lk_group lk_strangers = {"strangers", tests, sizeof tests / sizeof tests[0], NULL, NULL};

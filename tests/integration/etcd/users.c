@@ -1,5 +1,6 @@
 /* users.c: a server that wants to know who asks: a user and a password in the URI, wrong ones, one who may not, and a login
  * that the server has forgotten. */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,7 @@
 #define OTHER    "guest"
 #define OTHERS   "guest-0815"
 
-static int with_users(void **state)
+static int with_users_and(void **state, const char *const *options)
 {
     static const char *const lines[] = {"user add root:root-1",
                                         "user grant-role root root",
@@ -22,13 +23,26 @@ static int with_users(void **state)
                                         "role grant-permission clerks --prefix=true readwrite shop/",
                                         "user grant-role " USER " clerks",
                                         "auth enable"};
-    if (lk_env_server(state) != 0)
+    if (lk_env_with(state, options) != 0)
         return -1;
     const lk_env *env = *state;
     lk_etcdctl_do(env->etcd, "role add root");
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++)
         lk_etcdctl_do(env->etcd, "%s", lines[i]);
     return setenv("ETCDCTL_USER", "root:root-1", 1);
+}
+
+static int with_users(void **state)
+{
+    return with_users_and(state, NULL);
+}
+
+/* What a login is given is good for a second. Any file is a secret. */
+static int with_brief_logins(void **state)
+{
+    static const char *const options[] = {
+        LK_TEST_ETCD_FAST, "--auth-token=jwt,sign-method=HS256,priv-key=/etc/passwd,ttl=1s", NULL};
+    return with_users_and(state, options);
 }
 
 static int end(void **state)
@@ -125,6 +139,52 @@ static void a_login_that_is_over(void **state)
     lk_close_locker(l);
 }
 
+enum { BUSY = 8, BUSY_MS = 6000 };
+
+typedef struct {
+    locker *l;
+    pthread_t thread;
+    char key[2]; /* of two of them */
+    int failures;
+} busy;
+
+static void *lock_and_unlock(void *argument)
+{
+    busy *b = argument;
+    const locker_lock_options patient = lk_wait_options(LK_TEST_PATIENCE_MS);
+    for (const int64_t until = lk_test_now_ms() + BUSY_MS; lk_test_now_ms() < until;) {
+        locker_handle *held = NULL;
+        locker_error err;
+        b->failures += locker_lock(b->l, b->key, &patient, &held, &err) != LOCKER_OK;
+        if (held != NULL)
+            b->failures += locker_unlock(held, &err) != LOCKER_OK;
+        locker_handle_free(held);
+    }
+    return NULL;
+}
+
+/* What was asked before it ran out is answered: nobody who unlocks is told that it isn't known what became of that. */
+static void a_login_that_runs_out(void **state)
+{
+    lk_env *env = *state;
+    locker *l = open_as(env, USER ":" PASSWORD, "/shop?ttl=3s");
+    locker_handle *held = lk_take(l, "kept");
+    busy all[BUSY];
+    int failures = 0;
+    for (int i = 0; i < BUSY; i++) {
+        all[i] = (busy){.l = l, .key = {(char)('a' + i / 2), '\0'}};
+        assert_int_equal(pthread_create(&all[i].thread, NULL, lock_and_unlock, &all[i]), 0);
+    }
+    for (int i = 0; i < BUSY; i++) {
+        lk_join(all[i].thread, "one who locks and unlocks");
+        failures += all[i].failures;
+    }
+    assert_int_equal(failures, 0);
+    assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
+    lk_give(held);
+    lk_close_locker(l);
+}
+
 /* A permission is taken away while a lock is held: whether it was given back isn't known, and it ends with its lease. */
 static void a_permission_that_is_taken_away(void **state)
 {
@@ -175,6 +235,7 @@ static const struct CMUnitTest tests[] = {
     users_test(one_without_a_name_is_denied),
     users_test(a_login_that_the_server_has_forgotten),
     users_test(a_login_that_is_over),
+    cmocka_unit_test_setup_teardown(a_login_that_runs_out, with_brief_logins, end),
     users_test(a_permission_that_is_taken_away),
     users_test(a_permission_that_is_missing_for_a_watch),
 };
