@@ -240,8 +240,8 @@ static bool is_at_once(const char *what, int64_t at_ms, const struct report *rep
 {
     const bool at_once = at_ms - went_on <= AT_ONCE_MS + report->late_ms;
     if (!at_once)
-        print_message("%s came %lld ms after the process went on, whose own threads were late by %lld ms\n", what,
-                      (long long)(at_ms - went_on), (long long)report->late_ms);
+        print_message("%s came %lld ms after the process went on, whose own threads were late by %lld ms\n",
+                      what, (long long)(at_ms - went_on), (long long)report->late_ms);
     return at_once;
 }
 

@@ -915,7 +915,8 @@ static void a_waiter_gets_nothing_in_a_moved_directory(void **state)
     lk_require_waiting(other, 1);
     move_all();
     assert_status(LOCKER_LOST, locker_unlock(held, &err), err);
-    assert_unless_late(lk_locking_join(&waiter) == LOCKER_UNAVAILABLE); /* it was moved before the wait was over */
+    assert_unless_late(lk_locking_join(&waiter) ==
+                       LOCKER_UNAVAILABLE); /* it was moved before the wait was over */
     assert_status(LOCKER_UNAVAILABLE, locker_try_lock(other, "k", NULL, &none, &err), err);
     locker_handle_free(held);
     locker_close(other);

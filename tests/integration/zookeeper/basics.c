@@ -328,8 +328,8 @@ static void expect_want_of_descriptors(const lk_env *env, const char *host)
         locker_error err = {.os_error = 0};
         for (int ms = BRIEF_MS; ms < LK_TEST_PATIENCE_MS && status != LOCKER_OK && err.os_error == 0; ms *= 3)
             status = open_with(left, host, env->zk->port, ms, &err);
-        if (status != LOCKER_OK && (status != LOCKER_UNAVAILABLE || err.os_error != EMFILE ||
-                                    strstr(err.text, "ulimit -n") == NULL))
+        if (status != LOCKER_OK &&
+            (status != LOCKER_UNAVAILABLE || err.os_error != EMFILE || strstr(err.text, "ulimit -n") == NULL))
             test_fails("with %d descriptors left: %s (errno %d)", (int)left, err.text, err.os_error);
     }
     assert_int_equal(status, LOCKER_OK);
