@@ -410,7 +410,8 @@ static int run(void)
 
 static int run_on(const char *service)
 {
-    static const char parameters[] = "ttl=2s&command_timeout=1500ms"; /* a machine may stand still for a second */
+    static const char parameters[] =
+        "ttl=2s&command_timeout=1500ms"; /* a machine may stand still for a second */
     int failed = EXIT_FAILURE;
     leases = strcmp(service, "file") != 0;
     if (!leases) {
