@@ -134,7 +134,7 @@ static void close_leaves_no_descriptor_and_no_thread(void **state)
     for (int i = 0; i < 3; i++)
         work(*state);
     /* a thread that was joined may stand in /proc a moment longer */
-    if (lk_until(has_no_more_than, &before, 2000))
+    if (lk_until(has_no_more_than, &before, LK_TEST_PATIENCE_MS))
         return;
     struct possessions now = count_possessions();
     test_fails("three lockers later there are %d descriptors more, and %d threads",

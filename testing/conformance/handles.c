@@ -139,13 +139,13 @@ static void the_loss_of_a_re_entered_lock_meets_all_handles(void **state)
     locker_handle *first = lk_take(l, "re-lost", &options);
     locker_handle *second = lk_take(l, "re-lost", &options);
     assert_true(lk_readable(locker_handle_fd(first), LK_TEST_PATIENCE_MS));
-    assert_true(lk_readable(locker_handle_fd(second), LK_TEST_SLACK_MS));
+    assert_true(lk_readable(locker_handle_fd(second), LK_TEST_PATIENCE_MS));
     locker_error err;
     assert_status(LOCKER_LOST, locker_unlock(first, &err), err);
     assert_status(LOCKER_LOST, locker_unlock(second, &err), err);
     locker_handle_free(first);
     locker_handle_free(second);
-    lk_give(lk_take(l, "re-lost", &options));
+    lk_give(lk_take(l, "re-lost", NULL));
     lk_close_locker(l);
 }
 

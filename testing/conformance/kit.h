@@ -11,6 +11,7 @@
 #include "holding.h"
 #include "locking.h"
 #include "puppet.h"
+#include "timely.h"
 
 struct CMUnitTest;
 
@@ -45,6 +46,9 @@ locker *lk_open_locker(lk_fixture *fixture, const char *more);
 
 /** Takes a lock that must be free, and checks the answer. options NULL: with the defaults. */
 locker_handle *lk_take(locker *l, const char *key, const locker_lock_options *options);
+
+/** Waits until show tells that label: a holder may say who it is a moment after it has the lock. */
+void lk_require_owner(locker *l, const char *key, const char *owner);
 
 /** Options for a lease of ttl_ms that isn't renewed. */
 locker_lock_options lk_lease_options(int64_t ttl_ms);

@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-enum { TTL = 600 };
+enum { TTL = 600, LONG_TTL = 3000 };
 
 static void count_loss(locker_handle *lost, void *user)
 {
@@ -26,7 +26,7 @@ static void expect_loss_noticed(locker_handle *held, int64_t harmed_ms)
 {
     assert_true(lk_readable(locker_handle_fd(held), LK_TEST_PATIENCE_MS));
     /* at the next renewal, after a third of the lease time */
-    assert_true(lk_test_now_ms() - harmed_ms < TTL + LK_TEST_SLACK_MS);
+    assert_timely(lk_test_now_ms() - harmed_ms, LONG_TTL / 2 + LK_TEST_SLACK_MS);
     assert_int_equal(locker_handle_state(held), LOCKER_STATE_LOST);
 }
 
@@ -40,7 +40,7 @@ static void a_deleted_lock_is_lost(void **state)
     lk_fixture *fixture = *state;
     atomic_int losses = 0;
     needs(lk_can_lose(fixture));
-    locker *l = lk_open_locker(fixture, "ttl=600ms");
+    locker *l = lk_open_locker(fixture, "ttl=3s");
     locker_handle *held = take_counted(l, "deleted", &losses);
 
     lk_lose(fixture, "deleted");
@@ -57,15 +57,18 @@ static void a_replaced_lock_is_lost_and_left_alone(void **state)
     lk_fixture *fixture = *state;
     atomic_int losses = 0;
     needs(lk_can_lose(fixture));
-    locker *l = lk_open_locker(fixture, "ttl=600ms");
+    locker *l = lk_open_locker(fixture, "ttl=3s");
     locker_handle *held = take_counted(l, "replaced", &losses);
 
     lk_replace(fixture, "replaced");
     expect_loss_noticed(held, lk_test_now_ms());
     lk_require(was_called, &losses, "on_lost"); /* unlocking first would tell the loss instead */
     lk_give_lost(held);
-    lk_expect_busy(l, "replaced");
-    lk_lose(fixture, "replaced");
+    locker_handle *none = NULL;
+    /* one that had lost it already was not replaced */
+    if (assert_unless_late(locker_try_lock(l, "replaced", NULL, &none, NULL) == LOCKER_BUSY))
+        lk_lose(fixture, "replaced");
+    locker_handle_free(none);
     lk_give(lk_take(l, "replaced", NULL));
     lk_close_locker(l);
     assert_int_equal(atomic_load(&losses), 1);
@@ -104,8 +107,8 @@ static void out_of_reach_it_is_suspect_and_then_lost(void **state)
 
     lk_freeze(fixture);
     lk_require_state(held, LOCKER_STATE_LOST);
-    assert_true(lk_test_now_ms() - frozen < TTL + LK_TEST_SLACK_MS);
-    assert_true(lk_readable(locker_handle_fd(held), LK_TEST_SLACK_MS));
+    assert_timely(lk_test_now_ms() - frozen, TTL + LK_TEST_SLACK_MS);
+    assert_true(lk_readable(locker_handle_fd(held), LK_TEST_PATIENCE_MS));
     assert_int_equal(locker_handle_remaining_ms(held), 0);
     lk_require(was_called, &losses, "on_lost");
     lk_thaw(fixture);
@@ -129,7 +132,7 @@ static void unlock_out_of_reach_is_unknown(void **state)
     int64_t began = lk_test_now_ms();
     locker_error err;
     assert_status(LOCKER_UNKNOWN, locker_unlock(held, &err), err);
-    assert_true(lk_test_now_ms() - began < 300 + LK_TEST_SLACK_MS);
+    assert_timely(lk_test_now_ms() - began, 300 + LK_TEST_SLACK_MS);
     assert_int_equal(locker_handle_state(held), LOCKER_STATE_UNLOCKED);
     assert_int_equal(lk_stats(l).unknown, 1);
     lk_thaw(fixture);
@@ -157,7 +160,7 @@ static void a_try_out_of_reach_is_unavailable(void **state)
     assert_null(held);
     assert_status(LOCKER_UNAVAILABLE, locker_show(l, "unreachable", &info, &err), err);
     assert_status(LOCKER_UNAVAILABLE, locker_ping(l, NULL, &err), err);
-    assert_true(lk_test_now_ms() - began < 3 * 300 + LK_TEST_SLACK_MS);
+    assert_timely(lk_test_now_ms() - began, 3 * 300 + LK_TEST_SLACK_MS);
     lk_thaw(fixture);
     /* the late grant was given back; the rival has more time for an answer */
     locker_lock_options options = lk_wait_options(5000);
@@ -188,11 +191,11 @@ static void a_timed_wait_keeps_its_time_out_of_reach(void **state)
     /* it timed out, or the attempt that was under way could not be answered */
     assert_true(timed.status == LOCKER_TIMEOUT || timed.status == LOCKER_UNAVAILABLE);
     assert_true(timed.ended_ms - timed.began_ms >= 399);
-    assert_true(timed.ended_ms - timed.began_ms < 400 + LK_TEST_SLACK_MS);
+    assert_timely(timed.ended_ms - timed.began_ms, 400 + LK_TEST_SLACK_MS);
     int64_t fired = lk_test_now_ms();
     locker_cancel_fire(cancel);
     assert_status(LOCKER_CANCELED, lk_locking_join(&canceled), canceled.err);
-    assert_true(canceled.ended_ms - fired < LK_TEST_SLACK_MS);
+    assert_timely(canceled.ended_ms - fired, LK_TEST_SLACK_MS);
     lk_thaw(fixture);
     lk_give(second);
     lk_give(held);

@@ -273,6 +273,7 @@ static void show_tells_holders_and_modes(void **state)
     locker_handle *second = lk_take(b, "shown", &share);
     lk_locking_start(&writer, c, "shown", NULL);
     lk_require_waiting(c, 1);
+    lk_require_owner(a, "shown", "first");
     assert_ok(locker_show(a, "shown", &info, &err), err);
     assert_true(info.held);
     assert_int_equal(info.mode, LOCKER_SHARED);
@@ -345,14 +346,13 @@ static void shared_leases_are_renewed(void **state)
     share.ttl_ms = 1500;
     locker_handle *first = lk_take(a, "renewed", &share), *second = lk_take(b, "renewed", &share);
     const int64_t until = lk_test_now_ms() + 2 * share.ttl_ms;
-    while (lk_test_now_ms() < until) {
+    while (lk_test_now_ms() < until && assert_unless_late(locker_handle_state(first) != LOCKER_STATE_LOST &&
+                                                          locker_handle_state(second) != LOCKER_STATE_LOST)) {
         lk_expect_busy(c, "renewed");
-        assert_int_not_equal(locker_handle_state(first), LOCKER_STATE_LOST);
-        assert_int_not_equal(locker_handle_state(second), LOCKER_STATE_LOST);
         (void)lk_readable(locker_handle_fd(first), 50);
     }
-    lk_give(first);
-    lk_give(second);
+    lk_give_unless_late(first);
+    lk_give_unless_late(second);
     lk_close_locker(c);
     lk_close_locker(b);
     lk_close_locker(a);
@@ -373,8 +373,8 @@ static void a_dead_reader_is_forgotten_while_another_reads(void **state)
     lk_locking_start(&writer, b, "dead-reader", NULL);
     lk_require_waiting(b, 1);
     lk_child_kill(dies);
-    lk_give(reader);
-    lk_give(lk_locking_grant(&writer));
+    lk_give_unless_late(reader);
+    lk_give_unless_late(lk_locking_grant(&writer));
     lk_close_locker(b);
     lk_close_locker(a);
 }
@@ -395,8 +395,8 @@ static void a_dead_writer_lets_readers_in(void **state)
     lk_require_waiting(b, 1);
     lk_child_kill(dies);
     locker_handle *readers[] = {lk_locking_grant(&first), lk_locking_grant(&second)};
-    lk_give(readers[0]);
-    lk_give(readers[1]);
+    lk_give_unless_late(readers[0]);
+    lk_give_unless_late(readers[1]);
     lk_close_locker(b);
     lk_close_locker(a);
 }

@@ -82,7 +82,7 @@ static void hand_over(locker *from, locker *to, const char *key)
     assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
     assert_true(locker_handle_token(waiter.held) > token);
     /* a waiter is woken: it does not wait for a lease to end, nor for a poll once a second */
-    assert_true(waiter.ended_ms - released < LK_TEST_SLACK_MS);
+    assert_timely(waiter.ended_ms - released, LK_TEST_SLACK_MS);
     lk_give(waiter.held);
 }
 
@@ -254,7 +254,7 @@ static void a_waiter_rests_while_the_lock_is_held(void **state)
     const uint64_t before = lk_stats(rival).attempts;
     const int64_t began = lk_test_now_ms();
     assert_false(lk_readable(locker_handle_fd(held), 2000));
-    assert_true(lk_stats(rival).attempts - before <= lk_polls(fixture, began));
+    assert_unless_late(lk_stats(rival).attempts - before <= lk_polls(fixture, began));
     lk_give(held);
     lk_give(lk_locking_grant(&waiter));
     lk_close_locker(rival);

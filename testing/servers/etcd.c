@@ -1,6 +1,7 @@
 /* etcd.c: etcd servers; see etcd.h. */
 #include "servers/etcd.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,7 +141,8 @@ static bool ask(const lk_server *server, const char *question, char *answer, siz
     size_t got = 0;
     ssize_t more = -1;
     if (fd >= 0 && send_question(fd, question))
-        while (got + 1 < size + HEAD && (more = recv(fd, text + got, size + HEAD - 1 - got, 0)) > 0)
+        while (got + 1 < size + HEAD &&
+               (more = TEMP_FAILURE_RETRY(recv(fd, text + got, size + HEAD - 1 - got, 0))) > 0)
             got += (size_t)more;
     if (text != NULL)
         text[got] = '\0';

@@ -1,6 +1,7 @@
 /* redis.c: redis-servers; see redis.h. */
 #include "servers/redis.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,7 +108,7 @@ static bool read_answer(int fd, char *text, size_t size)
 {
     size_t got = 0, wanted = 0;
     ssize_t more;
-    while (got + 1 < size && (more = recv(fd, text + got, size - 1 - got, 0)) > 0) {
+    while (got + 1 < size && (more = TEMP_FAILURE_RETRY(recv(fd, text + got, size - 1 - got, 0))) > 0) {
         got += (size_t)more;
         text[got] = '\0';
         const char *end = strstr(text, "\r\n");
@@ -154,7 +155,7 @@ static bool read_lines(int fd, size_t count, char *why, size_t size)
     size_t used = 0;
     snprintf(why, size, "no answer");
     while (count > 0 && used + 1 < sizeof text) {
-        if (recv(fd, text + used, 1, 0) != 1)
+        if (TEMP_FAILURE_RETRY(recv(fd, text + used, 1, 0)) != 1)
             return false;
         if (text[used++] != '\n')
             continue;

@@ -1,6 +1,7 @@
 /* zookeeper.c: ZooKeeper servers, alone and as members of an ensemble; see zookeeper.h. */
 #include "servers/zookeeper.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -81,7 +82,7 @@ static bool ask(const lk_server *server, const char *question, char *answer, siz
         return false;
     ssize_t more;
     if (send(fd, question, (size_t)length, MSG_NOSIGNAL) == length)
-        while (got + 1 < size && (more = recv(fd, answer + got, size - 1 - got, 0)) > 0)
+        while (got + 1 < size && (more = TEMP_FAILURE_RETRY(recv(fd, answer + got, size - 1 - got, 0))) > 0)
             got += (size_t)more;
     answer[got] = '\0';
     close(fd);

@@ -1,11 +1,12 @@
 /*
  * groups.h: a test program with groups of tests, each of which is a test of ctest's own: `PROGRAM GROUP
- * [TEST]`.
+ * [TEST]`. One that was late (timely.h) is run anew, between its own setup and teardown.
  */
 #pragma once
 
 #include "child.h"
 #include "expect.h"
+#include "timely.h"
 
 typedef struct {
     const char *name;

@@ -5,6 +5,7 @@ import ctypes
 import http.client
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -14,6 +15,8 @@ import time
 
 JARS = "/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.jar"
 START_S = 60
+TRIES = 3
+PORTS = range(12000, 32000)  # as those of testing/servers/port.c
 PR_SET_PDEATHSIG = 1
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -27,9 +30,16 @@ def die_with_us():
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """None of those that clients get by themselves: one of them could have it before the server does, or while that is down."""
+    for port in random.sample(PORTS, 1000):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise NoService("there is no free port")
 
 
 class Server:
@@ -51,14 +61,21 @@ class Server:
                 raise NoService("%s is missing: install the package %s" % (error.filename, self.package)) from error
         self.frozen = False
 
+    def choose(self):
+        """Another place for one that never served."""
+
     def begin(self):
-        """Start it and wait until it serves, or leave nothing behind."""
-        try:
-            self.start()
-            self.await_service()
-        except NoService:
-            self.remove()
-            raise
+        """Start it and wait until it serves, or leave nothing behind. One that ends may have lost its port to another."""
+        for left in reversed(range(TRIES)):
+            try:
+                self.start()
+                self.await_service()
+                return
+            except NoService:
+                if not left or self.process is None or self.process.poll() is None:
+                    self.remove()
+                    raise
+                self.choose()
 
     def freeze(self):
         self.frozen = True
@@ -110,6 +127,9 @@ class RedisServer(Server):
 
     def __init__(self, directory=None, log=None):
         super().__init__(directory, log)
+        self.choose()
+
+    def choose(self):
         self.port = free_port()
         self.uri = "redis://127.0.0.1:%d/0" % self.port
 
@@ -147,10 +167,13 @@ class ZooServer(Server):
         super().__init__(directory, log)
         self.number, self.place = number, place
         self.host = "10.201.0.%d" % number if number else "127.0.0.1"
-        self.port = 2181 if number else free_port()
-        self.uri = "zookeeper://%s:%d/shop" % (self.host, self.port)
         if not os.path.exists(JARS.split(":", 1)[0]):
             raise NoService("ZooKeeper is missing: install the package zookeeper")
+        self.choose()
+
+    def choose(self):
+        self.port = 2181 if self.number else free_port()
+        self.uri = "zookeeper://%s:%d/shop" % (self.host, self.port)
         self.configure()
 
     def configure(self):
@@ -195,7 +218,10 @@ class EtcdServer(Server):
         super().__init__(directory, log)
         self.number, self.place = number, place
         self.host = self.address(number) if number else "127.0.0.1"
-        self.port, self.peer_port = (2379, 2380) if number else (free_port(), free_port())
+        self.choose()
+
+    def choose(self):
+        self.port, self.peer_port = (2379, 2380) if self.number else (free_port(), free_port())
         self.uri = "etcd://%s:%d/shop" % (self.host, self.port)
 
     @staticmethod

@@ -116,6 +116,8 @@ static bool transfer(lk_zkc *client, bool sending, void *bytes, size_t len)
         ssize_t part = sending ? send(client->fd, (char *)bytes + done, len - done, MSG_NOSIGNAL)
                                : recv(client->fd, (char *)bytes + done, len - done, 0);
 
+        if (part < 0 && errno == EINTR)
+            continue;
         if (part <= 0)
             return false;
         done += (size_t)part;

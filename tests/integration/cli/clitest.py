@@ -3,6 +3,7 @@
 Nothing here sleeps to wait for something: a test waits for a line of --status-fd, for a line that the command
 under the lock prints, or for a process to end, each with a time limit that fails the test.
 """
+import functools
 import json
 import os
 import resource
@@ -20,9 +21,30 @@ from servers import RedisServer, ZooServer  # noqa: E402
 
 LOCKER = os.environ["LOCKER_BIN"]
 LIMIT = 30.0
+RUNS = 5
 
 KEEP = {name: value for name, value in os.environ.items()
         if (not name.startswith("LOCKER_") or name.startswith("LOCKER_TEST_")) and not name.startswith("XDG_") and name != "HOME"}
+
+
+def timely(test):
+    """For a test that says how long something may take, or looks at what is so for a while. A machine that is busy with other
+    tests may be late at any line, by seconds; it is not late each time: a test that fails is run anew."""
+
+    @functools.wraps(test)
+    def runs(self):
+        for left in reversed(range(RUNS)):
+            try:
+                return test(self)
+            except (AssertionError, EOFError) as late:
+                if not left:
+                    raise
+                print("%s: late? it is run anew: %s" % (self.id(), late), file=sys.stderr)
+            self.tearDown()
+            self.doCleanups()
+            self.setUp()
+
+    return runs
 
 
 def not_tested(what, why):
@@ -226,3 +248,4 @@ class RedisCase(Case):
         super().setUp()
         self.uri = self.redis.uri
         self.env["LOCKER_URI"] = self.uri
+        self.redis.ask("FLUSHALL")

@@ -8,7 +8,7 @@ import sys
 import time
 import unittest
 
-from clitest import LIMIT, RedisCase
+from clitest import LIMIT, RedisCase, timely
 
 CLONE3 = 435  # the system call's number, with which the caller may choose the child's
 
@@ -69,6 +69,7 @@ def let_pass(seconds):
 class Taken(RedisCase):
     """The service says that the lock is not ours any more."""
 
+    @timely
     def test_deleted(self):
         running = self.hold("k", "-t", "1500ms")
         self.assertEqual(self.redis.ask("DEL", "k"), ":1")
@@ -100,6 +101,7 @@ class Taken(RedisCase):
         self.code(0, "break", "k")
         self.assertEqual(running.process.wait(LIMIT), 76)
 
+    @timely
     def test_nobody_gets_the_number_of_the_commands_group_between_term_and_kill(self):
         running = self.start("-t", "60s", "-k", "30s", "k", "--", sys.executable, "-c", WITH_A_STRANGER)
         command, member = [int(number) for number in running.output.next().split()]
@@ -126,6 +128,7 @@ class Silent(RedisCase):
         self.env["LOCKER_URI"] = self.uri + "?command_timeout=500ms"
         self.addCleanup(self.redis.thaw)
 
+    @timely
     def test_term_before_the_deadline_and_kill_just_before_it(self):
         running = self.start("-t", "3s", "-k", "1s", "k", "--", sys.executable, "-c", STUBBORN)
         self.assertEqual(running.output.next(), "ready")
@@ -140,6 +143,7 @@ class Silent(RedisCase):
         self.assertGreater(exited["time_unix_ms"], deadline - 400)
         self.assertEqual(running.process.wait(LIMIT), 76)
 
+    @timely
     def test_a_command_that_obeys(self):
         running = self.hold("k", "-t", "3s", "-k", "1s")
         self.redis.freeze()
@@ -149,6 +153,7 @@ class Silent(RedisCase):
         self.assertLess(exited["time_unix_ms"], lost["time_unix_ms"] + lost["remaining_ms"])
         self.assertEqual(running.process.wait(LIMIT), 76)
 
+    @timely
     def test_nobody_gets_the_number_of_the_commands_group_before_the_release(self):
         running = self.start("-t", "3s", "-k", "1s", "k", "--", "sh", "-c", "echo $$; exec sleep 60")
         number = int(running.output.next())
@@ -157,6 +162,7 @@ class Silent(RedisCase):
         self.assertFalse(number_is_free(number))
         self.assertEqual(running.process.wait(LIMIT), 76)
 
+    @timely
     def test_the_exit_waits_for_no_answer_after_the_deadline(self):
         self.env["LOCKER_URI"] = self.uri + "?command_timeout=20s"
         running = self.hold("k", "-t", "2s", "-k", "500ms")
@@ -165,6 +171,7 @@ class Silent(RedisCase):
         self.assertEqual(running.process.wait(LIMIT), 76)
         self.assertLess(time.time() * 1000 - exited["time_unix_ms"], 5000)
 
+    @timely
     def test_a_short_outage_stops_nothing(self):
         running = self.hold("k", "-t", "3s", "-k", "500ms")
         self.redis.freeze()
@@ -200,6 +207,7 @@ class Silent(RedisCase):
 
 
 class Stopped(RedisCase):
+    @timely
     def test_a_stopped_locker_finds_the_lock_gone_and_kills_at_once(self):
         running = self.start("-t", "3s", "-k", "1400ms", "k", "--", sys.executable, "-c", STUBBORN)
         self.assertEqual(running.output.next(), "ready")
@@ -212,6 +220,7 @@ class Stopped(RedisCase):
         self.code(75, "run", "-n", "k", "true")
         self.assertEqual(rival.finish(), 0)
 
+    @timely
     def test_a_healthy_lock_is_kept_over_many_leases(self):
         running = self.hold("k", "-t", "600ms")
         self.code(75, "run", "-w", "3s", "k", "true")

@@ -6,7 +6,7 @@ import signal
 import socket
 import unittest
 
-from clitest import LOCKER, Redis, RedisCase
+from clitest import LOCKER, Redis, RedisCase, timely
 
 
 class Run(RedisCase):
@@ -80,12 +80,14 @@ class Run(RedisCase):
         for options, ms in (([], "30000"), (["-t", "7s"], "7000"), (["-u", self.uri + "?ttl=9s"], "9000")):
             self.assertEqual(self.code(0, "run", *options, "k", "sh", "-c", "echo $LOCKER_TTL_MS").stdout, ms + "\n")
 
+    @timely
     def test_steps(self):
         said = self.code(0, "run", "-vv", "-t", "1500ms", "k", "sleep", "2").stderr
         self.assertIn("the locks are kept by redis://127.0.0.1:%d" % self.redis.port, said)
         self.assertIn("holding 'k'", said)
         self.assertIn("renewed 'k'", said)
 
+    @timely
     def test_busy_and_waiting_name_the_holder(self):
         holder = self.hold("k", "--owner", "the holder")
         self.assertIn("'k' is held by the holder since ", self.code(75, "run", "-n", "k", "true").stderr)

@@ -4,7 +4,7 @@ import subprocess
 import time
 import unittest
 
-from clitest import Redis
+from clitest import Redis, timely
 from comparetest import LIMIT, LOCKER, CompareCase, Found
 
 FORGET = """local keys, waiting, n = redis.call('KEYS', '*compare.*'), 0, 0
@@ -30,6 +30,7 @@ class Given(CompareCase):
         self.redis = Redis()
         self.addCleanup(self.redis.remove)
 
+    @timely
     def test_a_server_is_not_harmed(self):
         kept = ("counter", "crash", "unlock-after-loss")
         harmful = ("restart", "restart-empty", "recovery", "failover", "failover-wait", "failover-recovery", "partition")
@@ -47,6 +48,7 @@ class Given(CompareCase):
         found = self.compare("--backend", self.redis.uri, "--backend", self.redis.uri, "-s", "counter")
         self.assertEqual(set(found.results), {("counter", "given-redis"), ("counter", "given-redis-2")})
 
+    @timely
     def test_a_password_is_not_shown(self):
         self.redis.ask("CONFIG", "SET", "requirepass", "ver/y@secret")
         uri = self.redis.uri.replace("redis://", "redis://:ver%2Fy%40secret@")
@@ -62,6 +64,7 @@ class Given(CompareCase):
         self.wrong(69, "127.0.0.1", "compare", "-q", "--backend", self.redis.uri, "--spawn=file")
         self.assert_all_goes()
 
+    @timely
     def test_a_broken_promise_is_told(self):
         """Somebody deletes the lock's key while it is held."""
         running = subprocess.Popen([LOCKER, "compare", "-q", "--quick", "--json", self.json, "-s", "slow-work",
@@ -86,6 +89,7 @@ class Given(CompareCase):
         self.assertRegex(told, "given-redis +BROKEN")
         self.assertEqual(running.wait(LIMIT), 1)
 
+    @timely
     def test_a_writer_beside_a_reader_is_told(self):
         self.forget("readers", 2, 1000)
 
@@ -107,6 +111,7 @@ class Given(CompareCase):
             told.append(self.starve())
         self.assertIn("the writer waited", "".join(told), told)
 
+    @timely
     def test_a_permit_too_many_is_told(self):
         self.forget("permits", 0, 1)
 

@@ -2,7 +2,7 @@
 import os
 import unittest
 
-from clitest import RedisServer
+from clitest import RedisServer, timely
 from comparetest import CompareCase
 
 SCENARIOS = ("counter", "uncontended", "hand-off", "throughput", "fairness", "crash", "stall", "slow-work",
@@ -62,6 +62,7 @@ class Options(CompareCase):
         self.assert_wrong(69, "install the package default-jre-headless", "--spawn=zookeeper", PATH=empty)
         self.assert_wrong(69, "install the package etcd-server", "--spawn=etcd", PATH=empty)
 
+    @timely
     def test_files_on_their_own(self):
         found = self.compare("--spawn=file", "-s", "counter", "-s", "crash", "-s", "restart", "-s", "counter",
                              "--runs", "2")

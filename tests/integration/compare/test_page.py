@@ -7,6 +7,7 @@ import re
 import unittest
 import xml.etree.ElementTree
 
+from clitest import timely
 from comparetest import CompareCase
 
 VOID = {"meta", "img", "br"}
@@ -85,6 +86,7 @@ class Pages(CompareCase):
         self.assertEqual(len(found), 1, [p["alt"] for p in page.pictures])
         return found[0]
 
+    @timely
     def test_all_is_on_it(self):
         scenarios = ("counter", "uncontended", "throughput", "crash", "stall", "failover")
         page = self.compared("--spawn=file,redis", "--backend", "memory:", "--runs", "2",
@@ -118,6 +120,7 @@ class Pages(CompareCase):
         self.code(0, "check-history", "-q", self.json)
         self.assertTrue(any("distribution" in p["alt"] for p in page.pictures))
 
+    @timely
     def test_lanes_show_modes_and_slots(self):
         page = self.compared("--spawn=file", "-s", "readers", "-s", "permits")
         self.assert_stands_alone(page)
@@ -129,6 +132,7 @@ class Pages(CompareCase):
             self.assertIn("<text>%s<" % slot, permits)
             self.assertNotIn("<text>%s<" % slot, readers)
 
+    @timely
     def test_two_holders_are_red(self):
         """A holder that is connected to the new master before its rival hears in time: seldom three times in a row."""
         page = self.compared("--spawn=redis-replica", "-s", "failover", "-s", "failover-wait", "--runs", "3")

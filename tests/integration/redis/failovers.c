@@ -241,7 +241,7 @@ static void a_waiter_listens_to_the_new_master(void **state)
     released = lk_test_now_ms();
     lk_give(held);
     assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
-    assert_true(waiter.ended_ms - released < 10000); /* its poll comes after 27 s or more */
+    assert_timely(waiter.ended_ms - released, 10000); /* its poll comes after 27 s or more */
     lk_give(waiter.held);
     lk_give(other);
     lk_close_locker(rival);
@@ -491,11 +491,11 @@ static void who_was_connected_to_a_host_that_hangs_finds_another(void **state)
                          "redis://127.0.0.1:%d,127.0.0.1:%d/0?connect_timeout=1s&command_timeout=500ms",
                          env->server->port, env->second->port),
               err);
-    lk_give(lk_take(l, "first", NULL));
+    lk_give_unless_late(lk_take(l, "first", NULL));
     assert_true(lk_server_freeze(env->server));
     locker_handle *held = lk_take(l, "second", &options);
     assert_int_equal(lk_server_integer(env->second, "EXISTS second"), 1);
-    lk_give(held);
+    lk_give_unless_late(held);
     lk_close_locker(l);
     lk_server_thaw(env->server);
 }

@@ -58,9 +58,7 @@ static void a_grant_by_a_late_message_counts_from_before(void **state)
     lk_give(held);
     assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
     lk_proxy_delay(env->proxy, 0, 0);
-    const int64_t remaining = locker_handle_remaining_ms(waiter.held);
-    const int64_t pttl = lk_server_integer(env->server, "PTTL direct");
-    assert_true(remaining <= pttl);
+    lk_expect_remaining(env->server, "direct", waiter.held);
     lk_give(waiter.held);
     lk_close_locker(rival);
     lk_close_locker(l);
@@ -102,7 +100,7 @@ static void a_grant_that_is_found_late_starts_anew(void **state)
                "most of its lease should be over");
     lk_child_signal(env->child, SIGCONT);
     assert_int_equal(lk_puppet_granted(env->child, &token), LOCKER_OK);
-    assert_true(lk_server_integer(env->server, "PTTL stopped") > 1500);
+    assert_unless_late(lk_server_integer(env->server, "PTTL stopped") > 1500);
     assert_int_equal(lk_puppet_unlock(env->child), LOCKER_OK);
     lk_close_locker(rival);
 }
@@ -392,7 +390,7 @@ static void a_dead_waiter_is_passed_over(void **state)
     released = lk_test_now_ms();
     lk_give(held);
     assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
-    assert_true(waiter.ended_ms - released < 5000); /* its poll comes after 10 s */
+    assert_timely(waiter.ended_ms - released, 5000); /* its poll comes after 10 s */
     lk_give(waiter.held);
     lk_close_locker(rival);
     lk_close_locker(l);
@@ -465,7 +463,7 @@ static void one_that_gives_up_in_a_free_moment_leaves_it_to_the_next(void **stat
     locker_cancel_fire(cancel);
     assert_status(LOCKER_CANCELED, lk_locking_join(&told), told.err);
     assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
-    assert_true(waiter.ended_ms - given_up < 15000); /* its poll comes after 30 s */
+    assert_timely(waiter.ended_ms - given_up, 15000); /* its poll comes after 30 s */
     lk_give(waiter.held);
     assert_int_equal(lk_server_integer(env->server, "EXISTS {moment}:locker:queue"), 0);
     locker_cancel_free(cancel);
@@ -506,8 +504,8 @@ static void a_place_is_taken_out_however_late(void **state)
     lk_require_queue(env->server, "place", 1);
     lk_proxy_refuse(env->proxy, true);
     lk_proxy_cut_all(env->proxy);
-    assert_status(LOCKER_UNAVAILABLE, lk_locking_join(&waiter), waiter.err);
-    usleep(20000); /* until that time is over */
+    assert_unless_late(lk_locking_join(&waiter) == LOCKER_UNAVAILABLE); /* and was cut before its end */
+    usleep(20000);                                                      /* until that time is over */
     lk_proxy_refuse(env->proxy, false);
     lk_give(lk_take(l, "beside", NULL));
     lk_require_queue(env->server, "place", 0);

@@ -140,11 +140,12 @@ static void use_all_rights(lk_env *env, locker *l, locker *rival)
     lk_locking_start(&waiter, rival, "few", NULL);
     lk_require_queue(env->server, "shop:few", 1);
     usleep(600000); /* is it renewed? */
-    assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
     assert_ok(locker_show(l, "few", &info, &err), err);
-    assert_int_equal(info.waiters, 1);
+    const int64_t waiters = info.waiters;
+    if (assert_unless_late(locker_handle_state(held) == LOCKER_STATE_HELD))
+        assert_int_equal(waiters, 1);
     locker_info_clear(&info);
-    lk_give(held);
+    lk_give_unless_late(held);
     assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
     assert_ok(locker_break(l, "few", NULL, &info, &err), err);
     locker_info_clear(&info);
@@ -424,7 +425,7 @@ static void nobody_there(void **state)
     assert_status(LOCKER_UNAVAILABLE, lk_try_uri(&l, &err, "redis://127.0.0.1:%d", lk_free_port()), err);
     assert_status(LOCKER_UNAVAILABLE, lk_try_uri(&l, &err, "redis://no-such-host.invalid"), err);
     assert_non_null(strstr(err.text, "no-such-host.invalid"));
-    assert_true(lk_test_now_ms() - began < 10000);
+    assert_timely(lk_test_now_ms() - began, 10000);
 }
 
 /* A server that takes connections and says nothing, or something that is no reply. */
@@ -467,7 +468,7 @@ static void open_at_a_stranger(const char *login, const char *greeting, locker_s
                              login, ntohs(address.sin_port)),
                   (*err));
     assert_null(l);
-    assert_true(lk_test_now_ms() - began < 5000);
+    assert_timely(lk_test_now_ms() - began, 5000);
     shutdown(stranger.listener, SHUT_RDWR);
     if (greeting != NULL)
         lk_join(stranger.thread, "a stranger's server");

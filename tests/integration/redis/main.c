@@ -142,6 +142,32 @@ void lk_expect_value(lk_server *server, const char *key, const char *value)
         test_fails("the server has %s as '%s', not as '%s'", key, text, value);
 }
 
+/* Both are asked after the time was read, so that this machine may stand still in between. */
+void lk_expect_remaining(lk_server *server, const char *key, const locker_handle *held)
+{
+    const int64_t asked = lk_test_now_ms(), remaining = locker_handle_remaining_ms(held);
+    const int64_t left = lk_server_integer(server, "PTTL %s", key);
+    if (left >= 0) /* else it is over */
+        assert_true(remaining <= left + lk_test_now_ms() - asked);
+}
+
+bool lk_is_listened_to(void *context)
+{
+    return lk_server_integer(context, "EVAL %s 0",
+                             "return #redis.call('PUBSUB', 'CHANNELS', 'locker:wake:*')") > 0;
+}
+
+void lk_require_noted(lk_env *env, const char *key)
+{
+    static const char script[] = "local info = redis.call('GET', KEYS[2])\n"
+                                 "local value = redis.call('GET', KEYS[1])\n"
+                                 "return info and string.sub(info, 1, 32) == value and 1 or 0";
+    const int64_t until = lk_test_now_ms() + LK_TEST_PATIENCE_MS;
+    while (lk_server_integer(env->server, "EVAL %s 2 %s {%s}:locker:info", script, key, key) == 0)
+        assert_true(lk_test_now_ms() < until);
+    lk_require(lk_is_listened_to, env->server, "a holder should subscribe");
+}
+
 /* Who has subscribed stands in a queue; holders subscribe, too, and stand in none. */
 static bool has_queue(void *context)
 {

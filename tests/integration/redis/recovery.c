@@ -166,8 +166,8 @@ static void what_its_holder_left_is_free_afterwards(void **state)
     const int64_t began = lk_test_now_ms();
     lk_give(lk_take(l, "left", NULL));
     const int64_t waited = lk_test_now_ms() - began;
-    assert_true(waited > RECOVERY_MS / 2);
-    assert_true(waited < RECOVERY_MS + LK_TEST_SLACK_MS);
+    assert_unless_late(waited > RECOVERY_MS / 2);
+    assert_timely(waited, RECOVERY_MS + LK_TEST_SLACK_MS);
     lk_close_locker(l);
 }
 

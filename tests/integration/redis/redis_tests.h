@@ -67,6 +67,15 @@ locker_handle *lk_take(locker *l, const char *key, const locker_lock_options *op
 /** Fails the test unless the key's string at the server is this; NULL: unless there is no key. */
 void lk_expect_value(lk_server *server, const char *key, const char *value);
 
+/** Whether a holder or a waiter listens. */
+bool lk_is_listened_to(void *server);
+
+/** Waits until the server knows whose it is, and a holder listens. */
+void lk_require_noted(lk_env *env, const char *key);
+
+/** The holder is certain of the key for no longer than the server has it, whenever both were asked. */
+void lk_expect_remaining(lk_server *server, const char *key, const locker_handle *held);
+
 /** How many commands of that name the server has carried out, those of scripts among them. */
 long long lk_calls_of(lk_server *server, const char *command);
 

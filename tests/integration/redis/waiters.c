@@ -69,7 +69,8 @@ static void the_end_of_a_lease_is_not_missed(void **state)
     lk_alone_begin(env->server->port, "&poll=60s");
     lk_asker_enrol(&asker, env->server, "ended");
     asker.wakes = 0;
-    for (int64_t began = lk_test_now_ms(); lk_test_now_ms() - began < 1000 && asker.wakes == 0; usleep(1000))
+    for (int64_t began = lk_test_now_ms(); lk_test_now_ms() - began < LK_TEST_PATIENCE_MS && asker.wakes == 0;
+         usleep(1000))
         turn();
     assert_int_equal(asker.wakes, 1);
     assert_int_equal(lk_server_integer(env->server, "EXISTS ended"), 0);
@@ -164,7 +165,7 @@ static void expect_near(lk_env *env, const char *key)
     turn();
     const long long since = lk_calls_of(env->server, "evalsha");
     go_on(1200);
-    assert_int_equal(lk_calls_of(env->server, "evalsha"), since + 1);
+    assert_unless_late(lk_calls_of(env->server, "evalsha") == since + 1);
 }
 
 /* Between three that listen and the last it looks each five seconds, since there are five, until it hears that one of the
@@ -181,9 +182,9 @@ static void who_stands_behind_looks_seldom(void **state)
     stand_behind(env, "behind", others, waiters, &options, &asker);
     const long long looks = lk_calls_of(env->server, "evalsha");
     go_on(3000);
-    assert_int_equal(lk_calls_of(env->server, "evalsha"), looks);
+    assert_unless_late(lk_calls_of(env->server, "evalsha") == looks);
     go_on(3000);
-    assert_int_equal(lk_calls_of(env->server, "evalsha"), looks + 1);
+    assert_unless_late(lk_calls_of(env->server, "evalsha") == looks + 1);
     locker_cancel_fire(options.cancel);
     assert_status(LOCKER_CANCELED, lk_locking_join(&waiters[0]), waiters[0].err);
     expect_near(env, "behind");
@@ -237,8 +238,9 @@ static void keys_are_looked_at_together(void **state)
         assert_int_equal(lk_asker_come(&askers[i], keys[i]), LOCKER_BUSY);
     const long long looks = lk_calls_of(env->server, "evalsha"), locks = lk_calls_of(env->server, "pttl");
     go_on(1200);
-    assert_int_equal(lk_calls_of(env->server, "pttl") - locks, KEYS);
-    assert_in_range(lk_calls_of(env->server, "evalsha") - looks, 3, 6);
+    const long long asked = lk_calls_of(env->server, "pttl") - locks,
+                    calls = lk_calls_of(env->server, "evalsha") - looks;
+    assert_unless_late(asked == KEYS && calls >= 3 && calls <= 6);
     for (int i = 0; i < KEYS; i++)
         lk_redis_driver.withdraw(lk_alone.self, lk_asker_claim(&askers[i]));
     lk_alone_end();
@@ -312,7 +314,7 @@ static void who_moves_up_without_a_hand_over_is_told(void **state)
     for (int i = DEAD; i < LAST; i++)
         lk_child_signal(waiters[i], SIGCONT);
     assert_int_equal(lk_puppet_granted(who_speaks(&waiters[DEAD], LAST - DEAD), NULL), LOCKER_OK);
-    assert_true(lk_test_now_ms() - killed < TTL + 1000 + LK_TEST_SLACK_MS);
+    assert_timely(lk_test_now_ms() - killed, TTL + 1000 + LK_TEST_SLACK_MS);
     for (int i = 0; i < WAITERS; i++)
         lk_child_kill(waiters[i]);
 }
@@ -339,7 +341,7 @@ static void those_behind_the_dead_have_it_after_the_lease(void **state)
     const int64_t killed = lk_test_now_ms();
     lk_child *const next = who_speaks(&waiters[2], WAITERS - 2);
     assert_int_equal(lk_puppet_granted(next, NULL), LOCKER_OK);
-    assert_true(lk_test_now_ms() - killed < TTL + 1000 + LK_TEST_SLACK_MS);
+    assert_timely(lk_test_now_ms() - killed, TTL + 1000 + LK_TEST_SLACK_MS);
     assert_int_equal(lk_puppet_unlock(next), LOCKER_OK);
     for (int i = 2; i < WAITERS; i++) { /* and the others, in their order */
         if (waiters[i] == next)
@@ -390,8 +392,9 @@ static void the_info_goes_with_the_lease(void **state)
     lk_child *holder = lk_puppet_start(uri);
     assert_int_equal(lk_puppet_lock(holder, "info", 0, TTL, true, NULL), LOCKER_OK);
     usleep(3 * TTL * 1000);
-    assert_int_equal(lk_server_integer(env->server, "EXISTS info {info}:locker:info"), 2);
-    assert_in_range(lk_server_integer(env->server, "PTTL {info}:locker:info"), 1, TTL);
+    assert_unless_late(lk_server_integer(env->server, "EXISTS info {info}:locker:info") == 2);
+    const long long left = lk_server_integer(env->server, "PTTL {info}:locker:info");
+    assert_unless_late(left > 0 && left <= TTL);
     lk_child_signal(holder, SIGKILL);
     usleep(2 * TTL * 1000);
     assert_int_equal(lk_server_integer(env->server, "EXISTS info {info}:locker:info"), 0);

@@ -119,14 +119,17 @@ static void a_delete_that_nobody_waits_for(void **state)
 {
     lk_env *env = *state;
     locker *holder = lk_open_at(env->zk, "/shop"), *l = lk_open_through(env, "/shop?ttl=60s");
-    locker_handle *held = lk_take(holder, "left"), *none;
+    locker_handle *held = lk_take(holder, "left");
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
-    o.wait_ms = 300;
+    lk_locking waiter;
+    o.cancel = locker_cancel_new();
+    lk_locking_start(&waiter, l, "left", &o);
+    lk_zkc_require_count(env->client, "/shop/left", 2);
     const refused deletes = refuse_some(env, LK_ZKP_DELETE);
-    assert_int_equal(LOCKER_TIMEOUT, locker_lock(l, "left", &o, &none, NULL));
-    const int64_t from = lk_test_now_ms();
-    lk_proxy_await_passed(deletes.requests, REFUSALS + 1);
-    assert_true(lk_test_now_ms() - from >= REFUSALS * PAUSE_MS);
+    locker_cancel_fire(o.cancel);
+    assert_status(LOCKER_CANCELED, lk_locking_join(&waiter), waiter.err);
+    expect_pauses(&deletes);
+    locker_cancel_free(o.cancel);
     lk_give(held);
     lk_close_locker(l);
     lk_close_locker(holder);

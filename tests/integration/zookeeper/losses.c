@@ -43,7 +43,7 @@ static void a_deleted_node_is_a_lost_lock(void **state)
     deleted = lk_test_now_ms();
     assert_int_equal(lk_zkc_delete(env->client, path), LK_ZKC_OK);
     lk_gate_await(&gate, 1, "the loss should be told");
-    assert_true(lk_test_now_ms() - deleted < 5000); /* by the watch, and not by the first heartbeat */
+    assert_timely(lk_test_now_ms() - deleted, 5000); /* by the watch, and not by the first heartbeat */
     lk_give(lk_take(l, "gone"));
     lk_give_lost(held);
     lk_close_locker(l);
@@ -201,7 +201,7 @@ static void the_end_of_a_node_puts_its_session_in_doubt(void **state)
     assert_int_equal(lk_zkc_delete(env->client, path), LK_ZKC_OK);
     lk_gate_await(&gate, 1, "the loss should be told");
     lk_give(lk_take(l, "doubt"));
-    assert_true(lk_test_now_ms() - ended < 8000); /* an eighth is 3 s */
+    assert_timely(lk_test_now_ms() - ended, 8000); /* an eighth is 3 s */
     lk_give_lost(held);
     lk_close_locker(l);
     lk_gate_destroy(&gate);

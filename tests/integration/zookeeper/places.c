@@ -53,7 +53,7 @@ static void a_late_create_is_looked_for(void **state)
     late_comes(&late);
     came = lk_test_now_ms();
     lk_zkc_require_count(late.env->client, "/shop/late", 0);
-    assert_true(lk_test_now_ms() - came < 4000);
+    assert_timely(lk_test_now_ms() - came, 4000);
     lk_close_locker(late.l);
 }
 
@@ -90,7 +90,7 @@ static void a_late_create_is_swept_by_a_list(void **state)
     late_comes(&late);
     assert_ok(locker_try_lock(late.l, "late", NULL, &held, &err), err); /* ... that a try begins with */
     assert_int_equal(lk_zkc_count(late.env->client, "/shop/late"), 1);
-    assert_true(lk_test_now_ms() - came < 8000);
+    assert_timely(lk_test_now_ms() - came, 8000);
     lk_give(held);
     lk_close_locker(late.l);
 }
@@ -105,7 +105,7 @@ static void a_late_create_is_looked_for_after_a_reconnection(void **state)
     came = lk_test_now_ms();
     lk_proxy_cut_all(late.env->proxy);
     lk_zkc_require_count(late.env->client, "/shop/late", 0);
-    assert_true(lk_test_now_ms() - came < 8000);
+    assert_timely(lk_test_now_ms() - came, 8000);
     lk_close_locker(late.l);
 }
 
@@ -172,8 +172,8 @@ static void one_that_gave_up_while_its_node_was_found(void **state)
     locker_cancel_fire(options.cancel);
     assert_status(LOCKER_CANCELED, lk_locking_join(&waiter), waiter.err);
     lk_zkc_require_count(env->client, "/shop/found", 0);
-    assert_true(lk_test_now_ms() - fired <
-                10000); /* and not after a quarter of the session, or another connection */
+    assert_timely(lk_test_now_ms() - fired,
+                  10000); /* and not after a quarter of the session, or another connection */
     lk_close_locker(l);
     locker_cancel_free(options.cancel);
 }
@@ -187,7 +187,7 @@ static void closing_waits_for_no_doubt(void **state)
     late_goes_on(&late);
     began = lk_test_now_ms();
     lk_close_locker(late.l);
-    assert_true(lk_test_now_ms() - began < 10000);
+    assert_timely(lk_test_now_ms() - began, 10000);
 }
 
 /* The list that came with its create is not answered, and the node is deleted before the next one. Nobody is
@@ -443,7 +443,7 @@ static void a_predecessor_that_goes_before_it_is_watched(void **state)
     given = lk_test_now_ms();
     lk_proxy_hold(env->proxy, false, false);
     assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
-    assert_true(waiter.ended_ms - given < 5000); /* and not with a heartbeat, after 10 s */
+    assert_timely(waiter.ended_ms - given, 5000); /* and not with a heartbeat, after 10 s */
     lk_give(waiter.held);
     lk_close_locker(l);
     lk_close_locker(holder);

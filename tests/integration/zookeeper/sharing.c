@@ -441,7 +441,8 @@ static void a_place_that_has_gone_may_be_a_permit(void **state)
         lk_zkc_create(env->client, "/shop/moves/leases/lease-", "", LK_ZKC_EPHEMERAL_SEQUENTIAL, taken),
         LK_ZKC_OK);
     assert_int_equal(lk_zkc_delete(env->client, place), LK_ZKC_OK);
-    assert_status(LOCKER_CONFIG, lk_locking_join(&waiter), waiter.err);
+    if (!assert_unless_late(lk_locking_join(&waiter) == LOCKER_CONFIG)) /* the question was answered before */
+        locker_handle_free(waiter.held);
     lk_proxy_delay(env->proxy, 0, 0);
     assert_int_equal(lk_zkc_delete(env->client, taken), LK_ZKC_OK);
     lk_close_locker(other);
