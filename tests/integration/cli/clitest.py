@@ -27,17 +27,27 @@ KEEP = {name: value for name, value in os.environ.items()
         if (not name.startswith("LOCKER_") or name.startswith("LOCKER_TEST_")) and not name.startswith("XDG_") and name != "HOME"}
 
 
+def ticks():
+    """What all processors have done: for how long they were idle, and in all (proc_stat(5))."""
+    with open("/proc/stat") as file:
+        kinds = [int(number) for number in file.readline().split()[1:9]]
+    return kinds[3], sum(kinds)
+
+
 def timely(test):
     """For a test that says how long something may take, or looks at what is so for a while. A machine that is busy with other
-    tests may be late at any line, by seconds; it is not late each time: a test that fails is run anew."""
+    tests may be late at any line, by seconds; it is not late each time: a test that fails while the processors had something to
+    do for more than a quarter of the time is run anew. See timely.h, too."""
 
     @functools.wraps(test)
     def runs(self):
         for left in reversed(range(RUNS)):
+            idle, all_of_it = ticks()
             try:
                 return test(self)
             except (AssertionError, EOFError) as late:
-                if not left:
+                idle, all_of_it = (now - before for now, before in zip(ticks(), (idle, all_of_it)))
+                if not left or 4 * idle >= 3 * all_of_it:
                     raise
                 print("%s: late? it is run anew: %s" % (self.id(), late), file=sys.stderr)
             self.tearDown()

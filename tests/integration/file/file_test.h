@@ -21,7 +21,6 @@ typedef struct {
 int lk_place_setup(void **state);
 int lk_place_teardown(void **state);
 #define place_test(f) cmocka_unit_test_setup_teardown(f, lk_place_setup, lk_place_teardown)
-#define place_test(f) cmocka_unit_test_setup_teardown(f, lk_place_setup, lk_place_teardown)
 
 /* A second locker on the same directory; the caller closes it. */
 locker *lk_place_open(const lk_place *place);
