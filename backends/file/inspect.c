@@ -26,6 +26,14 @@ static void describe_holder(const lk_file_record *record, locker_info *info)
     memcpy(info->owner, record->owner, sizeof info->owner);
 }
 
+/* One comes or goes right now, or somebody removed what they say of themselves. What the lock's file says is of who came last, and may
+ * have gone. */
+static void describe_unknown(locker_info *info)
+{
+    info->held = true;
+    info->token = 0;
+}
+
 /* Tell of the holders whom `only` names. */
 static locker_status describe_holders(const lk_file_holder *all, size_t count,
                                       const locker_break_options *only, locker_info *info, locker_error *err)
@@ -60,7 +68,7 @@ static bool is_held_beside(const lk_file_tickets *t, int fd)
 
 /* Who holds it beside others, and who waits. */
 static locker_status describe_queue(const lk_file *self, const lk_file_id *id, int fd, bool shared,
-                                    const lk_file_record *record, locker_info *info, locker_error *err)
+                                    locker_info *info, locker_error *err)
 {
     lk_file_tickets t = lk_file_tickets_of(self, id);
     lk_file_holder *all = NULL;
@@ -71,7 +79,7 @@ static locker_status describe_queue(const lk_file *self, const lk_file_id *id, i
     if (status == LOCKER_OK && count > 0)
         status = describe_holders(all, count, &anybody, info, err);
     else if (status == LOCKER_OK && shared && is_held_beside(&t, fd))
-        describe_holder(record, info); /* somebody removed what they say of themselves */
+        describe_unknown(info);
     if (status == LOCKER_OK && !lk_file_queue_list(&t, info))
         status = lk_out_of_memory(err);
     free(all);
@@ -107,7 +115,7 @@ locker_status lk_file_show(void *self_, const char *key, size_t key_len, int64_t
             describe_holder(&record, info);
         info->token = record.token;
         const lk_file_id id = lk_file_id_of(&s);
-        status = describe_queue(self, &id, fd, met == F_RDLCK, &record, info, err);
+        status = describe_queue(self, &id, fd, met == F_RDLCK, info, err);
     }
     close(fd);
     return code == 0 ? status : lk_file_fail(self, "read", &name, code, err);
@@ -174,24 +182,24 @@ static locker_status break_beside(lk_file *self, const lk_file_name *name, int p
         status = lk_out_of_memory(err);
     for (size_t i = 0; status == LOCKER_OK && i < count; i++)
         named += locker_break_names(only, all[i].owner, all[i].token);
-    if (status == LOCKER_OK && count > 0)
+    if (status == LOCKER_OK && count > 0) {
         status = describe_holders(all, count, named > 0 ? only : &anybody, broken, err);
-    else if (status == LOCKER_OK) /* somebody removed what they say of themselves */
-        describe_holder(record, broken);
-    if (status == LOCKER_OK)
-        status = locker_break_check(only, broken, err);
+        if (status == LOCKER_OK)
+            status = locker_break_check(only, broken, err);
+    } else if (status == LOCKER_OK) {
+        describe_unknown(broken);
+        if (!is_any(only))
+            status = locker_error_set(
+                err, LOCKER_BUSY, 0,
+                "one of whom nothing is written down holds %.150s/%.150s, and may be about to let go: look "
+                "again, or break it whoever holds it",
+                self->path, name->text);
+    }
     if (status == LOCKER_OK && count > 0 && !break_named(&t, all, count, only))
         status = LK_FILE_AGAIN;
     lk_file_tickets_close(&t);
     free(all);
-    const bool stays = status == LOCKER_OK && !is_any(only) && is_left(self, id, held);
-    if (stays && count == 0)
-        return locker_error_set(
-            err, LOCKER_BUSY, 0,
-            "one of whom nothing is written down holds %.150s/%.150s, and may be about to let go: look "
-            "again, or break it whoever holds it",
-            self->path, name->text);
-    if (status == LOCKER_OK && !stays) {
+    if (status == LOCKER_OK && (is_any(only) || !is_left(self, id, held))) {
         const locker_status replaced = lk_file_replace(self, name, parent, held, record, err);
         status = count == 0 ? replaced : LOCKER_OK; /* else who comes next does it */
     }

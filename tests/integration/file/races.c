@@ -637,14 +637,21 @@ static void one_that_is_broken_on_its_way_in_does_not_hold(void **state)
     locker_close(l);
 }
 
+static struct {
+    locker_status broken, shown;
+    locker_info info;
+} met;
+
 static void break_none(void)
 {
     const locker_break_options only = {.size = sizeof only, .token = ended};
-    locker_error err;
-    assert_status(LOCKER_BUSY, locker_break(breaker, "k", &only, NULL, &err), err);
+    met.broken = locker_break(breaker, "k", &only, NULL, NULL);
+    met.info = (locker_info)LOCKER_INFO_INIT;
+    met.shown = locker_show(breaker, "k", &met.info, NULL);
 }
 
-/* One that is about to let go has its answer, so a break of it says nothing else. */
+/* One that is about to let go has its answer, so a break of it says nothing else, and a look does not say that it holds: it may be
+ * another by now, who says nothing yet. */
 static void a_break_of_one_that_lets_go_takes_nothing(void **state)
 {
     lk_place *place = *state;
@@ -654,6 +661,12 @@ static void a_break_of_one_that_lets_go_takes_nothing(void **state)
     before_sweeping = break_none;
     lk_give(held);
     assert_null(before_sweeping);
+    assert_int_equal(met.broken, LOCKER_BUSY);
+    assert_int_equal(met.shown, LOCKER_OK);
+    assert_true(met.info.held);
+    assert_string_equal(met.info.owner, "");
+    assert_int_equal(met.info.token, 0);
+    locker_info_clear(&met.info);
     locker_close(breaker);
 }
 
