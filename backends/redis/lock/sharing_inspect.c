@@ -223,7 +223,7 @@ static locker_status look_at_named(const lk_redis_inquiry *q, const locker_break
                                    lk_redis_marker *marker, redisReply **reply, bool *gone)
 {
     const locker_status status = look(q, only, marker, reply, gone);
-    if (status != LOCKER_OK || *gone || (*reply)->element[1]->elements > 0)
+    if (status != LOCKER_OK || *gone || *reply == NULL || (*reply)->element[1]->elements > 0)
         return status;
     freeReplyObject(*reply);
     *reply = NULL;
