@@ -404,7 +404,8 @@ static void an_extension_during_acquire_counts(void **state)
     probe_end(&p, l);
 }
 
-/* The keeper has not had a turn since the deadline, so it is the answer itself that finds it over. */
+/* The keeper has not had a turn since the deadline, so it is the answer itself that finds it over; or it has, and stands before the
+ * claim is let go of. */
 static void a_late_renewal_revives_nothing(void **state)
 {
     probe p;
@@ -412,13 +413,15 @@ static void a_late_renewal_revives_nothing(void **state)
     locker *l;
     (void)state;
     probe_init(&p);
+    p.withdraw = probe_stands;
     l = probe_open(&p);
     assert_int_equal(lock(l, &h), LOCKER_OK);
+    locker_claim *const claim = (locker_claim *)(uintptr_t)p.holder;
     probe_advance(&p, PROBE_TTL_MS);
     assert_int_equal(locker_handle_state(h), LOCKER_STATE_LOST);
-    p.svc->lease_extended(p.svc, (locker_claim *)(uintptr_t)p.holder,
-                          atomic_load(&p.now) + INT64_C(5000000000));
+    p.svc->lease_extended(p.svc, claim, atomic_load(&p.now) + INT64_C(5000000000));
     assert_int_equal(locker_handle_state(h), LOCKER_STATE_LOST);
+    lk_gate_open(&p.leave, 1);
     lk_give_lost(h);
     probe_end(&p, l);
 }
@@ -448,6 +451,7 @@ static void a_lost_that_was_told_outlasts_a_renewal(void **state)
     (void)state;
     probe_init(&p);
     p.clock.now = stands_behind_the_clock;
+    p.withdraw = probe_stands;
     l = probe_open(&p);
     assert_int_equal(lock(l, &h), LOCKER_OK);
     asked = h;
@@ -455,6 +459,7 @@ static void a_lost_that_was_told_outlasts_a_renewal(void **state)
                           atomic_load(&p.now) + 2 * PROBE_TTL_MS * INT64_C(1000000));
     assert_int_equal(said, LOCKER_STATE_LOST);
     assert_int_equal(locker_handle_state(h), LOCKER_STATE_LOST);
+    lk_gate_open(&p.leave, 1);
     lk_give_lost(h);
     probe_end(&p, l);
 }
