@@ -229,10 +229,15 @@ static void unlocked_in_time_nothing_is_lost(void **state)
 {
     locker *l = lk_open_locker(*state, "");
     struct notice notice = {0};
+    const int64_t taken = lk_test_now_ms();
     locker_handle *held = take_for_a_while(l, "in-time", &notice);
     locker_lock_options options = lk_lease_options(100L * TTL);
     const int fd = locker_handle_fd(held);
-    const bool in_time = assert_unless_late(locker_unlock(held, NULL) == LOCKER_OK);
+    locker_error err;
+    const locker_status status = locker_unlock(held, &err);
+    if (lk_test_now_ms() - taken < TTL * 8 / 10) /* however busy the machine is */
+        assert_ok(status, err);
+    const bool in_time = assert_unless_late(status == LOCKER_OK);
     locker_handle *second = lk_take(l, "in-time", &options);
     if (in_time) {
         assert_false(lk_readable(fd, 2L * TTL)); /* the ended lease's time passes */

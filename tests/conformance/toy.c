@@ -153,7 +153,7 @@ static void grant_locked(const struct toy *toy, struct lock *lock, locker_claim 
 
 static locker_status toy_acquire(void *self, locker_claim *claim, locker_error *err)
 {
-    static locker_claim *earlier;
+    static locker_claim *_Atomic earlier; /* threads come at once */
     struct toy *toy = self;
     locker_status status = LOCKER_OK;
     struct lock *lock;
@@ -201,7 +201,7 @@ static locker_status let_go(struct toy *toy, const locker_claim *claim)
 
 static void toy_withdraw(void *self, locker_claim *claim)
 {
-    static locker_claim *earlier;
+    static locker_claim *_Atomic earlier; /* threads come at once */
     struct toy *toy = self;
     if (fault("blocks"))
         pause_ms(1500);
