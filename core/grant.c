@@ -82,7 +82,7 @@ bool lk_grant_unlocking(locker *l, lk_claim *claim, int64_t now)
         if ((claim->events & LK_BROKEN) != 0)
             claim->shut = true;
         else if (claim->phase == LK_GRANTED)
-            lk_take_along_locked(l, claim);
+            lk_take_along_locked(l, claim, now);
         lk_promote_locked(l, key);
     }
     return true;

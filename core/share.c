@@ -35,6 +35,16 @@ static bool is_open_locked(const locker *l, const lk_claim *grant, int64_t now) 
     return !grant->shut && (grant->pub.alone || now - grant->pub.granted_at < riding_at_most);
 }
 
+/* Return whether enough of the grant's lease is left for the claim. A try takes what it gets. A driver confirms a short lease
+ * anew before it answers a waiter, but it never sees a claim that rides, and the grant may be a try's or be renewed late. So a
+ * waiter rides only on a grant with a third of its lease left, and asks the service otherwise. */
+static bool lasts_for_locked(const locker *l, const lk_claim *grant, const lk_claim *claim, int64_t now)
+    LK_REQUIRES(l->mutex)
+{
+    (void)l;
+    return !claim->pub.will_wait || LK_READ(grant->valid_until) - now >= grant->pub.ttl_ns / 3;
+}
+
 /* Nobody is overtaken who waits here, either. */
 lk_claim *lk_grant_to_ride_locked(locker *l, lk_key *key, const lk_claim *claim, int64_t now)
 {
@@ -42,7 +52,8 @@ lk_claim *lk_grant_to_ride_locked(locker *l, lk_key *key, const lk_claim *claim,
         return NULL;
     LK_EACH_SAFE(lk_claim, grant, among, &key->sharers)
         if (grant->phase == LK_GRANTED && !lk_lease_over_locked(l, grant, now) &&
-            lk_rides_along(grant, claim) && is_open_locked(l, grant, now))
+            lk_rides_along(grant, claim) && is_open_locked(l, grant, now) &&
+            lasts_for_locked(l, grant, claim, now))
             return grant;
     return NULL;
 }
@@ -68,11 +79,12 @@ locker_handle *lk_board_locked(const locker *l, lk_claim *grant)
     return ride;
 }
 
-/* Without memory for a handle it stays where it is, and asks for itself. */
-void lk_take_along_locked(locker *l, lk_claim *grant)
+/* A claim that can't ride, or for which there is no memory, stays in the FIFO and asks the service itself. */
+void lk_take_along_locked(locker *l, lk_claim *grant, int64_t now)
 {
     lk_key *const key = grant->key;
-    for (lk_claim *next; (next = lk_fifo_first_locked(l, key)) != NULL && lk_rides_along(grant, next);) {
+    for (lk_claim *next; (next = lk_fifo_first_locked(l, key)) != NULL && lk_rides_along(grant, next) &&
+                         lasts_for_locked(l, grant, next, now);) {
         next->ride = lk_board_locked(l, grant);
         if (next->ride == NULL)
             return;

@@ -28,7 +28,7 @@ lk_claim *lk_grant_to_ride_locked(locker *l, lk_key *key, const lk_claim *claim,
 void lk_shut_locked(const locker *l, const lk_key *key) LK_REQUIRES(l->mutex);
 /** A handle more of the grant, for its call to attach. NULL: no memory. */
 locker_handle *lk_board_locked(const locker *l, lk_claim *grant) LK_REQUIRES(l->mutex);
-/** Have those who stand in the FIFO next ride on the grant. */
-void lk_take_along_locked(locker *l, lk_claim *grant) LK_REQUIRES(l->mutex);
+/** Let the first claims of the FIFO ride on the grant, as far as they can. */
+void lk_take_along_locked(locker *l, lk_claim *grant, int64_t now) LK_REQUIRES(l->mutex);
 /** The grant was lost before the call had its handle. */
 void lk_alight_locked(locker *l, locker_handle *ride) LK_REQUIRES(l->mutex);

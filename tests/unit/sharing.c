@@ -493,6 +493,74 @@ static void nobody_is_taken_along_on_what_was_broken_meanwhile(void **state)
     probe_end(&p, l);
 }
 
+/* The first claim stands inside, and its answer comes when less than a third of its lease is left. */
+static locker_status answers_late_at_first(probe *p, locker_claim *claim, locker_status status)
+{
+    if (atomic_load(&p->acquires) > 1)
+        return grants(p, claim, status);
+    (void)probe_stands(p, claim, LOCKER_OK);
+    grant(p, claim);
+    probe_advance(p, PROBE_TTL_MS * 2 / 3 + 1);
+    return LOCKER_OK;
+}
+
+/* A driver confirms a short lease for a waiter, but not for a try. So a waiter asks the service itself; another try rides. */
+static void a_waiter_is_not_taken_along_on_a_try_s_short_lease(void **state)
+{
+    probe p;
+    locker_semantics promises;
+    lk_locking first, second, waiter;
+    (void)state;
+    begin(&p, &promises);
+    p.driver.renew = NULL;
+    p.acquire = answers_late_at_first;
+    locker *const l = probe_open(&p);
+    lk_locking_start(&first, l, "k", &try_to_share);
+    lk_gate_await(&p.entered, 1, "a try asks");
+    lk_locking_start(&second, l, "k", &try_to_share);
+    lk_require_waiting(l, 1);
+    lk_locking_start(&waiter, l, "k", &share);
+    lk_require_waiting(l, 2);
+    lk_gate_open(&p.leave, 1);
+    locker_handle *const tries = lk_locking_grant(&first), *const rides = lk_locking_grant(&second),
+                         *const waits = lk_locking_grant(&waiter);
+    assert_int_equal(atomic_load(&p.acquires), 2);
+    assert_int_equal(lk_stats(l).rode, 1);
+    assert_int_equal(locker_handle_token(rides), locker_handle_token(tries));
+    assert_int_equal(locker_handle_remaining_ms(waits), PROBE_TTL_MS);
+    lk_give(waits);
+    lk_give(rides);
+    lk_give(tries);
+    probe_end(&p, l);
+}
+
+/* Its renewals may have failed since. */
+static void a_waiter_rides_only_while_a_third_of_the_lease_is_left(void **state)
+{
+    probe p;
+    locker_semantics promises;
+    (void)state;
+    begin(&p, &promises);
+    p.driver.renew = NULL;
+    p.acquire = grants_it_alone;
+    locker *const l = probe_open(&p);
+    locker_handle *const first = lock(l, "k", &share);
+    probe_advance(&p, PROBE_TTL_MS * 2 / 3);
+    locker_handle *const rides = lock(l, "k", &share);
+    assert_int_equal(lk_stats(l).rode, 1);
+    probe_advance(&p, 1);
+    locker_handle *const tries = lock(l, "k", &try_to_share);
+    assert_int_equal(lk_stats(l).rode, 2);
+    locker_handle *const asks = lock(l, "k", &share);
+    assert_int_equal(atomic_load(&p.acquires), 2);
+    assert_int_equal(lk_stats(l).rode, 2);
+    lk_give(asks);
+    lk_give(tries);
+    lk_give(rides);
+    lk_give(first);
+    probe_end(&p, l);
+}
+
 /* ------------------------------------------------------------------ several keys ---- */
 
 /* The lease of what was taken before is over by then, and the keeper hasn't looked. */
@@ -656,6 +724,8 @@ int main(void)
         cmocka_unit_test(nobody_rides_past_a_writer_of_the_locker),
         cmocka_unit_test(nobody_rides_on_what_the_locker_itself_has_broken),
         cmocka_unit_test(nobody_is_taken_along_on_what_was_broken_meanwhile),
+        cmocka_unit_test(a_waiter_is_not_taken_along_on_a_try_s_short_lease),
+        cmocka_unit_test(a_waiter_rides_only_while_a_third_of_the_lease_is_left),
         cmocka_unit_test(what_is_over_when_the_last_is_taken_is_taken_again),
         cmocka_unit_test(all_parts_are_there_while_a_loss_is_told),
         cmocka_unit_test(closing_waits_for_a_call_that_is_between_two_keys),
