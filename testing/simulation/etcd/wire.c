@@ -9,7 +9,7 @@
 #include "serve.h"
 #include "watch.h"
 
-enum { PREFIX = 5, PATH_MOST = 128, MESSAGE_MOST = 2 << 20 };
+enum { PREFIX = 5, PATH_MOST = 128, MESSAGE_MOST = 2 << 20, RESETS_MOST = 1000 };
 
 typedef struct {
     uint8_t *bytes;
@@ -36,6 +36,7 @@ struct lk_simetcd_wire {
     lk_list streams;
     buffer early, out; /* what has come before the member serves; what goes out */
     bool pinged;       /* and there is no answer yet */
+    unsigned resets;   /* streams that the client has reset */
     bool broken;
 };
 
@@ -264,6 +265,12 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
     lk_simetcd_wire *const wire = context;
     if (frame->hd.type == NGHTTP2_PING && (frame->hd.flags & NGHTTP2_FLAG_ACK) != 0)
         wire->pinged = false;
+    if (frame->hd.type == NGHTTP2_RST_STREAM && ++wire->resets > RESETS_MOST) {
+        fprintf(stderr,
+                "more than %d streams of one connection are reset: nghttp2 refuses that by the true time\n",
+                RESETS_MOST);
+        abort();
+    }
     if (s == NULL)
         return 0;
     if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST)

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <pwd.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -11,12 +12,13 @@
 #include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "files.h"
 #include "seams.h"
 
-enum { UNIX_SECONDS = 1700000000 }; /* when a run begins */
+enum { UNIX_SECONDS = 1700000000 /* when a run begins */, USER = 1000 };
 
 static lk_sim_process *stands_in;
 
@@ -94,6 +96,60 @@ int lk_sim_gethostname(char *name, size_t size)
     (void)snprintf(name, size, "%s", lk_sim_here()->host);
     return 0;
 }
+
+/* ------------------------------------------------------------------ the program and its user ---- */
+
+/* The same in each run, or the machine on which it runs would shape it. */
+
+char *lk_sim_program_invocation_short_name = (char[]){"simulated"};
+
+char *lk_sim_getenv(const char *name)
+{
+    (void)name;
+    return NULL;
+}
+
+uid_t lk_sim_getuid(void)
+{
+    return USER;
+}
+
+uid_t lk_sim_geteuid(void)
+{
+    return USER;
+}
+
+char *lk_sim_getlogin(void)
+{
+    return NULL;
+}
+
+int lk_sim_getpwuid_r(uid_t user, struct passwd *entry, char *bytes, size_t size, struct passwd **found)
+{
+    (void)user, (void)entry, (void)bytes, (void)size;
+    *found = NULL;
+    return 0;
+}
+
+char *lk_sim_getcwd(char *path, size_t size)
+{
+    (void)snprintf(path, size, "/");
+    return path;
+}
+
+int lk_sim_uname(struct utsname *names)
+{
+    memset(names, 0, sizeof *names);
+    (void)lk_sim_gethostname(names->nodename, sizeof names->nodename);
+    return 0;
+}
+
+struct tm *lk_sim_localtime_r(const time_t *at, struct tm *broken)
+{
+    return gmtime_r(at, broken);
+}
+
+/* ------------------------------------------------------------------ chance ---- */
 
 ssize_t lk_sim_getrandom(void *bytes, size_t count, unsigned flags)
 {
