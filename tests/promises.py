@@ -1,5 +1,5 @@
-"""docs/promises.md against the tree: each test that it names is registered in the group that it names, and its
-table has the rows and columns of README.md's, with a test wherever README.md promises something."""
+"""Check docs/promises.md against the tree: each test that it names is registered in the group that it names, and its table of
+tests has the rows and columns of its table of promises, with a test wherever that promises something."""
 
 import os
 import re
@@ -13,15 +13,22 @@ def read(*path):
         return file.read()
 
 
-def table(text, where):
-    """The table of the drivers: its columns, and cells by row and column."""
-    lines = text[text.index("| | file |"):].split("\n\n")[0].splitlines()
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+def parse(table):
+    """Return a table's columns, and its cells by row and column."""
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
     columns = rows[0][1:]
     for row in rows[2:]:
         if len(row) != len(columns) + 1:
-            sys.exit("%s: the row '%s' has not one cell for each column" % (where, row[0]))
+            sys.exit("docs/promises.md: the row '%s' has not one cell for each column" % row[0])
     return columns, {row[0].split(" (")[0]: dict(zip(columns, row[1:])) for row in rows[2:]}
+
+
+def tables(text):
+    """Parse the two tables of drivers: what they promise, and the tests."""
+    found = [parse(block) for block in text.split("\n\n") if block.startswith("| | file |")]
+    if len(found) != 2:
+        sys.exit("docs/promises.md: there are %d tables of drivers, not 2" % len(found))
+    return found
 
 
 def compared(file, test):
@@ -50,10 +57,9 @@ def source(driver, test):
 
 def main():
     wrong = []
-    columns, promises = table(read("README.md"), "README.md")
-    shown_columns, shown = table(read("docs", "promises.md"), "docs/promises.md")
+    (columns, promises), (shown_columns, shown) = tables(read("docs", "promises.md"))
     if columns != shown_columns or list(promises) != list(shown):
-        wrong.append("README.md and docs/promises.md have different rows or columns")
+        wrong.append("the two tables of docs/promises.md have different rows or columns")
     for row, cells in shown.items():
         for driver, cell in cells.items():
             tests = re.findall(r"`([^`]+)`", cell)
