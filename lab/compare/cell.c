@@ -48,13 +48,13 @@ void lk_fail(lk_cell *cell, const char *format, ...)
         return; /* the first reason is the reason */
     va_list args;
     va_start(args, format);
-    vsnprintf(cell->failed, sizeof cell->failed, format, args);
+    lk_text_vset(&cell->failed, format, args);
     va_end(args);
 }
 
 bool lk_failed(const lk_cell *cell)
 {
-    return cell->failed[0] != '\0';
+    return cell->failed != NULL;
 }
 
 /* ------------------------------------------------------------------ what is found ---- */
@@ -64,7 +64,7 @@ void lk_promise(lk_cell *cell, const char *format, ...)
     lk_result *result = cell->result;
     va_list args;
     va_start(args, format);
-    vsnprintf(result->promise, sizeof result->promise, format, args);
+    lk_text_vset(&result->promise, format, args);
     va_end(args);
     if (result->verdict == LK_VERDICT_MEASURED)
         result->verdict = LK_VERDICT_KEPT;
@@ -77,7 +77,7 @@ static void judge(lk_cell *cell, lk_verdict verdict, const char *format, va_list
     if (lk_failed(cell) || result->verdict >= verdict)
         return;
     result->verdict = verdict;
-    vsnprintf(result->why, sizeof result->why, format, args);
+    lk_text_vset(&result->why, format, args);
 }
 
 void lk_broken(lk_cell *cell, const char *format, ...)
@@ -129,7 +129,7 @@ void lk_figure(lk_result *result, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    vsnprintf(result->figure, sizeof result->figure, format, args);
+    lk_text_vset(&result->figure, format, args);
     va_end(args);
 }
 

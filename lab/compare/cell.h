@@ -49,7 +49,7 @@ struct lk_cell {
     lk_worker *crew[LK_CREW_MAX];
     size_t crew_len;
     int64_t ending_ms;             /**< what the system took to end the one that was killed last */
-    char failed[320];              /**< why it could not go on; empty: it goes on */
+    char *failed;                  /**< why it could not go on; NULL: it goes on. See lk_text_set(). */
     const char *limits[LK_CHECKS]; /**< the documented limit of a breach; NULL: none; "": it is ignored */
     bool harmed;                   /**< the backend has to be healed */
     bool proven;                   /**< a breach that its history shows: a slow machine is no excuse for it */

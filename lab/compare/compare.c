@@ -209,12 +209,10 @@ static void excuse(comparing *c, lk_cell *cell, lk_verdict before)
     if (result->verdict != LK_VERDICT_BROKEN || before == LK_VERDICT_BROKEN || cell->proven ||
         late < TOO_LATE_MS * INT64_C(1000000))
         return;
-    char why[sizeof result->why];
-    snprintf(why, sizeof why, "%s", result->why);
     result->verdict = LK_VERDICT_NOT_RUN;
     char words[32];
-    snprintf(result->why, sizeof result->why, "the machine was too slow (a thread woke %s late): %.240s",
-             lk_ms_words((double)late / 1e6, words, sizeof words), why);
+    lk_text_set(&result->why, "the machine was too slow (a thread woke %s late): %s",
+                lk_ms_words((double)late / 1e6, words, sizeof words), result->why);
 }
 
 static void end_cell(comparing *c, lk_cell *cell, lk_verdict before)
@@ -224,12 +222,13 @@ static void end_cell(comparing *c, lk_cell *cell, lk_verdict before)
     lk_history_writer_close(cell->writer);
     if (lk_failed(cell) && result->verdict != LK_VERDICT_BROKEN) { /* what was broken before stays so */
         result->verdict = LK_VERDICT_NOT_RUN;
-        snprintf(result->why, sizeof result->why, "%s", cell->failed);
+        lk_text_set(&result->why, "%s", cell->failed);
     } else {
         lk_judge(cell);
         if (c->json && !lk_json_add_history(c->json, cell->history))
             lk_die(LK_EXIT_SYSTEM, "can't write %s: %s", c->choices.json, strerror(errno));
     }
+    free(cell->failed);
     excuse(c, cell, before);
     remove(cell->history);
     if (cell->harmed && cell->backend->kind && !cell->backend->kind->heal(cell->backend))
@@ -243,7 +242,7 @@ static void run_cell(comparing *c, const lk_scenario *scenario, lk_backend *back
     result->column = backend->column;
     if (lacking) {
         result->verdict = LK_VERDICT_NOT_RUN;
-        snprintf(result->why, sizeof result->why, "%s", lacking);
+        lk_text_set(&result->why, "%s", lacking);
         return;
     }
     for (int run = 1; run <= c->choices.runs && result->verdict != LK_VERDICT_NOT_RUN; run++) {
@@ -283,11 +282,17 @@ static void run_all(comparing *c)
 
 /* ------------------------------------------------------------------ telling ---- */
 
+static void list_scenario(const lk_scenario *scenario)
+{
+    const int at = printf("%-18s ", scenario->name);
+    printf("%s\n%*s", scenario->title, at, "");
+    lk_cli_wrap(stdout, scenario->question, at, LK_CLI_WIDTH);
+}
+
 static int list_scenarios(const lk_choices *choices)
 {
     for (size_t i = 0; i < choices->scenarios_len; i++)
-        printf("%-18s %s\n%18s %s\n", choices->scenarios[i]->name, choices->scenarios[i]->title, "",
-               choices->scenarios[i]->question);
+        list_scenario(choices->scenarios[i]);
     return lk_cli_finish_output(LK_EXIT_OK);
 }
 
@@ -321,7 +326,7 @@ static int width_of_terminal(void)
     struct winsize size;
     if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 60)
         return size.ws_col > 160 ? 160 : size.ws_col;
-    return 110;
+    return LK_CLI_WIDTH;
 }
 
 static bool any_broken(const lk_comparison *found)

@@ -45,15 +45,20 @@ static json_t *note_json(const char *kind)
                      (json_int_t)getpid(), "op", "note", "phase", "info", "kind", kind);
 }
 
+static json_t *text_json(const char *text)
+{
+    return lk_cli_json_text(text != NULL ? text : "");
+}
+
 static json_t *result_json(const lk_row *row, const lk_column *column, const lk_result *result)
 {
     json_t *line = note_json("result");
     json_object_set_new(line, "scenario", json_string(row->name));
     json_object_set_new(line, "backend", json_string(column->name));
     json_object_set_new(line, "verdict", json_string(lk_verdict_name(result->verdict)));
-    json_object_set_new(line, "promise", lk_cli_json_text(result->promise));
-    json_object_set_new(line, "figure", lk_cli_json_text(result->figure));
-    json_object_set_new(line, "why", lk_cli_json_text(result->why));
+    json_object_set_new(line, "promise", text_json(result->promise));
+    json_object_set_new(line, "figure", text_json(result->figure));
+    json_object_set_new(line, "why", text_json(result->why));
     json_object_set_new(line, "samples", samples_json(result));
     return line;
 }

@@ -67,8 +67,28 @@ double lk_measured_quantile(const lk_measured *samples, double q)
     return value;
 }
 
+void lk_text_vset(char **text, const char *format, va_list args)
+{
+    char *fresh;
+    if (vasprintf(&fresh, format, args) < 0)
+        lk_die(LK_EXIT_SYSTEM, "out of memory");
+    free(*text);
+    *text = fresh;
+}
+
+void lk_text_set(char **text, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    lk_text_vset(text, format, args);
+    va_end(args);
+}
+
 static void clear_result(lk_result *result)
 {
+    free(result->promise);
+    free(result->figure);
+    free(result->why);
     for (size_t i = 0; i < result->samples_len; i++)
         free(result->samples[i].values);
     free(result->samples);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <locker/locker.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -45,9 +46,11 @@ typedef struct lk_column lk_column;
 typedef struct {
     const lk_column *column; /**< where it was run */
     lk_verdict verdict;
-    char promise[320]; /**< what is promised here, a sentence; empty: nothing is */
-    char figure[240];  /**< the headline, in words: "next holder after 812 ms (5 times, TTL 1 s)" */
-    char why[320];     /**< for EXCEPTION, BROKEN and NOT_RUN; else empty */
+    /* Set by lk_text_set(); NULL: not set. */
+    char *promise; /**< what is promised here, in sentences */
+    char *figure;  /**< the headline, in words: "next holder after 812 ms (5 times, TTL 1 s)" */
+    char *why;     /**< for EXCEPTION, BROKEN and NOT_RUN */
+
     lk_measured *samples;
     size_t samples_len;
     lk_trace *traces; /**< one for each run */
@@ -88,6 +91,11 @@ typedef struct {
     lk_row *rows;
     size_t rows_len;
 } lk_comparison;
+
+/** Replace a text, whatever its length: *text is freed, unless it is NULL. The arguments may refer to it. Ends the program if
+ * memory runs out. */
+void lk_text_set(char **text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void lk_text_vset(char **text, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
 
 /** Free what is inside; the struct itself is the caller's. */
 void lk_comparison_clear(lk_comparison *comparison);

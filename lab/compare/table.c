@@ -2,6 +2,7 @@
  * verdict and the headline, and under it why, where there is a why. */
 #include <string.h>
 
+#include "cli.h"
 #include "report.h"
 
 enum { VERDICT_WIDTH = 9, INDENT = 2 };
@@ -15,38 +16,19 @@ static int name_width(const lk_comparison *comparison)
     return (int)width;
 }
 
-/* Print text from column `at` on, in lines of `width`, broken at blanks. */
-static void wrap(FILE *out, const char *text, int at, int width)
-{
-    const size_t room = width - at > 20 ? (size_t)(width - at) : 20;
-    while (*text) {
-        size_t length = strlen(text);
-
-        if (length > room) {
-            length = room;
-            while (length > 0 && text[length] != ' ')
-                length--;
-            if (length == 0)
-                length = room;
-        }
-        fprintf(out, "%.*s\n", (int)length, text);
-        text += length + strspn(text + length, " ");
-        if (*text)
-            fprintf(out, "%*s", at, "");
-    }
-}
-
 static void print_result(const lk_result *result, const char *name, int names, FILE *out, int width)
 {
     const int at = INDENT + names + 2 + VERDICT_WIDTH + 2;
     fprintf(out, "%*s%-*s  %-*s  ", INDENT, "", names, name, VERDICT_WIDTH, lk_verdict_name(result->verdict));
-    if (result->figure[0])
-        wrap(out, result->figure, at, width);
-    if (result->why[0]) {
-        if (result->figure[0])
+    if (result->figure != NULL)
+        lk_cli_wrap(out, result->figure, at, width);
+    if (result->why != NULL) {
+        if (result->figure != NULL)
             fprintf(out, "%*s", at, "");
-        wrap(out, result->why, at, width);
+        lk_cli_wrap(out, result->why, at, width);
     }
+    if (result->figure == NULL && result->why == NULL)
+        fputc('\n', out);
 }
 
 static void print_columns(const lk_comparison *comparison, int names, FILE *out, int width)
@@ -58,7 +40,7 @@ static void print_columns(const lk_comparison *comparison, int names, FILE *out,
         snprintf(text, sizeof text, "%s%s%s", column->version, column->version[0] ? ". " : "",
                  column->setup[0] ? column->setup : column->uri);
         fprintf(out, "%*s%-*s  ", INDENT, "", names, column->name);
-        wrap(out, text, INDENT + names + 2, width);
+        lk_cli_wrap(out, text, INDENT + names + 2, width);
     }
 }
 
@@ -76,9 +58,14 @@ static void print_totals(const lk_comparison *comparison, FILE *out)
 void lk_comparison_print(const lk_comparison *comparison, FILE *out, int width)
 {
     const int names = name_width(comparison);
-    fprintf(out, "%s\n%s, locker %s, %s, each cell run %d time%s\n%s\n\n", comparison->command,
-            comparison->date, comparison->locker_version, comparison->machine, comparison->runs,
-            comparison->runs == 1 ? "" : "s", comparison->load);
+    char text[512];
+    snprintf(text, sizeof text, "%s, locker %s, %s, each cell run %d time%s", comparison->date,
+             comparison->locker_version, comparison->machine, comparison->runs,
+             comparison->runs == 1 ? "" : "s");
+    fprintf(out, "%s\n", comparison->command);
+    lk_cli_wrap(out, text, 0, width);
+    lk_cli_wrap(out, comparison->load, 0, width);
+    fputc('\n', out);
     print_columns(comparison, names, out, width);
     for (size_t row = 0; row < comparison->rows_len; row++) {
         fprintf(out, "\n%s: %s\n", comparison->rows[row].name, comparison->rows[row].title);

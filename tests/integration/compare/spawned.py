@@ -19,6 +19,11 @@ def networks_can_be_cut():
         return False
 
 
+# What a scenario has of a driver's promises.
+SENTENCES = {"crash": ["holder_dies"], "stall": ["holder_stalls"], "restart": ["service_restarts"],
+             "restart-empty": ["service_restarts", "token"], "failover": ["failover"], "partition": ["cut_off"]}
+
+
 class Spawned:
     """Mixed into a CompareCase with BACKENDS; all of them are compared once, before the first test."""
 
@@ -71,6 +76,14 @@ class Spawned:
         self.assertEqual([r for r in self.found.results.values() if r["verdict"] == "BROKEN"], [])
         self.assertIn(" 0 BROKEN", self.text)
         self.assertEqual(self.judged.returncode, 0, self.judged.stdout + self.judged.stderr)
+
+    def test_promises_are_told_whole(self):
+        drivers = json.loads(self.code(0, "drivers", "--json").stdout)["drivers"]
+        told = {driver["name"]: driver["semantics"] for driver in drivers}
+        for (scenario, backend), result in self.found.results.items():
+            semantics = told[backend.split("-")[0]]
+            for name in SENTENCES.get(scenario, ()) if result["promise"] else ():
+                self.assertIn(semantics[name], result["promise"])
 
     def test_the_run_is_told(self):
         told = self.found.comparison
