@@ -5,6 +5,7 @@
 
 #include <getopt.h>
 #include <jansson.h>
+#include <stdio.h>
 #include <time.h>
 
 #include <locker/locker.h>
@@ -124,6 +125,13 @@ int lk_cli_finish_output(int code);
 
 /** Copy text for a terminal: control bytes become '?'. Returns `out`. */
 const char *lk_cli_clean(const char *text, char *out, size_t size);
+
+/** How wide what is listed may be where no terminal says otherwise, in columns. */
+enum { LK_CLI_WIDTH = 80 };
+
+/** Print text as lines that end before column `width`. The first one begins at column `at`, where the cursor is; the others
+ * are indented by as much. Lines are broken at blanks; a word that is too long has a line of its own. Ends with a newline. */
+void lk_cli_wrap(FILE *out, const char *text, int at, int width);
 
 /** A JSON string of text that may not be UTF-8. */
 json_t *lk_cli_json_text(const char *text);

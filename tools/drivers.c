@@ -1,9 +1,10 @@
-/* drivers.c: locker drivers: which lock services there are drivers for, built in or as modules, what each
+/* drivers.c: locker drivers [NAME]: which lock services there are drivers for, built in or as modules, what each
  * promises, and which parameters its URIs take. It opens nothing, and loads no module itself: a child finds
- * out whether one can be. */
+ * out whether a module can be loaded. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,7 +13,7 @@
 
 #include "cli.h"
 
-/* Members of locker_semantics that are sentences, with the label that each has in the text. */
+/* The members of locker_semantics that are sentences, with their labels in the text. */
 static const struct {
     const char *label, *name;
     size_t offset;
@@ -61,6 +62,11 @@ static const char *order_words(locker_order order)
     return order == LOCKER_ORDER_ARRIVAL ? "in the order in which all came"
            : order == LOCKER_ORDER_LOCAL ? "in order inside a process, and no writer starves"
                                          : "none";
+}
+
+static const char *yes_or_no(bool is_so)
+{
+    return is_so ? "yes" : "no";
 }
 
 /* In the child: what went wrong goes into the pipe, as text. */
@@ -144,71 +150,129 @@ static json_t *driver_json(const locker_driver_info *d)
                      "parameters", parameters_json(d->parameters));
 }
 
-static int print_json(void)
+/* ------------------------------------------------------------------ which ---- */
+
+/* True if the driver is called `wanted`, or serves that URI scheme. */
+static bool is_called(const locker_driver_info *d, const char *wanted)
+{
+    const size_t length = strlen(wanted);
+    if (strcmp(d->name, wanted) == 0)
+        return true;
+    for (const char *at = d->schemes; at != NULL && *at != '\0'; at += strspn(at, " ")) {
+        const size_t word = strcspn(at, " ");
+        if (word == length && strncmp(at, wanted, length) == 0)
+            return true;
+        at += word;
+    }
+    return false;
+}
+
+/* Find the driver at `i` or behind it that is to be shown: any one, if `wanted` is NULL. False: there is none. */
+static bool next_driver(const char *wanted, size_t *i, locker_driver_info *d)
+{
+    while (locker_driver_at((*i)++, d))
+        if (wanted == NULL || is_called(d, wanted))
+            return true;
+    return false;
+}
+
+static int refuse(const char *wanted)
+{
+    char names[256] = "";
+    locker_driver_info info = LOCKER_DRIVER_INFO_INIT;
+    for (size_t i = 0, at = 0; locker_driver_at(i, &info) && at < sizeof names; i++)
+        at += (size_t)snprintf(names + at, sizeof names - at, "%s%s", i > 0 ? ", " : "", info.name);
+    return lk_cli_usage("drivers", "there is no driver '%s'; there are %s", lk_cli_quotable(wanted), names);
+}
+
+/* ------------------------------------------------------------------ as JSON ---- */
+
+static int print_json(const char *wanted)
 {
     json_t *drivers = json_array();
     locker_driver_info info = LOCKER_DRIVER_INFO_INIT;
-    for (size_t i = 0; locker_driver_at(i, &info); i++)
+    for (size_t i = 0; next_driver(wanted, &i, &info);)
         json_array_append_new(drivers, driver_json(&info));
     return lk_cli_print_json(json_pack("{s:s, s:o, s:o}", "version", locker_version(), "drivers", drivers,
                                        "common_parameters", parameters_json(locker_common_parameters())));
 }
 
+/* ------------------------------------------------------------------ as text ---- */
+
 static void print_parameters(const locker_parameter *p)
 {
-    for (; p && p->name; p++)
-        printf("    %-22s %-9s %s%s%s%s\n", p->name, locker_param_kind_name(p->kind), p->help,
-               p->initial && *p->initial ? " (" : "", p->initial && *p->initial ? p->initial : "",
-               p->initial && *p->initial ? ")" : "");
+    for (; p && p->name; p++) {
+        const char *const initial = p->initial ? p->initial : "";
+        char *with_default = NULL;
+        if (*initial && asprintf(&with_default, "%s (%s)", p->help, initial) < 0)
+            with_default = NULL;
+        const int at = printf("    %-22s %-9s ", p->name, locker_param_kind_name(p->kind));
+        lk_cli_wrap(stdout, with_default ? with_default : p->help, at, LK_CLI_WIDTH);
+        free(with_default);
+    }
+}
+
+static void print_row(const char *label, const char *text)
+{
+    const int at = printf("  %-16s ", label);
+    lk_cli_wrap(stdout, text, at, LK_CLI_WIDTH);
+}
+
+static void print_promises(const locker_semantics *s)
+{
+    char permits[32] = "none";
+    if (s->permits_most > 0)
+        (void)snprintf(permits, sizeof permits, "up to %lld", (long long)s->permits_most);
+    print_row("seen by", scope_name(s->scope));
+    print_row("waiters served", s->fairness == LOCKER_FAIR_GLOBAL
+                                    ? "in the order of all processes"
+                                    : "in order inside a process, in any order among processes");
+    print_row("shared locks", order_words(s->shared));
+    print_row("permits", permits);
+    print_row("leases", yes_or_no(s->leases));
+    print_row("can be broken", yes_or_no(s->can_break));
+    print_row("quorum", yes_or_no(s->quorum));
+    print_row("over a restart", s->survives_restart
+                                    ? s->tokens_persist ? "locks stay, tokens grow" : "locks stay"
+                                : s->tokens_persist ? "tokens grow"
+                                                    : "nothing stays");
+    for (size_t i = 0; i < sizeof sentences / sizeof sentences[0]; i++)
+        if (sentence(s, i)[0])
+            print_row(sentences[i].label, sentence(s, i));
 }
 
 static void print_driver(const locker_driver_info *d)
 {
-    const locker_semantics *s = d->semantics;
     char problem[LOCKER_ERROR_TEXT_MAX];
     find_problem(d, problem, sizeof problem);
     printf("%s\n", d->name);
     if (problem[0] != '\0')
-        printf("  CAN'T BE USED: %s\n", problem);
-    printf("  module:  %s\n", d->module != NULL ? d->module : "none, it is built in");
-    if (d->problem != NULL) {
-        printf("\n");
-        return;
-    }
-    printf("  schemes: %s\n  example: %s\n", d->schemes, d->example);
-    if (d->features && d->features[0])
-        printf("  build:   %s\n", d->features);
-    printf("  seen by: the %s; waiters served: %s\n", scope_name(s->scope),
-           s->fairness == LOCKER_FAIR_GLOBAL ? "in the order of all processes"
-                                             : "in order inside a process, in any order among processes");
-    printf("  shared locks: %s; permits: ", order_words(s->shared));
-    if (s->permits_most > 0)
-        printf("up to %lld\n", (long long)s->permits_most);
-    else
-        printf("none\n");
-    printf("  leases: %s; tokens grow over restarts: %s; survives a restart: %s; can be broken: %s; quorum: "
-           "%s\n",
-           s->leases ? "yes" : "no", s->tokens_persist ? "yes" : "no", s->survives_restart ? "yes" : "no",
-           s->can_break ? "yes" : "no", s->quorum ? "yes" : "no");
-    for (size_t i = 0; i < sizeof sentences / sizeof sentences[0]; i++)
-        if (sentence(s, i)[0])
-            printf("  %-17s %s\n", sentences[i].label, sentence(s, i));
-    if (d->parameters && d->parameters->name) {
-        printf("  parameters:\n");
+        lk_cli_wrap(stdout, problem, printf("  CAN'T BE USED: "), LK_CLI_WIDTH);
+    print_row("module", d->module != NULL ? d->module : "none, it is built in");
+    if (d->problem == NULL) {
+        print_row("schemes", d->schemes);
+        print_row("example", d->example);
+        if (d->features && d->features[0])
+            print_row("build", d->features);
+        print_promises(d->semantics);
+        if (d->parameters && d->parameters->name)
+            printf("  parameters:\n");
         print_parameters(d->parameters);
     }
     printf("\n");
 }
 
-static int print_text(void)
+static int print_text(const char *wanted)
 {
     locker_driver_info info = LOCKER_DRIVER_INFO_INIT;
-    for (size_t i = 0; locker_driver_at(i, &info); i++)
+    for (size_t i = 0; next_driver(wanted, &i, &info);)
         print_driver(&info);
     printf("parameters of every driver:\n");
     print_parameters(locker_common_parameters());
     return lk_cli_finish_output(LK_EXIT_OK);
 }
+
+/* ------------------------------------------------------------------ the subcommand ---- */
 
 int lk_cli_drivers(int argc, char **argv)
 {
@@ -217,10 +281,15 @@ int lk_cli_drivers(int argc, char **argv)
                                           {"version", no_argument, NULL, 'V'},
                                           {NULL, 0, NULL, 0}};
     lk_common common = {.subcommand = "drivers"};
-    int code = lk_cli_parse(argc, argv, &common, ":hV", table, NULL, NULL);
-    if (code == LK_GO_ON)
-        code = lk_cli_no_argument(argc, argv, &common);
+    const int code = lk_cli_parse(argc, argv, &common, ":hV", table, NULL, NULL);
     if (code != LK_GO_ON)
         return code;
-    return common.json ? print_json() : print_text();
+    if (optind + 1 < argc)
+        return lk_cli_usage(common.subcommand, "one NAME at a time, and '%s' is one too many",
+                            lk_cli_quotable(argv[optind + 1]));
+    const char *wanted = argv[optind];
+    locker_driver_info info = LOCKER_DRIVER_INFO_INIT;
+    if (wanted != NULL && !next_driver(wanted, &(size_t){0}, &info))
+        return refuse(wanted);
+    return common.json ? print_json(wanted) : print_text(wanted);
 }

@@ -23,6 +23,40 @@ const char *lk_cli_clean(const char *text, char *out, size_t size)
     return replace(text, 0xff, out, size);
 }
 
+/* Return how wide the first bytes of a text are on a terminal: a character of UTF-8 is one column. */
+static int columns_of(const char *text, size_t length)
+{
+    int columns = 0;
+    for (size_t i = 0; i < length; i++)
+        columns += ((unsigned char)text[i] & 0xc0) != 0x80;
+    return columns;
+}
+
+/* Return the length of the first line of a text: as many words as fit into `room` columns, at least one. */
+static size_t line_length(const char *text, int room)
+{
+    size_t length = strcspn(text, " "), end = length;
+    while (text[end] != '\0' && columns_of(text, end) <= room) {
+        length = end;
+        end += strspn(text + end, " ");
+        end += strcspn(text + end, " ");
+    }
+    return columns_of(text, end) <= room ? end : length;
+}
+
+void lk_cli_wrap(FILE *out, const char *text, int at, int width)
+{
+    const int least = 20;
+    const int room = width - at > least ? width - at : least;
+    while (*text) {
+        const size_t length = line_length(text, room);
+        fprintf(out, "%.*s\n", (int)length, text);
+        text += length + strspn(text + length, " ");
+        if (*text)
+            fprintf(out, "%*s", at, "");
+    }
+}
+
 json_t *lk_cli_json_text(const char *text)
 {
     char ascii[1024];

@@ -132,6 +132,14 @@ static int check_scope(const lk_run *r)
     return LK_EXIT_CONFIG;
 }
 
+/* Name the command in the label that the library makes where none is configured. `locker show` then says who holds the lock,
+ * not that some `locker run` does. */
+static void name_after_command(const lk_run_options *o)
+{
+    char *const slash = strrchr(o->command[0], '/');
+    program_invocation_short_name = slash != NULL && slash[1] != '\0' ? slash + 1 : o->command[0];
+}
+
 int lk_run_acquire(lk_run *r)
 {
     const lk_run_options *o = &r->options;
@@ -141,6 +149,7 @@ int lk_run_acquire(lk_run *r)
         lk_cli_message("can't wait for the lock: %s%s", strerror(error), lk_run_advice(error));
         return LK_EXIT_SYSTEM;
     }
+    name_after_command(o);
     int code = lk_cli_open(&o->common, o->owner, o->ttl_ms, &r->l);
     if (!code) {
         lk_cli_backend(&o->common, r->l, r->backend, sizeof r->backend);

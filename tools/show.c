@@ -19,23 +19,29 @@ static void print_queue(const locker_info *info)
     }
 }
 
-/* Who share the key, or have its permits: a line each. */
-static void print_holders(const locker_info *info)
+static void print_row(const char *label, const char *text)
 {
-    char clean[LOCKER_OWNER_MAX + 1], words[96];
-    for (size_t i = 0; i < info->holders_len; i++) {
-        const locker_holder *const h = locker_info_holder(info, i);
-        printf("  holder:    %s", h->owner[0] ? lk_cli_clean(h->owner, clean, sizeof clean) : "not known");
-        if (h->slot >= 0)
-            printf(", slot %lld", (long long)h->slot);
-        printf(", since %s",
-               lk_cli_since_words(h->since_unix_ms, words, sizeof words) ? words : "a time not known");
-        if (h->remaining_ms >= 0)
-            printf(", %s left unless renewed", lk_cli_time_words(h->remaining_ms, words, sizeof words));
-        if (h->token)
-            printf(", token %llu", (unsigned long long)h->token);
-        printf("\n");
-    }
+    const int at = printf("  %-10s ", label);
+    lk_cli_wrap(stdout, text, at, LK_CLI_WIDTH);
+}
+
+/* One of several who share the key, or have its permits. */
+static void print_holder(const locker_holder *h)
+{
+    char owner[LOCKER_OWNER_MAX + 1], since[96], words[96];
+    char slot[32] = "", left[128] = "", token[32] = "", text[LOCKER_OWNER_MAX + 400];
+    if (h->slot >= 0)
+        snprintf(slot, sizeof slot, ", slot %lld", (long long)h->slot);
+    if (h->remaining_ms >= 0)
+        snprintf(left, sizeof left, ", %s left unless renewed",
+                 lk_cli_time_words(h->remaining_ms, words, sizeof words));
+    if (h->token)
+        snprintf(token, sizeof token, ", token %llu", (unsigned long long)h->token);
+    snprintf(text, sizeof text, "%s%s, since %s%s%s",
+             h->owner[0] ? lk_cli_clean(h->owner, owner, sizeof owner) : "not known", slot,
+             lk_cli_since_words(h->since_unix_ms, since, sizeof since) ? since : "a time not known", left,
+             token);
+    print_row("holder:", text);
 }
 
 static void print_text(const char *key, const locker_info *info)
@@ -48,12 +54,13 @@ static void print_text(const char *key, const locker_info *info)
         printf(", shared by %zu", info->holders_len);
     printf("\n");
     if (info->holders_len > 0) {
-        print_holders(info);
+        for (size_t i = 0; i < info->holders_len; i++)
+            print_holder(locker_info_holder(info, i));
     } else if (info->held) {
-        printf("  holder:    %s\n", info->owner[0] ? lk_cli_clean(info->owner, clean, sizeof clean)
-                                                   : "not known (a client of another kind)");
-        printf("  since:     %s\n",
-               lk_cli_since_words(info->since_unix_ms, words, sizeof words) ? words : "not known");
+        print_row("holder:", info->owner[0] ? lk_cli_clean(info->owner, clean, sizeof clean)
+                                            : "not known (a client of another kind)");
+        print_row("since:",
+                  lk_cli_since_words(info->since_unix_ms, words, sizeof words) ? words : "not known");
         if (info->remaining_ms >= 0)
             printf("  time left: %s unless renewed\n",
                    lk_cli_time_words(info->remaining_ms, words, sizeof words));

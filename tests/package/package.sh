@@ -84,7 +84,7 @@ moved)
         fail "the driver above can't be used"
     fi
     for module in $MODULES; do
-        grep -q "module: *$(realpath "$WORK")/elsewhere/$LIBDIR/locker/$module.so" "$WORK/drivers" ||
+        grep -q "module  *$(realpath "$WORK")/elsewhere/$LIBDIR/locker/$module.so" "$WORK/drivers" ||
             fail "the $module driver is not found beside the library: $(cat "$WORK/drivers")"
     done
     if readelf -d "$locker" "$WORK/elsewhere/$LIBDIR"/*.so "$WORK/elsewhere/$LIBDIR"/locker/*.so |

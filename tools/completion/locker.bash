@@ -84,7 +84,7 @@ _locker() {
         show) mapfile -t COMPREPLY < <(compgen -W "$service --json" -- "$current") ;;
         break) mapfile -t COMPREPLY < <(compgen -W "$service --json --token --owner" -- "$current") ;;
         ping) mapfile -t COMPREPLY < <(compgen -W "$service --json -c --count" -- "$current") ;;
-        drivers) mapfile -t COMPREPLY < <(compgen -W '--json --help --version' -- "$current") ;;
+        drivers) mapfile -t COMPREPLY < <(compgen -W '--json --help --version file memory redis zookeeper etcd' -- "$current") ;;
         check-history)
             if [[ $current == -* ]]; then
                 mapfile -t COMPREPLY < <(compgen -W '--promise --allow --allow-empty --json -q --quiet -v --verbose -h --help -V --version' -- "$current")

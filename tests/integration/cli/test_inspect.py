@@ -31,10 +31,21 @@ class Show(Case):
         seen = json.loads(self.code(0, "show", "--json", "k").stdout)
         self.assertEqual((seen["held"], seen["owner"], seen["token"]), (False, None, token))
 
-    def test_the_default_label_names_host_process_and_program(self):
-        holder = self.hold("k")
-        owner = json.loads(self.code(0, "show", "--json", "k").stdout)["owner"]
-        self.assertEqual(owner.split(":")[1:], [str(holder.pid), "locker"])
+    def owner(self, holder, key):
+        owner = json.loads(self.code(0, "show", "--json", key).stdout)["owner"]
+        self.assertEqual(holder.finish(), 0)
+        return owner
+
+    def test_the_default_label_names_host_process_and_command(self):
+        for command, name in ((["cat"], "cat"), (["/bin/cat", "-"], "cat"), (["-c", "cat"], "sh")):
+            holder = self.start("k", *command)
+            holder.event("acquired")
+            self.assertEqual(self.owner(holder, "k").split(":")[1:], [str(holder.pid), name])
+
+    def test_a_label_that_is_configured_stays(self):
+        self.env["LOCKER_URI"] = self.uri + "?owner=batch"
+        self.assertEqual(self.owner(self.hold("k"), "k"), "batch")
+        self.assertEqual(self.owner(self.hold("k", "--owner", "me"), "k"), "me")
 
 
 class Break(Case):
@@ -80,6 +91,26 @@ class Drivers(Case):
         text = self.code(0, "drivers").stdout
         for expected in ("\nmemory\n", "file://", "holder dies", "command_timeout"):
             self.assertIn(expected, text)
+
+    def test_one(self):
+        text = self.code(0, "drivers").stdout
+        blocks = text.rstrip("\n").split("\n\n")
+        common = blocks.pop()
+        self.assertGreaterEqual(len(blocks), 2)
+        for block in blocks:
+            name = block.split("\n")[0]
+            one = "%s\n\n%s\n" % (block, common)
+            self.assertEqual(self.code(0, "drivers", name).stdout, one)
+            seen = json.loads(self.code(0, "drivers", "--json", name).stdout)["drivers"]
+            self.assertEqual([driver["name"] for driver in seen], [name])
+            for scheme in seen[0]["schemes"].split():
+                self.assertEqual(self.code(0, "drivers", scheme).stdout, one)
+
+    def test_there_is_no_such_driver(self):
+        self.wrong(64, "there is no driver 'fil'; there are ", "drivers", "fil")
+        self.wrong(64, "'files'", "drivers", "files")
+        self.wrong(64, "''", "drivers", "")
+        self.wrong(64, "'memory'", "drivers", "file", "memory")
 
     def test_json(self):
         seen = json.loads(self.code(0, "drivers", "--json").stdout)

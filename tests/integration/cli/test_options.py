@@ -111,6 +111,7 @@ class WrongOtherOptions(Case):
             self.wrong(64, "'--wait'", name, "--wait", "a")
         self.wrong(64, "'a'", "ping", "a")
         self.wrong(64, "'a'", "drivers", "a")
+        self.wrong(64, "'b'", "drivers", "file", "b")
         self.wrong(64, "'-x'", "drivers", "-x")
         for value in ("0", "-1", "x", "", "1000001"):
             self.wrong(64, "--count", "ping", "-c", value)
