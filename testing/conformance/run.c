@@ -67,7 +67,7 @@ static int after_test(void **state)
     return test->teardown_func != NULL ? test->teardown_func(&shared) : 0;
 }
 
-/* A test as the kit runs it: a breach that the checker saw fails it, and one that was late is run anew. */
+/* A test as the kit runs it: a breach that the checker saw fails it, and one that was late is run again. */
 static void run_watched(void **state)
 {
     const struct CMUnitTest *test = *state;
@@ -75,7 +75,7 @@ static void run_watched(void **state)
     started++;
     for (int run = 1;; run++) {
         lk_checker_begin();
-        lk_timely_begin(run);
+        lk_timely_begin(test->name, run);
         test->test_func(&shared);
         if (lk_checker_breaches() > 0)
             test_fails("the driver broke its contract; the lines above say how");

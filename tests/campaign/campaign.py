@@ -19,6 +19,8 @@ import report
 import services
 from round import Round
 
+import told  # the folder of which services adds
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 STARTS = 3  # of a lane's service
 FAILED = ("broken", "unjudged")
@@ -75,7 +77,7 @@ class Lane:
         if chosen.setup:
             self.setups = tuple(chosen.setup)
         if missing and number == 0:
-            print("campaign: no ensembles: %s" % missing, file=sys.stderr)
+            told.report_skip("campaign: ensembles", missing)
 
     def service(self, setup):
         """A server that doesn't start, as on a busy machine, is no lane's end: it is begun anew a few times."""
@@ -88,6 +90,8 @@ class Lane:
                 kept = self.keep(os.path.join(self.scratch, "no-%s-%d" % (setup, self.number)), setup)
                 print("campaign: no %s%s: %s\n  kept in %s" % (setup, ", once more" if left else "", error, kept),
                       file=sys.stderr, flush=True)
+                if left:
+                    told.report_rerun("campaign.%s" % setup, "the service did not start: %s" % error)
                 shutil.rmtree(os.path.join(self.scratch, setup), True)
                 if not left:
                     raise

@@ -17,7 +17,7 @@
 
 #define MS INT64_C(1000000)
 
-enum { POLL_MS = 5 };
+enum { POLL_MS = 5, FORGOTTEN_MS = 1500 };
 
 struct lock {
     struct lock *next;
@@ -168,7 +168,8 @@ static locker_status toy_acquire(void *self, locker_claim *claim, locker_error *
     lock = lock_locked(toy, claim->key);
     if (lock->until > now_of(toy) && !fault("grants-to-two") &&
         !(fault("grants-to-two-seldom") && now_and_then())) {
-        claim->retry_at = fault("retries-in-the-past") ? 1 : now_of(toy) + POLL_MS * MS;
+        const int64_t poll_ms = fault("forgets-a-waiter") && now_and_then() ? FORGOTTEN_MS : POLL_MS;
+        claim->retry_at = fault("retries-in-the-past") ? 1 : now_of(toy) + poll_ms * MS;
         status = habit("wakes-the-unheard") && claim->will_wait ? LOCKER_CANCELED : LOCKER_BUSY;
         place_of(claim)->waited = claim->will_wait;
     } else {

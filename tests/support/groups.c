@@ -41,7 +41,7 @@ static void play(void **state)
 {
     const struct CMUnitTest *test = *state;
     for (int i = 1;; i++) {
-        lk_timely_begin(i);
+        lk_timely_begin(test->name, i);
         test->test_func(&test_state);
         if (!lk_timely_was_late())
             return;

@@ -15,7 +15,7 @@
 
 #include "expect.h"
 #include "servers/process.h"
-#include "test_network.h"
+#include "skips.h"
 #include "test_servers.h"
 
 enum { SIZE = 512 << 20, ROOM = LK_SCRATCH_PATH + 16 };
@@ -25,7 +25,7 @@ static int disks[LK_ENSEMBLE]; /* the directories they are mounted at, by the me
 /* Ends the program as skipped. */
 static _Noreturn void cannot_freeze(const char *why)
 {
-    lk_test_tell_skipped("disks that are frozen", why);
+    lk_test_report_skip("disks that are frozen", why);
     fflush(NULL);
     _exit(77); /* SKIP_RETURN_CODE */
 }

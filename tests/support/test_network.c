@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "expect.h"
+#include "skips.h"
 
 static void write_file(const char *path, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void write_file(const char *path, const char *format, ...)
@@ -21,24 +22,10 @@ static void write_file(const char *path, const char *format, ...)
     va_end(args);
 }
 
-void lk_test_tell_skipped(const char *tests, const char *why)
-{
-    const char *refuse = getenv("LOCKER_TEST_SKIPS"), *name = getenv("LOCKER_TEST_SKIPPED");
-    FILE *file;
-    if (refuse != NULL && strcmp(refuse, "refuse") == 0)
-        test_fails("%s; skips are refused (LOCKER_TEST_SKIPS)", why);
-    print_message("SKIPPED: %s: %s\n", tests, why);
-    file = name != NULL ? fopen(name, "ae") : NULL;
-    if (file == NULL)
-        return;
-    fprintf(file, "%s: %s: %s\n", program_invocation_short_name, tests, why);
-    fclose(file);
-}
-
 /* Ends the program as skipped. */
 static _Noreturn void cannot_cut(const char *why)
 {
-    lk_test_tell_skipped("networks that are cut", why);
+    lk_test_report_skip("networks that are cut", why);
     fflush(NULL);
     _exit(77); /* SKIP_RETURN_CODE */
 }

@@ -13,6 +13,3 @@ const lk_network *lk_test_network(void);
 /** Drops what comes to a place from another, until it is mended. */
 void lk_test_drop(const lk_place *to, const lk_place *from);
 void lk_test_mend(const lk_place *to);
-
-/** Tells that some tests are skipped, by a line for script/test to count; fails where skips are refused. */
-void lk_test_tell_skipped(const char *tests, const char *why);

@@ -18,54 +18,38 @@ import unittest
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "support"))
 from servers import RedisServer, ZooServer  # noqa: E402
+from told import Lateness, report_rerun  # noqa: E402
 
 LOCKER = os.environ["LOCKER_BIN"]
 LIMIT = 30.0
 RUNS = 5
+LATE = 0.02
 
 KEEP = {name: value for name, value in os.environ.items()
         if (not name.startswith("LOCKER_") or name.startswith("LOCKER_TEST_")) and not name.startswith("XDG_") and name != "HOME"}
 
 
-def ticks():
-    """What all processors have done: for how long they were idle, and in all (proc_stat(5))."""
-    with open("/proc/stat") as file:
-        kinds = [int(number) for number in file.readline().split()[1:9]]
-    return kinds[3], sum(kinds)
-
-
 def timely(test):
     """For a test that says how long something may take, or looks at what is so for a while. A machine that is busy with other
-    tests may be late at any line, by seconds; it is not late each time: a test that fails while the processors had something to
-    do for more than a quarter of the time is run anew. See timely.h, too."""
+    tests may be late at any line, by seconds. A test that fails while the processors had something to do for more than a quarter
+    of the time, and threads woke up late by LATE in all, is run again, at most four times; each rerun is reported. See
+    timely.h, too."""
 
     @functools.wraps(test)
     def runs(self):
         for left in reversed(range(RUNS)):
-            idle, all_of_it = ticks()
-            try:
-                return test(self)
-            except (AssertionError, EOFError) as late:
-                idle, all_of_it = (now - before for now, before in zip(ticks(), (idle, all_of_it)))
-                if not left or 4 * idle >= 3 * all_of_it:
-                    raise
-                print("%s: late? it is run anew: %s" % (self.id(), late), file=sys.stderr)
+            with Lateness() as lateness:
+                try:
+                    return test(self)
+                except (AssertionError, EOFError) as missed:
+                    if not left or not lateness.is_busy() or lateness.late < LATE:
+                        raise
+                    report_rerun(self.id(), "%s; %s" % (missed, lateness))
             self.tearDown()
             self.doCleanups()
             self.setUp()
 
     return runs
-
-
-def not_tested(what, why):
-    """A line that script/test counts; where skips are refused, as in CI, a failure."""
-    line = "%s: %s" % (what, why)
-    if os.environ.get("LOCKER_TEST_SKIPS") == "refuse":
-        raise AssertionError(line + "; skips are refused (LOCKER_TEST_SKIPS)")
-    print("SKIPPED: " + line, file=sys.stderr)
-    if os.environ.get("LOCKER_TEST_SKIPPED"):
-        with open(os.environ["LOCKER_TEST_SKIPPED"], "a") as file:
-            file.write(line + "\n")
 
 
 class Lines:

@@ -2,7 +2,8 @@
 import os
 import unittest
 
-from clitest import Case, not_tested
+from clitest import Case
+from told import report_skip
 
 
 class Precedence(Case):
@@ -58,7 +59,7 @@ class Precedence(Case):
 
     def test_a_default_directory_that_is_not_ours_is_refused(self):
         if os.geteuid() != 0:
-            return not_tested(self.id(), "only root can play another user")
+            return report_skip(self.id(), "only root can play another user")
         uid = 54000 + os.getpid() % 5000
         path = "/tmp/locker-%d" % uid
         self.addCleanup(lambda: os.unlink(path) if os.path.islink(path) else os.rmdir(path))

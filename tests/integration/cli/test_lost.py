@@ -9,6 +9,7 @@ import time
 import unittest
 
 from clitest import LIMIT, RedisCase, timely
+from told import report_skip
 
 CLONE3 = 435  # the system call's number, with which the caller may choose the child's
 
@@ -48,14 +49,15 @@ else:
 
 
 def number_is_free(number):
-    """Whether a new process can have this number. Skips the test where numbers can't be chosen."""
+    """Return whether a new process can have this number. Skip the test where numbers can't be chosen."""
     numbers = (ctypes.c_int * 1)(number)
     arguments = (ctypes.c_uint64 * 11)(0, 0, 0, 0, signal.SIGCHLD, 0, 0, 0, ctypes.addressof(numbers), 1, 0)
     pid = ctypes.PyDLL(None, use_errno=True).syscall(CLONE3, arguments, ctypes.sizeof(arguments))
     if pid == 0:
         os._exit(0)
     if pid < 0 and ctypes.get_errno() != errno.EEXIST:
-        raise unittest.SkipTest("not allowed to choose a process's number")
+        report_skip("the number of a process", "not allowed to choose it, which takes root")
+        raise unittest.SkipTest("reported")
     if pid > 0:
         os.waitpid(pid, 0)
     return pid > 0

@@ -5,8 +5,8 @@ import json
 import os
 import subprocess
 
-from clitest import not_tested
 from comparetest import CompareCase
+from told import report_rerun, report_skip
 
 
 def networks_can_be_cut():
@@ -42,11 +42,15 @@ class Spawned:
     def sample(self, scenario, backend, name, part="max"):
         return self.found.sample(scenario, backend, name, part)
 
+    def say_again(self, scenario, backend, why):
+        report_rerun("%s.%s.%s" % (type(self).__name__, scenario, backend), why)
+
     def result(self, scenario, backend):
         """What a busy machine was too slow for, or kept a server from, is run again, alone, up to twice."""
         results = self.found.results
         for _ in range(2):
             if results[scenario, backend]["verdict"] == "not run":
+                self.say_again(scenario, backend, results[scenario, backend]["why"])
                 again = self.compare("--spawn=" + backend, "--scenario=" + scenario)
                 results[scenario, backend] = again.results[scenario, backend]
         return results[scenario, backend]
@@ -61,6 +65,7 @@ class Spawned:
         it is run again, alone, up to twice."""
         for _ in range(2):
             if self.result(scenario, backend)["verdict"] in ("kept", "exception") and not self.sample(scenario, backend, "overlap"):
+                self.say_again(scenario, backend, "the holder knew of its loss before the next one had the lock")
                 again = self.compare("--spawn=" + backend, "--scenario=" + scenario, "--runs", "3")
                 self.found.results[scenario, backend] = again.results[scenario, backend]
         self.assert_verdict("exception", scenario, backend)
@@ -96,6 +101,7 @@ class Spawned:
         """On a busy machine who tries may come when the one before has gone: it is run again, alone, up to twice."""
         for _ in range(2):
             if self.sample("counter", backend, "tried in") == 5:
+                self.say_again("counter", backend, "each that tried came when the one before had gone")
                 again = self.compare("--spawn=" + backend, "--scenario=counter")
                 self.found.results["counter", backend] = again.results["counter", backend]
         return self.sample("counter", backend, "tried in")
@@ -167,7 +173,7 @@ class Spawned:
                 self.assert_verdict("not run", "partition", backend)
                 self.assertRegex(self.found.results["partition", backend]["why"],
                                  "needs root|needs network|needs iptables|needs the program")
-                not_tested("compare: partition on " + backend, self.found.results["partition", backend]["why"])
+                report_skip("compare: partition on " + backend, self.found.results["partition", backend]["why"])
 
 
 __all__ = ["CompareCase", "Spawned"]

@@ -6,6 +6,7 @@ import unittest
 
 from clitest import Redis, timely
 from comparetest import LIMIT, LOCKER, CompareCase, Found
+from told import report_rerun
 
 FORGET = """local keys, waiting, n = redis.call('KEYS', '*compare.*'), 0, 0
 for _, k in ipairs(keys) do if k:find('queue') then waiting = waiting + redis.call('ZCARD', k) end end
@@ -108,6 +109,8 @@ class Given(CompareCase):
         """On a busy machine as what would have been told; and where a reader stood still for a second, once more."""
         told = []
         while len(told) < 6 and "the writer waited" not in "".join(told):
+            if told:
+                report_rerun(self.id(), told[-1])
             told.append(self.starve())
         self.assertIn("the writer waited", "".join(told), told)
 

@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "test_network.h"
+#include "skips.h"
 #include "zk_tests.h"
 
 /* Handles whose loss the callback has told; a gate pass for each. */
@@ -430,10 +430,8 @@ static void a_server_at_an_ipv6_address(void **state)
 {
     lk_env *env = *state;
     locker *l;
-    if (!have_ipv6()) {
-        lk_test_tell_skipped("servers at IPv6 addresses", "can't bind to ::1: this host has no IPv6");
-        skip();
-    }
+    if (!have_ipv6())
+        skip_reported("servers at IPv6 addresses", "can't bind to ::1: this host has no IPv6");
     lk_server_kill(env->zk);
     lk_test_listen_everywhere(env->zk);
     lk_test_launch(env->zk, true);
@@ -470,7 +468,8 @@ static void an_address_of_a_family_that_is_off(void **state)
     if (home < 0 || unshare(CLONE_NEWNET) != 0) {
         if (home >= 0)
             close(home);
-        skip(); /* that takes root */
+        skip_reported("an address of a family that is off",
+                      "can't make a network namespace, which takes root");
     }
     const int64_t began = lk_test_now_ms();
     const locker_status status = lk_try_uri(&l, &err, "zookeeper://[::1]:2181/shop?connect_timeout=60s");

@@ -1,0 +1,183 @@
+/* lateness.c: how long the machine kept a test from running, from what Linux counts; see lateness.h. */
+#include "lateness.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+enum { THREADS_AT_MOST = 2048, DEPTH_AT_MOST = 8, FACTOR_OF_ENDED = 10 };
+
+/* A thread, and how long it has waited for a processor in all (proc_pid_schedstat). */
+typedef struct {
+    pid_t process, thread;
+    int64_t waited_ns;
+} waiting;
+
+/* What all processors have done, in ticks (proc_stat(5)). */
+typedef struct {
+    unsigned long long idle, stolen, all;
+} ticks;
+
+typedef struct {
+    waiting threads[THREADS_AT_MOST]; /* those of a process stand together */
+    size_t count;
+    ticks ticks;
+    int64_t used_ms;    /* processor time of this process and of the children that have ended */
+    int64_t stalled_ms; /* some task of the machine waited for a disk, or for memory */
+} counts;
+
+static counts marked, now;
+
+static ticks read_ticks(void)
+{
+    enum { IDLE = 3, STOLEN = 7, KINDS = 8 };
+    unsigned long long kinds[KINDS] = {0};
+    ticks read = {0};
+    FILE *const file = fopen("/proc/stat", "re");
+    if (file == NULL)
+        return read;
+    if (fscanf(file, "cpu") == 0)
+        for (int i = 0; i < KINDS && fscanf(file, "%llu", &kinds[i]) == 1; i++)
+            read.all += kinds[i];
+    read.idle = kinds[IDLE];
+    read.stolen = kinds[STOLEN];
+    fclose(file);
+    return read;
+}
+
+static int64_t read_stalled_ms(const char *path)
+{
+    unsigned long long us = 0;
+    FILE *const file = fopen(path, "re");
+    if (file == NULL)
+        return 0;
+    if (fscanf(file, "some avg10=%*f avg60=%*f avg300=%*f total=%llu", &us) != 1)
+        us = 0;
+    fclose(file);
+    return (int64_t)(us / 1000);
+}
+
+static int64_t used_ms(int who)
+{
+    struct rusage used = {0};
+    getrusage(who, &used);
+    return (int64_t)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1000 +
+           (used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1000;
+}
+
+/* False: the kernel does not count it, or the thread has ended. */
+static bool read_waited(pid_t process, pid_t thread, int64_t *waited_ns)
+{
+    char path[80];
+    long long waited = 0;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/schedstat", (int)process, (int)thread);
+    FILE *const file = fopen(path, "re");
+    if (file == NULL)
+        return false;
+    const bool is_read = fscanf(file, "%*u %lld", &waited) == 1;
+    fclose(file);
+    *waited_ns = waited;
+    return is_read;
+}
+
+static void read_process(counts *to, pid_t process, int depth);
+
+static void read_children(counts *to, pid_t process, pid_t thread, int depth)
+{
+    char path[80];
+    int child;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)process, (int)thread);
+    FILE *const file = depth < DEPTH_AT_MOST ? fopen(path, "re") : NULL;
+    while (file != NULL && fscanf(file, "%d", &child) == 1)
+        read_process(to, child, depth + 1);
+    if (file != NULL)
+        fclose(file);
+}
+
+static void each_thread(counts *to, pid_t process, int depth, bool is_for_children)
+{
+    char path[40];
+    snprintf(path, sizeof path, "/proc/%d/task", (int)process);
+    DIR *const folder = opendir(path);
+    for (const struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
+        const pid_t thread = atoi(entry->d_name);
+        waiting *const next = &to->threads[to->count];
+        if (thread > 0 && is_for_children)
+            read_children(to, process, thread, depth);
+        else if (thread > 0 && to->count < THREADS_AT_MOST &&
+                 read_waited(process, thread, &next->waited_ns)) {
+            next->process = process;
+            next->thread = thread;
+            to->count++;
+        }
+    }
+    if (folder != NULL)
+        closedir(folder);
+}
+
+static void read_process(counts *to, pid_t process, int depth)
+{
+    each_thread(to, process, depth, false);
+    each_thread(to, process, depth, true);
+}
+
+static void read_all(counts *to)
+{
+    to->count = 0;
+    to->ticks = read_ticks();
+    to->used_ms = used_ms(RUSAGE_SELF) + used_ms(RUSAGE_CHILDREN);
+    to->stalled_ms = read_stalled_ms("/proc/pressure/io") + read_stalled_ms("/proc/pressure/memory");
+    read_process(to, getpid(), 0);
+}
+
+static int64_t waited_before(const waiting *thread)
+{
+    for (size_t i = 0; i < marked.count; i++)
+        if (marked.threads[i].thread == thread->thread && marked.threads[i].process == thread->process)
+            return marked.threads[i].waited_ns;
+    return 0;
+}
+
+/* The sum of this process' threads, and of each other process the longest. */
+static int64_t waited_ns(void)
+{
+    int64_t sum = 0, longest = 0;
+    for (size_t i = 0; i < now.count; i++) {
+        const waiting *const thread = &now.threads[i];
+        const int64_t waited = thread->waited_ns - waited_before(thread);
+        if (i == 0 || thread->process != now.threads[i - 1].process) {
+            sum += longest;
+            longest = 0;
+        }
+        if (thread->process == getpid())
+            sum += waited;
+        else if (waited > longest)
+            longest = waited;
+    }
+    return sum + longest;
+}
+
+void lk_lateness_mark(void)
+{
+    read_all(&marked);
+}
+
+bool lk_lateness_is_busy(void)
+{
+    const ticks read = read_ticks();
+    const unsigned long long idle = read.idle - marked.ticks.idle, all = read.all - marked.ticks.all;
+    return read.all == 0 || 4 * idle < 3 * all;
+}
+
+int64_t lk_lateness_ms(void)
+{
+    read_all(&now);
+    if (now.count == 0)
+        return INT64_MAX;
+    const long tick_ms = 1000 / sysconf(_SC_CLK_TCK);
+    return waited_ns() / 1000000 + FACTOR_OF_ENDED * (now.used_ms - marked.used_ms) +
+           tick_ms * (int64_t)(now.ticks.stolen - marked.ticks.stolen) + now.stalled_ms - marked.stalled_ms;
+}
