@@ -23,6 +23,7 @@ import told  # the folder of which services adds
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 STARTS = 3  # of a lane's service
+STARVES, ROUNDS_FOR_A_SHARE = 3, 5  # times as many grants; faults hit processes at random, so a few rounds say nothing
 FAILED = ("broken", "unjudged")
 
 
@@ -42,10 +43,13 @@ def options():
     parser.add_argument("--ledger", help="else campaign-ledger.jsonl in the build folder")
     parser.add_argument("--evidence", help="folder for what a round that failed leaves; else campaign-evidence there")
     parser.add_argument("--worker", help="another program in the worker's place")
+    parser.add_argument("--beside", metavar="DIRECTORY",
+                        help="folder of another version's liblocker, which every second process runs (script/mixed)")
     parser.add_argument("--report", action="store_true")
     chosen = parser.parse_args()
     chosen.build = os.path.abspath(chosen.build)
-    chosen.ledger = chosen.ledger or os.path.join(chosen.build, "campaign-ledger.jsonl")
+    name = "mixed-ledger.jsonl" if chosen.beside else "campaign-ledger.jsonl"
+    chosen.ledger = chosen.ledger or os.path.join(chosen.build, name)
     chosen.evidence = chosen.evidence or os.path.join(chosen.build, "campaign-evidence")
     chosen.driver = chosen.driver or sorted(plan.SETUPS)
     if chosen.minutes is None and chosen.runs is None:
@@ -101,7 +105,8 @@ class Lane:
         the_plan = plan.make(driver, seed, self.setups, self.chosen.fault)
         directory = os.path.join(self.scratch, "%s-%d" % (driver, seed))
         tools = {"worker": self.chosen.worker or os.path.join(self.chosen.build, "tests/campaign/campaign_worker"),
-                 "locker": os.path.join(self.chosen.build, "tools/locker")}
+                 "locker": os.path.join(self.chosen.build, "tools/locker"),
+                 "beside": self.chosen.beside}
         the_round = Round(tools, self.service(the_plan["setup"]), the_plan, directory)
         result = the_round.play()
         if result["verdict"] in FAILED:
@@ -186,9 +191,23 @@ def hand_out(chosen, work, lanes):
         work.put(None)
 
 
+def starved(chosen, began):
+    """Print what each version was granted in the ledger's rounds from the line `began` on. True: one version starved the other."""
+    found = False
+    for driver in chosen.driver:
+        shares = [run["shares"] for run in report.read(chosen.ledger)[began:] if run["driver"] == driver and "shares" in run]
+        rates = [sum(share[side][0] for share in shares) / max(1, sum(share[side][1] for share in shares)) for side in (0, 1)]
+        print("%s: %.0f grants a process of this version, %.0f of the other, in %d rounds" % (driver, *rates, len(shares)))
+        if len(shares) >= ROUNDS_FOR_A_SHARE and STARVES * min(rates) < max(rates):
+            print("campaign: one version starves the other: more than %d times as many grants" % STARVES, file=sys.stderr)
+            found = True
+    return found
+
+
 def campaign(chosen):
     scratch = tempfile.mkdtemp(prefix="locker-campaign-")
     work, broken = multiprocessing.Queue(), multiprocessing.Value("i", 0)
+    began = len(report.read(chosen.ledger))
     lanes = [multiprocessing.Process(target=play, args=(chosen, i, work, scratch, broken))
              for i in range(chosen.lanes)]
     for lane in lanes:
@@ -204,7 +223,7 @@ def campaign(chosen):
     shutil.rmtree(scratch, True)
     if failed:
         print("campaign: %d lanes failed" % failed, file=sys.stderr)
-    return 1 if broken.value or failed else 0
+    return 1 if broken.value or failed or (chosen.beside and starved(chosen, began)) else 0
 
 
 if __name__ == "__main__":

@@ -32,13 +32,17 @@ def now_ns():
 
 
 class Worker:
-    def __init__(self, tools, directory, name, arguments):
-        self.name, self.history = name, os.path.join(directory, name + ".jsonl")
+    """A process of a round. With `library`, a folder with another version's liblocker, it runs that version."""
+
+    def __init__(self, tools, directory, name, arguments, library=None):
+        self.name, self.history, self.library = name, os.path.join(directory, name + ".jsonl"), library
         self.killed = self.stopped = False
+        environment = dict(os.environ, LD_LIBRARY_PATH=library) if library else None
         self.errors = os.path.join(directory, name + ".err")
         with open(self.errors, "wb") as errors:
             self.process = subprocess.Popen([tools["worker"], *arguments(self)], stdin=subprocess.PIPE,
-                                            stdout=subprocess.PIPE, stderr=errors, preexec_fn=die_with_us)
+                                            stdout=subprocess.PIPE, stderr=errors, preexec_fn=die_with_us,
+                                            env=environment)
 
     def says(self, limit):
         """The next line; None: it didn't come in time, or at all."""
@@ -47,6 +51,16 @@ class Worker:
         if not ready.poll(1000 * limit):
             return None
         return self.process.stdout.readline().decode().strip() or None
+
+    def runs_its_version(self):
+        """True if the process has mapped the liblocker that it was given."""
+        with open("/proc/%d/maps" % self.process.pid, encoding="utf-8") as maps:
+            paths = {line.split()[-1] for line in maps if "/liblocker.so" in line}
+        return not self.library or paths and all(os.path.dirname(path) == os.path.realpath(self.library) for path in paths)
+
+    def grants(self):
+        with open(self.history, encoding="utf-8") as lines:
+            return sum('"token"' in line and '"phase":"ok"' in line.replace(" ", "") for line in lines)
 
     def end(self, limit):
         try:
@@ -119,7 +133,11 @@ class Round:
         uri = self.service.uri(self.space, True, **pin)
         self.workers.append(Worker(self.tools, self.directory, name, lambda worker: [
             "work", uri, worker.history, name, str(self.plan["seed"] * 16 + len(self.workers)),
-            str(process["threads"]), self.plan["kinds"], str(int(self.plan["breaks"]))]))
+            str(process["threads"]), self.plan["kinds"], str(int(self.plan["breaks"]))], self.library(number)))
+
+    def library(self, number):
+        """Every second process runs the version that tools["beside"] names, if one does."""
+        return self.tools.get("beside") if number % 2 == 1 else None
 
     def start_all(self):
         for i in range(len(self.plan["processes"])):
@@ -127,6 +145,9 @@ class Round:
         for worker in self.workers:
             if worker.says(20) != "works":
                 self.came_late("a worker does not begin; see " + worker.errors)
+                return False
+            if not worker.runs_its_version():
+                self.reasons.append("%s does not run the liblocker of %s" % (worker.name, worker.library))
                 return False
         return True
 
@@ -338,7 +359,7 @@ class Round:
         bound = self.service.bound_s + 2 * self.canary.late_s
         looker = Worker(self.tools, self.directory, "looker", lambda worker: [
             "look", self.service.uri(self.space, False), worker.history, "looker", self.plan["kinds"],
-            str(int(self.plan["breaks"])), str(int(1000 * bound))])
+            str(int(self.plan["breaks"])), str(int(1000 * bound))], self.library(self.plan["seed"]))
         answer = looker.says((len(self.plan["kinds"]) + 1) * (3 * bound + 3))
         code = looker.end(20)
         if code != 0 or answer is None:
@@ -435,6 +456,14 @@ class Round:
         self.end_all()
         return keys
 
+    def shares(self):
+        """Grants and processes of each version, where two versions ran."""
+        if not self.tools.get("beside"):
+            return {}
+        old = [worker for worker in self.workers if worker.library]
+        new = [worker for worker in self.workers if not worker.library]
+        return {"shares": [[sum(worker.grants() for worker in side), len(side)] for side in (new, old)]}
+
     def play(self):
         """The ledger's line, without what the campaign adds."""
         self.excused = []
@@ -453,7 +482,7 @@ class Round:
                     worker.kill(self.lines)
             self.canary.end()
         report = self.check_histories()
-        return {"driver": self.plan["driver"], "setup": self.plan["setup"], "seed": self.plan["seed"],
+        return {**self.shares(), "driver": self.plan["driver"], "setup": self.plan["setup"], "seed": self.plan["seed"],
                 "seconds": round(time.monotonic() - began, 1), "stall_ms": round(1000 * self.canary.late_s),
                 "faults": [fault["kind"] for fault in self.plan["faults"]], "breaks": self.plan["breaks"],
                 "grants": report.get("grants", 0), "calls": report.get("calls", 0), "lines": report.get("lines", 0),

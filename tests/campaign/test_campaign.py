@@ -9,6 +9,7 @@ import tempfile
 import time
 import unittest
 
+import campaign as campaigns
 import round as rounds
 from servers import redis_server
 
@@ -81,6 +82,20 @@ class Campaign(unittest.TestCase):
 
     def test_a_key_that_stays(self):
         self.catches("stays", "without an end at the service")
+
+    def test_a_version_that_is_not_the_one_asked_for(self):
+        """A folder without a liblocker: every worker would run this version."""
+        done = self.run_it("--driver", "file", "--runs", "1", "--lanes", "1", "--beside", os.path.dirname(self.ledger))
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn("does not run the liblocker of", done.stdout)
+
+    def test_a_version_that_is_starved(self):
+        chosen = type("Chosen", (), {"driver": ["redis"], "ledger": self.ledger})
+        for few, found in ((3, True), (4, False)):
+            with open(self.ledger, "w", encoding="utf-8") as file:
+                for seed in range(5):
+                    file.write(json.dumps({"driver": "redis", "seed": seed, "shares": [[20, 2], [few, 1]]}) + "\n")
+            self.assertEqual(campaigns.starved(chosen, 0), found)
 
     def test_a_crash(self):
         self.catches("crashes", "ended with 3")
