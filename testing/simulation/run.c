@@ -10,7 +10,7 @@
 
 #define MS INT64_C(1000000)
 
-enum { GRANTS_LEAST = 200, FAULTS_LEAST = 22 /* some wait for what does not come */, KEYS_MOST = 3 };
+enum { GRANTS_LEAST = 100, FAULTS_LEAST = 11 /* some wait for what does not come */, KEYS_MOST = 3 };
 
 static const int64_t lease_ns = 3200 * MS; /* the longest */
 

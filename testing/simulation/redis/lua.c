@@ -6,6 +6,7 @@
  */
 #include "lua.h"
 
+#include <inttypes.h>
 #include <lauxlib.h>
 #include <lualib.h>
 #include <stdio.h>
@@ -48,7 +49,16 @@ static void name_of(const char *hash, char name[NAME_ROOM])
 
 /* ------------------------------------------------------------------ redis.* ---- */
 
-/* The arguments as a request; false: one of them is neither a text nor a number. A number is written in full. */
+/* Write a number in full. Nearly all are whole ones, which are quicker to write as such. */
+static int print_number(char *text, size_t size, lua_Number number)
+{
+    static const lua_Number most = 1e15; /* below it "%.17g" writes all digits, without an exponent */
+    if (number >= 1 && number < most && number == (lua_Number)(int64_t)number)
+        return snprintf(text, size, "%" PRId64, (int64_t)number);
+    return snprintf(text, size, "%.17g", number);
+}
+
+/* The arguments as a request; false: one of them is neither a text nor a number. */
 static bool read_arguments(lk_sr_lua *lua, size_t argc)
 {
     lua_State *state = lua->state;
@@ -60,7 +70,7 @@ static bool read_arguments(lk_sr_lua *lua, size_t argc)
         const int at = (int)i + 1;
         char number[64];
         if (lua_type(state, at) == LUA_TNUMBER) {
-            const int len = snprintf(number, sizeof number, "%.17g", lua_tonumber(state, at));
+            const int len = print_number(number, sizeof number, lua_tonumber(state, at));
             lua_pushlstring(state, number, (size_t)len);
             lua_replace(state, at);
         }
@@ -343,12 +353,47 @@ bool lk_sr_lua_knows(const lk_sr_lua *lua, const char *hash)
     return known;
 }
 
+/* What was compiled in this process, for whichever server: each server compiles the same few scripts whenever it starts. */
+static struct {
+    char hash[LK_SR_SHA1_LEN + 1];
+    lk_sr_bytes code;
+} compiled[24];
+static unsigned compiled_count;
+
+static lk_sr_text compiled_find(const char *hash)
+{
+    for (unsigned i = 0; i < compiled_count; i++)
+        if (strcmp(compiled[i].hash, hash) == 0)
+            return lk_sr_view(&compiled[i].code);
+    return lk_sr_word("");
+}
+
+static int add_code(lua_State *state, const void *bytes, size_t count, void *code)
+{
+    (void)state;
+    lk_sr_put(code, (lk_sr_text){bytes, count});
+    return 0;
+}
+
+/* Keep the code of the function on the stack. */
+static void compiled_add(lua_State *state, const char *hash)
+{
+    if (compiled_count == sizeof compiled / sizeof compiled[0])
+        return;
+    memcpy(compiled[compiled_count].hash, hash, sizeof compiled[0].hash);
+    (void)lua_dump(state, add_code, &compiled[compiled_count].code);
+    compiled_count++;
+}
+
 bool lk_sr_lua_load(lk_sr_lua *lua, lk_sr_text script, const char *hash, lk_sr_bytes *out)
 {
     char name[NAME_ROOM];
+    const lk_sr_text code = compiled_find(hash), source = script.data != NULL ? script : lk_sr_word(""),
+                     chunk = code.len > 0 ? code : source;
     name_of(hash, name);
-    if (luaL_loadbuffer(lua->state, script.data != NULL ? script.data : "", script.len, "@user_script") ==
-        0) {
+    if (luaL_loadbuffer(lua->state, chunk.data, chunk.len, "@user_script") == 0) {
+        if (code.len == 0)
+            compiled_add(lua->state, hash);
         lua_setfield(lua->state, LUA_REGISTRYINDEX, name);
         return true;
     }
