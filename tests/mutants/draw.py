@@ -1,0 +1,229 @@
+"""Mutants that are drawn: a site in the product's C, and what is changed there, by a seed. Lists that people wrote flatter, as
+their authors know the tests. script/mutate --random draws, leaves out what changes no object code, and tests the rest."""
+import difflib
+import json
+import random
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+AREAS = {"core": ["core/*.c"], "file": ["backends/file/*.c"], "redis": ["backends/redis/*/*.c"],
+         "zookeeper": ["backends/zookeeper/*/*.c"], "etcd": ["backends/etcd/*/*.c"], "mock": ["testing/mock/*.c"]}
+
+TOKEN = re.compile(r"""(?P<skip>\s+|//[^\n]*|/\*.*?\*/|^[ \t]*\#(?:\\\n|[^\n])*)
+                      |(?P<text>"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')
+                      |(?P<word>[A-Za-z_]\w*)
+                      |(?P<number>\d[\w.]*)
+                      |(?P<sign><<=|>>=|\.\.\.|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|.)""",
+                   re.VERBOSE | re.DOTALL | re.MULTILINE)
+KEYWORDS = {"if", "while", "for", "switch", "return", "sizeof", "do", "else", "case", "goto", "break", "continue", "default",
+            "static", "const", "struct", "enum", "union", "typedef", "extern", "_Static_assert", "_Alignof"}
+COMPARED = {"<": ("<=", ">", ">="), "<=": ("<", ">="), ">": (">=", "<", "<="), ">=": (">", "<="), "==": ("!=",), "!=": ("==",)}
+LOGIC = {"&&": "||", "||": "&&"}
+STEPS = {"++": "--", "--": "++", "+=": "-=", "-=": "+="}
+CLOSES = {"(": ")", "[": "]", "{": "}"}
+
+
+class Source:
+    """The tokens of a file: (kind, text, begin, end), which of them closes which, and how deep each is in braces."""
+
+    def __init__(self, path, text):
+        self.path, self.text = path, text
+        self.tokens = [(m.lastgroup, m[0], m.start(), m.end()) for m in TOKEN.finditer(text) if m.lastgroup != "skip"]
+        self.partner, self.opener, self.depth, self.is_void = {}, {}, [], {}
+        stack, depth, void, declared = [], 0, False, 0
+        for i, (_, word, _, _) in enumerate(self.tokens):
+            if word in CLOSES:
+                stack.append(i)
+            elif word in CLOSES.values() and stack:
+                self.opener[i] = stack.pop()
+                self.partner[self.opener[i]] = i
+            if word == "{":
+                if depth == 0:
+                    void = self.returns_nothing(declared, i)
+                depth += 1
+            elif word == "}":
+                depth -= 1
+            if depth == 0 and word in (";", "}"):
+                declared = i + 1
+            self.depth.append(depth)
+            self.is_void[i] = void
+
+    def returns_nothing(self, begin, end):
+        words = [t[1] for t in self.tokens[begin:end] if t[1] not in ("static", "inline", "_Noreturn")]
+        return words[:1] == ["void"] and words[1:2] != ["*"]
+
+    def word(self, i):
+        return self.tokens[i][1] if 0 <= i < len(self.tokens) else ""
+
+    def kind(self, i):
+        return self.tokens[i][0] if 0 <= i < len(self.tokens) else ""
+
+    def begins_statement(self, i):
+        return self.depth[i] > 0 and self.word(i - 1) in (";", "{", "}")
+
+    def follows_condition(self, i):
+        """Whether it stands behind `else`, or the brackets of an `if`, a loop or a macro, which a cast's are not."""
+        opener = self.opener.get(i - 1, 0)
+        return self.depth[i] > 0 and (self.word(i - 1) == "else" or (self.word(i - 1) == ")" and self.kind(opener - 1) == "word"))
+
+    def replaced(self, begin, end, new):
+        """The file with other text from one token's begin to another one's end."""
+        return self.text[:self.tokens[begin][2]] + new + self.text[self.tokens[end][3]:]
+
+    def shown(self, begin, end):
+        return self.text[self.tokens[begin][2]:self.tokens[end][3]]
+
+    def callee_end(self, i):
+        """Of a call or an assignment that begins there, the last token of a->b.c; -1: it is none."""
+        if self.kind(i) != "word" or self.word(i) in KEYWORDS:
+            return -1
+        while self.word(i + 1) in ("->", ".") and self.kind(i + 2) == "word":
+            i += 2
+        return i
+
+    def statement_end(self, i):
+        """The `;` behind it, outside of all brackets."""
+        while i < len(self.tokens) and self.word(i) != ";":
+            i = self.partner.get(i, i) + 1
+        return i
+
+    def arguments(self, opening):
+        """Of a call, the first and the last token of each argument."""
+        found, first, i = [], opening + 1, opening + 1
+        end = self.partner.get(opening, opening)
+        while i < end:
+            if self.word(i) == ",":
+                found.append((first, i - 1))
+                first = i + 1
+            i = self.partner.get(i, i) + 1
+        return found + [(first, end - 1)] if end > opening + 1 else []
+
+
+def compared(s, i):
+    return [s.replaced(i, i, new) for new in COMPARED.get(s.word(i), ())]
+
+
+def logic(s, i):
+    return [s.replaced(i, i, LOGIC[s.word(i)])] if s.word(i) in LOGIC else []
+
+
+def sum_(s, i):
+    is_sum = s.word(i) in "+-" and (s.kind(i - 1) in ("word", "number") or s.word(i - 1) in (")", "]")) and \
+        s.word(i - 1) not in KEYWORDS
+    return [s.replaced(i, i, "-" if s.word(i) == "+" else "+")] if is_sum else []
+
+
+def step(s, i):
+    return [s.replaced(i, i, STEPS[s.word(i)])] if s.word(i) in STEPS else []
+
+
+def constant(s, i):
+    if s.kind(i) != "number" or not s.word(i).isdecimal():
+        return []
+    n = int(s.word(i))
+    return [s.replaced(i, i, str(new)) for new in sorted({n + 1, max(n - 1, 0), 2 * n} - {n})]
+
+
+def dropped(s, i):
+    """A statement that is a call or an assignment."""
+    begin = i
+    if [s.word(k) for k in (i, i + 1, i + 2)] == ["(", "void", ")"]:
+        begin = i + 3
+    end = s.callee_end(begin) if s.begins_statement(i) or s.follows_condition(i) else -1
+    if end < 0 or s.word(end + 1) not in ("(", "="):
+        return []
+    stop = s.statement_end(i)
+    return [s.replaced(i, stop, ";")] if s.word(end + 1) == "=" or s.partner.get(end + 1) == stop - 1 else []
+
+
+def negated(s, i):
+    if s.word(i) not in ("if", "while") or s.word(i + 1) != "(" or i + 1 not in s.partner:
+        return []
+    end = s.partner[i + 1]
+    return [s.replaced(i + 1, end, "(!" + s.shown(i + 1, end) + ")")]
+
+
+def early_return(s, i):
+    if not s.begins_statement(i) or s.word(i) in ("}", "return", "case", "default"):
+        return []
+    return [s.replaced(i, i, ("return; " if s.is_void[i] else "return 0; ") + s.word(i))]
+
+
+def swapped(s, i):
+    """Two arguments that stand side by side."""
+    if s.kind(i) != "word" or s.word(i) in KEYWORDS or s.word(i + 1) != "(" or s.depth[i] == 0:
+        return []
+    found = s.arguments(i + 1)
+    return [s.replaced(a, d, s.shown(c, d) + ", " + s.shown(a, b)) for (a, b), (c, d) in zip(found, found[1:])
+            if s.shown(a, b) != s.shown(c, d)]
+
+
+OPERATORS = {"comparison": compared, "logic": logic, "sum": sum_, "step": step, "constant": constant, "dropped": dropped,
+             "negated": negated, "early return": early_return, "arguments swapped": swapped}
+
+
+class Drawn:
+    """As script/mutate wants a mutant."""
+
+    def __init__(self, ident, area, tests, operator, source, new):
+        self.id, self.area, self.tests, self.operator, self.path = ident, area, tests, operator, source.path
+        self.old, self.new, self.equivalent, self.why = source.text, new, None, operator
+
+    def apply(self, _tree):
+        return self.new, None
+
+    def diff(self):
+        return "".join(difflib.unified_diff(self.old.splitlines(True), self.new.splitlines(True), self.path, self.path, n=2))
+
+
+def draw(tree, seed, area, patterns, tests):
+    """Mutants without end, in the order of the seed: first what is changed is drawn, then where. Each is drawn once."""
+    paths = sorted({path for pattern in patterns for path in tree.glob(pattern)})
+    sources = [Source(str(path.relative_to(tree)), path.read_text()) for path in paths]
+    if not sources:
+        sys.exit(f"mutate: no file is called {' or '.join(patterns)}")
+    sites = {name: [(s, i, k) for s in sources for i in range(len(s.tokens)) for k in range(len(change(s, i)))]
+             for name, change in OPERATORS.items()}
+    chance, number = random.Random(seed), 0
+    while any(sites.values()):
+        name = chance.choice([name for name in OPERATORS if sites[name]])
+        source, i, k = sites[name].pop(chance.randrange(len(sites[name])))
+        number += 1
+        yield Drawn(f"{area}-{seed}-{number}", area, tests, name, source, OPERATORS[name](source, i)[k])
+
+
+class Compiler:
+    """Compiles a file of a build folder as it is compiled there, but without debug information."""
+
+    def __init__(self, folder, build):
+        said = subprocess.run(("ninja", "-C", str(build), "-t", "compdb"), capture_output=True, text=True, check=True).stdout
+        self.folder, self.entries, self.sound = folder, {}, {}
+        for entry in json.loads(said):
+            path = Path(entry["directory"], entry["file"]).resolve()
+            if entry["output"].endswith(".o") and path.is_relative_to(folder.resolve()):
+                self.entries.setdefault(str(path.relative_to(folder.resolve())), entry)
+
+    def compiled(self, path):
+        entry = self.entries.get(path)
+        if entry is None:
+            return None
+        words = [w for w in shlex.split(entry["command"]) if not re.fullmatch(r"-g\w*", w)]
+        out = Path(entry["directory"], "drawn.o")
+        words[words.index("-o") + 1] = str(out)
+        done = subprocess.run(words, cwd=entry["directory"], capture_output=True)
+        return out.read_bytes() if done.returncode == 0 else None
+
+    def verdict(self, mutant):
+        """Why it is none: it doesn't compile, or its object code is the same; "": it is one."""
+        path = self.folder / mutant.path
+        if mutant.path not in self.sound:
+            self.sound[mutant.path] = self.compiled(mutant.path)
+        path.write_text(mutant.new)
+        try:
+            code = self.compiled(mutant.path)
+        finally:
+            path.write_text(mutant.old)
+        return "compile" if code is None else "same" if code == self.sound[mutant.path] else ""
