@@ -111,7 +111,7 @@ static locker_status look(lk_mock_host *h, locker_op op, const char *key, const 
     lk_mutex_unlock(&m->mutex);
     if (status == LOCKER_BUSY && f.arrives)
         return status;
-    if (status == LOCKER_INVALID && f.arrives)
+    if (status == LOCKER_INVALID && f.arrives && key != NULL)
         return locker_error_set(err, status, 0, "nobody holds '%s'", key);
     return lk_mock_explain(&f, status, err);
 }

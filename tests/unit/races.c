@@ -262,6 +262,36 @@ static void the_last_word_decides_between_timeout_and_unavailable(void **state)
     }
 }
 
+/* The driver knows no time for the next attempt while its service is out of reach: a waiter asks again after a second. */
+static locker_status is_out_of_reach(probe *p, locker_claim *claim, locker_status status)
+{
+    (void)status;
+    atomic_store(&p->claim, claim);
+    if (atomic_load(&p->acquires) > 1)
+        return LOCKER_OK;
+    p->svc->suspect(p->svc, true);
+    claim->retry_at = LOCKER_NEVER;
+    return LOCKER_UNAVAILABLE;
+}
+
+static void an_outage_is_waited_out_by_a_second(void **state)
+{
+    probe p;
+    lk_locking call;
+    locker *l;
+    (void)state;
+    begin(&p);
+    p.acquire = is_out_of_reach;
+    l = probe_open(&p);
+    lk_locking_start(&call, l, "k", NULL);
+    lk_require_waiting(l, 1);
+    assert_true(atomic_load(&p.claim)->retry_at - atomic_load(&p.now) == INT64_C(1000000000));
+    p.svc->suspect(p.svc, false);
+    p.svc->wake(p.svc, atomic_load(&p.claim));
+    lk_give(lk_locking_grant(&call));
+    end(&p, l);
+}
+
 /* ------------------------------------------------------------------ cancelling ---- */
 
 static lk_gate interrupted, interrupt_may_end;
@@ -996,6 +1026,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_wake_during_an_attempt_counts),
         cmocka_unit_test(a_silent_service_is_asked_again_at_once),
+        cmocka_unit_test(an_outage_is_waited_out_by_a_second),
         cmocka_unit_test(a_try_does_not_outlast_session_after_session),
         cmocka_unit_test(a_try_that_is_made_again_has_the_time_of_one),
         cmocka_unit_test(a_wait_ends_before_a_retry_that_is_far),

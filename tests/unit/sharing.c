@@ -400,6 +400,28 @@ static void nobody_rides_past_one_that_is_known_to_wait(void **state)
     probe_end(&p, l);
 }
 
+/* Others may stand in the service's queue, who would be overtaken: a grant takes riders for 50 ms only. */
+static void a_grant_beside_others_takes_riders_for_50_ms(void **state)
+{
+    probe p;
+    locker_semantics promises;
+    (void)state;
+    begin(&p, &promises);
+    p.acquire = grants;
+    locker *const l = probe_open(&p);
+    locker_handle *const first = lock(l, "k", &share);
+    probe_advance(&p, 49);
+    locker_handle *const rides = lock(l, "k", &share);
+    assert_int_equal(atomic_load(&p.acquires), 1);
+    probe_advance(&p, 1);
+    locker_handle *const asks = lock(l, "k", &share);
+    assert_int_equal(atomic_load(&p.acquires), 2);
+    lk_give(asks);
+    lk_give(rides);
+    lk_give(first);
+    probe_end(&p, l);
+}
+
 /* A writer is let in when `mode` says so. */
 static locker_status keeps_a_writer_out(probe *p, locker_claim *claim, locker_status status)
 {
@@ -721,6 +743,7 @@ int main(void)
         cmocka_unit_test(an_owner_is_known_while_the_writer_before_still_unlocks),
         cmocka_unit_test(what_was_unlocked_is_not_lost_with_the_rest),
         cmocka_unit_test(nobody_rides_past_one_that_is_known_to_wait),
+        cmocka_unit_test(a_grant_beside_others_takes_riders_for_50_ms),
         cmocka_unit_test(nobody_rides_past_a_writer_of_the_locker),
         cmocka_unit_test(nobody_rides_on_what_the_locker_itself_has_broken),
         cmocka_unit_test(nobody_is_taken_along_on_what_was_broken_meanwhile),
