@@ -351,6 +351,11 @@ static void closing_without_a_server_is_bounded(void **state)
     locker_handle_free(held);
 }
 
+static bool has_renewed(void *l)
+{
+    return lk_stats(l).renewals > 0;
+}
+
 /* The documented limit of a server that forgets: until its holder hears of it, two have the lock; the later
  * one has the greater token. */
 static void until_the_next_renewal_two_may_hold(void **state)
@@ -359,7 +364,9 @@ static void until_the_next_renewal_two_may_hold(void **state)
     locker *l = lk_open_at(env->server, "ttl=30s"), *rival = lk_open_at(env->server, "");
     locker_handle *held = lk_take(l, "forgotten", NULL), *second = NULL;
     locker_error err;
-    lk_require_noted(env, "forgotten"); /* or it would hear when it says whose it is */
+    /* The holder would also hear of it when it notes its name, or when it renews the lock because it has just subscribed. */
+    lk_require_noted(env, "forgotten");
+    lk_require(has_renewed, l, "the holder should renew what it held before it subscribed");
     lk_server_do(env->server, "FLUSHALL");
     assert_status(LOCKER_OK, locker_try_lock(rival, "forgotten", NULL, &second, &err), err);
     assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
