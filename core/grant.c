@@ -146,35 +146,9 @@ locker_status lk_told_lost_locked(const locker *l, const lk_claim *claim, locker
                    lk_lost_why_locked(l, claim));
 }
 
-static locker_status give_unlocking(locker *l, lk_claim *claim, int64_t now, locker_error *err)
-    LK_REQUIRES(l->mutex)
+/* The unlock has its answer. */
+static locker_status end_locked(locker *l, lk_claim *claim, locker_status status) LK_REQUIRES(l->mutex)
 {
-    locker_status status = LOCKER_OK;
-    lk_busy_begin_unlocking(l, claim, LK_IN_RELEASE);
-    if (pass_unlocking(l, claim, now)) {
-        if ((claim->events & any_loss) != 0)
-            status = lk_told_lost_locked(l, claim, err);
-    } else {
-        claim->pub.valid_until = LK_READ(claim->valid_until);
-        lk_mutex_unlock(&l->mutex);
-        status = l->driver->release(l->self, &claim->pub, lk_time_after(now, l->command_timeout_ns), err);
-        lk_mutex_lock(&l->mutex);
-        lk_key_free_locked(l, claim);
-    }
-    lk_busy_end_unlocking(l, claim);
-    return status;
-}
-
-locker_status lk_release_unlocking(locker *l, lk_claim *claim, int64_t now, locker_error *err)
-{
-    locker_status status;
-    if (take_out_unlocking(l, claim, now)) {
-        status = give_unlocking(l, claim, now, err);
-    } else {
-        status = lk_told_lost_locked(l, claim, err);
-        lk_withdraw_unlocking(l, claim);
-        lk_key_free_locked(l, claim);
-    }
     LK_WRITE(claim->phase, status == LOCKER_LOST ? LK_LOST : LK_GONE);
     if (status == LOCKER_OK)
         l->stats.released++;
@@ -184,6 +158,58 @@ locker_status lk_release_unlocking(locker *l, lk_claim *claim, int64_t now, lock
         l->stats.unknown++;
     lk_claim_over_locked(l, claim);
     return status;
+}
+
+bool lk_release_begin_unlocking(locker *l, lk_claim *claim, int64_t now, locker_status *status,
+                                locker_error *err)
+{
+    if (!take_out_unlocking(l, claim, now)) {
+        (void)lk_told_lost_locked(l, claim, err);
+        lk_withdraw_unlocking(l, claim);
+        lk_key_free_locked(l, claim);
+        *status = end_locked(l, claim, LOCKER_LOST);
+        return false;
+    }
+    lk_busy_begin_unlocking(l, claim, LK_IN_RELEASE);
+    if (!pass_unlocking(l, claim, now)) {
+        claim->pub.valid_until = LK_READ(claim->valid_until);
+        return true;
+    }
+    const bool lost = (claim->events & any_loss) != 0;
+    *status = lost ? lk_told_lost_locked(l, claim, err) : LOCKER_OK;
+    lk_busy_end_unlocking(l, claim);
+    *status = end_locked(l, claim, *status);
+    return false;
+}
+
+void lk_releases_send_unlocking(locker *l, locker_claim *const *grants, size_t count)
+{
+    if (count < 2 || l->driver->begin_release == NULL)
+        return;
+    lk_mutex_unlock(&l->mutex);
+    l->driver->begin_release(l->self, grants, count);
+    lk_mutex_lock(&l->mutex);
+    for (size_t i = 0; i < count; i++)
+        lk_key_free_locked(
+            l, lk_claim_of(grants[i])); /* a waiter of one key need not wait for the others' answers */
+}
+
+locker_status lk_release_end_unlocking(locker *l, lk_claim *claim, int64_t until, locker_error *err)
+{
+    lk_mutex_unlock(&l->mutex);
+    const locker_status status = l->driver->release(l->self, &claim->pub, until, err);
+    lk_mutex_lock(&l->mutex);
+    lk_key_free_locked(l, claim);
+    lk_busy_end_unlocking(l, claim);
+    return end_locked(l, claim, status);
+}
+
+locker_status lk_release_unlocking(locker *l, lk_claim *claim, int64_t now, locker_error *err)
+{
+    locker_status status;
+    return lk_release_begin_unlocking(l, claim, now, &status, err)
+               ? lk_release_end_unlocking(l, claim, lk_time_after(now, l->command_timeout_ns), err)
+               : status;
 }
 
 void lk_let_go_unlocking(locker *l, lk_claim *claim)

@@ -40,6 +40,17 @@ bool lk_grant_unlocking(locker *l, lk_claim *claim, int64_t now) LK_REQUIRES(l->
 /** The last handle of a grant is being unlocked: hand it over, or have it released. */
 locker_status lk_release_unlocking(locker *l, lk_claim *claim, int64_t now, locker_error *err)
     LK_REQUIRES(l->mutex);
+
+/** The same in three steps, for several grants. Begin: true if the driver is to release the grant; else *status is the answer of
+ * the unlock. */
+bool lk_release_begin_unlocking(locker *l, lk_claim *claim, int64_t now, locker_status *status,
+                                locker_error *err) LK_REQUIRES(l->mutex);
+/** Have the driver send the releases of all of them at once, if it can. */
+void lk_releases_send_unlocking(locker *l, locker_claim *const *grants, size_t count) LK_REQUIRES(l->mutex);
+/** Wait for the answer to one of them, until `until` at most. */
+locker_status lk_release_end_unlocking(locker *l, lk_claim *claim, int64_t until, locker_error *err)
+    LK_REQUIRES(l->mutex);
+
 /** Release a grant in the background, without an answer. */
 void lk_let_go_unlocking(locker *l, lk_claim *claim) LK_REQUIRES(l->mutex);
 /** LOST, with the text for an unlock that came too late. */

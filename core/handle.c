@@ -9,15 +9,17 @@
 #include "lifetime.h"
 #include "lk_wakeup.h"
 
-static locker_status unlock_unlocking(locker *l, locker_handle *held, locker_error *err) LK_REQUIRES(l->mutex)
+/* Mark the handle as unlocked. OK with *last: it was the last one of its grant, which is to be released. */
+static locker_status mark_unlocked_locked(locker *l, locker_handle *held, int64_t now, bool *last,
+                                          locker_error *err) LK_REQUIRES(l->mutex)
 {
     lk_claim *claim = held->claim;
     const char *key = claim->pub.key;
+    *last = false;
     if (held->closed)
         return locker_error_set(err, LOCKER_CLOSED, 0, "'%s' was released when its locker was closed", key);
     if (held->unlocked)
         return lk_invalid(err, "'%s' was already unlocked by this handle", key);
-    const int64_t now = lk_now(l);
     const bool lost = lk_lease_over_locked(l, claim, now);
     if (!lost && !l->closing && lk_in_callback(l))
         return lk_invalid(
@@ -31,25 +33,95 @@ static locker_status unlock_unlocking(locker *l, locker_handle *held, locker_err
         return locker_error_set(err, LOCKER_CLOSED, 0, "the locker is being closed, which releases '%s'",
                                 key);
     }
-    if (claim->open_handles > 0) {
+    *last = claim->open_handles == 0;
+    if (!*last) {
         LK_WRITE(held->counted_out, true);
         held->told = true;
-        return LOCKER_OK;
     }
+    return LOCKER_OK;
+}
+
+static locker_status unlock_unlocking(locker *l, locker_handle *held, locker_error *err) LK_REQUIRES(l->mutex)
+{
+    const int64_t now = lk_now(l);
+    bool last;
+    locker_status status = mark_unlocked_locked(l, held, now, &last, err);
+    if (!last)
+        return status;
     l->calls++;
-    const locker_status status = lk_release_unlocking(l, claim, now, err);
+    status = lk_release_unlocking(l, held->claim, now, err);
     lk_leave_locked(l);
     return status;
 }
 
-locker_status lk_part_unlock(locker_handle *part, locker_error *err)
+/* Release in the background, without an answer: for callbacks, where nothing may wait, and for calls whose time is over. */
+static void let_go_unlocking(locker *l, locker_handle *held) LK_REQUIRES(l->mutex)
 {
-    locker *const l = part->l;
-    (void)lk_ok(err);
+    lk_claim *claim = held->claim;
+    LK_WRITE(held->unlocked, true);
+    claim->open_handles--;
+    if (!lk_lease_over_locked(l, claim, lk_now(l)) && claim->open_handles == 0)
+        lk_let_go_unlocking(l, claim);
+}
+
+/* Return true if `status` says more about several keys than `than`: a loss first, then what is not known, then any failure. */
+static bool tells_more(locker_status status, locker_status than)
+{
+    if (status == LOCKER_OK || than == LOCKER_LOST)
+        return false;
+    return than == LOCKER_OK || status == LOCKER_LOST || (status == LOCKER_UNKNOWN && than != LOCKER_UNKNOWN);
+}
+
+/* The answer for several parts, of which one has `status` and `why`. */
+static void add_answer(locker_status *answer, locker_error *err, locker_status status,
+                       const locker_error *why)
+{
+    if (!tells_more(status, *answer))
+        return;
+    *answer = status;
+    if (err != NULL)
+        *err = *why;
+}
+
+/* Begin to unlock a part. True: the driver is to release its grant. */
+static bool part_begin_unlocking(locker *l, locker_handle *part, int64_t now, locker_status *status,
+                                 locker_error *err) LK_REQUIRES(l->mutex)
+{
+    bool last;
+    *status = LOCKER_OK;
+    if (lk_in_callback(l) && !part->unlocked && !l->closing && !lk_lease_over_locked(l, part->claim, now)) {
+        let_go_unlocking(l, part);
+        return false;
+    }
+    *status = mark_unlocked_locked(l, part, now, &last, err);
+    return last && lk_release_begin_unlocking(l, part->claim, now, status, err);
+}
+
+locker_status lk_parts_unlock(locker *l, locker_handle *const *parts, size_t count, locker_error *err)
+{
+    locker_claim *grants[LOCKER_KEYS_MAX];
+    size_t sent = 0;
+    locker_status answer = LOCKER_OK, status;
+    locker_error why;
     lk_mutex_lock(&l->mutex);
-    const locker_status status = unlock_unlocking(l, part, err);
+    const int64_t now = lk_now(l);
+    const bool counts = !l->closing; /* else nothing is released here */
+    l->calls += counts;
+    while (count-- > 0) /* the first of the keys last: who waits for them all comes by it */
+        if (part_begin_unlocking(l, parts[count], now, &status, &why))
+            grants[sent++] = &parts[count]->claim->pub;
+        else
+            add_answer(&answer, err, status, &why);
+    lk_releases_send_unlocking(l, grants, sent);
+    for (size_t i = 0; i < sent; i++) {
+        status = lk_release_end_unlocking(l, lk_claim_of(grants[i]),
+                                          lk_time_after(now, l->command_timeout_ns), &why);
+        add_answer(&answer, err, status, &why);
+    }
+    if (counts)
+        lk_leave_locked(l);
     lk_mutex_unlock(&l->mutex);
-    return status;
+    return answer == LOCKER_OK ? lk_ok(err) : answer;
 }
 
 locker_status locker_unlock(locker_handle *held, locker_error *err)
@@ -60,17 +132,13 @@ locker_status locker_unlock(locker_handle *held, locker_error *err)
     if (lk_forked(held->l))
         return locker_error_set(err, LOCKER_FORKED, 0,
                                 "the lock belongs to the parent process; nothing was unlocked");
-    return held->several != NULL ? held->several->unlock(held->several, err) : lk_part_unlock(held, err);
-}
-
-/* A handle is freed in a callback, where nothing may wait: released in the background, without answer. */
-static void let_go_unlocking(locker *l, locker_handle *held) LK_REQUIRES(l->mutex)
-{
-    lk_claim *claim = held->claim;
-    LK_WRITE(held->unlocked, true);
-    claim->open_handles--;
-    if (!lk_lease_over_locked(l, claim, lk_now(l)) && claim->open_handles == 0)
-        lk_let_go_unlocking(l, claim);
+    if (held->several != NULL)
+        return held->several->unlock(held->several, err);
+    (void)lk_ok(err);
+    lk_mutex_lock(&held->l->mutex);
+    const locker_status status = unlock_unlocking(held->l, held, err);
+    lk_mutex_unlock(&held->l->mutex);
+    return status;
 }
 
 void lk_part_let_go(locker_handle *part)

@@ -3,9 +3,9 @@
 
 #include "state.h"
 
-/** locker_unlock() of a part. */
-locker_status lk_part_unlock(locker_handle *part, locker_error *err);
-/** Release a part in the background, from a callback. */
+/** locker_unlock() of all parts, all requests in flight at once, within one command_timeout. In a callback: in the background. */
+locker_status lk_parts_unlock(locker *l, locker_handle *const *parts, size_t count, locker_error *err);
+/** Release a part in the background. */
 void lk_part_let_go(locker_handle *part);
 /** Wait until no other thread runs the part's callback. */
 void lk_part_await(locker_handle *part);

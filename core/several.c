@@ -42,10 +42,18 @@ static void tell_loss(locker_handle *part, void *user)
     all->on_lost(&all->head, all->user);
 }
 
-static void let_parts_go(several *all)
+static void free_parts(several *all)
 {
     while (all->count > 0)
         locker_handle_free(all->parts[--all->count]);
+}
+
+/* Release what was taken in the background, as a call for one key whose time is over withdraws its claim. */
+static void let_parts_go(several *all)
+{
+    for (size_t i = all->count; i-- > 0;)
+        lk_part_let_go(all->parts[i]);
+    free_parts(all);
 }
 
 /* The worse of the two: what is lost is lost, and what is unlocked is neither held nor in doubt. */
@@ -67,26 +75,68 @@ static locker_state state_of(const lk_several *calls)
     return state;
 }
 
-/* OK: all are taken, and none was lost meanwhile. */
-static locker_status take(locker *l, several *all, const char *const *keys, size_t n,
-                          const locker_lock_options *options, int64_t deadline, locker_error *err)
+/* A call for several keys. */
+typedef struct {
+    locker *l;
+    const char *const *keys; /* in order, each once */
+    size_t n;
+    const locker_lock_options *options;
+    locker_lock_options each; /* those of each part */
+    int64_t start, deadline;
+} request;
+
+/* Take each key in turn. OK: all were taken; one may have been lost meanwhile. */
+static locker_status take_each(const request *r, several *all, locker_error *err)
 {
-    int stage;
-    do {
-        let_parts_go(all);
-        atomic_store(&all->stage, TAKING);
-        while (all->count < n) {
-            const locker_status status =
-                lk_part_lock(l, keys[all->count], options, deadline, &all->parts[all->count], err);
-            if (status != LOCKER_OK)
-                return status;
-            all->count++;
-        }
-        all->head.claim = all->parts[0]->claim;
-        stage = TAKING;
-    } while (state_of(&all->calls) == LOCKER_STATE_LOST || /* which the keeper may not have come to yet */
-             !atomic_compare_exchange_strong(&all->stage, &stage, TAKEN));
+    atomic_store(&all->stage, TAKING);
+    while (all->count < r->n) {
+        const locker_status status =
+            lk_part_lock(r->l, r->keys[all->count], &r->each, r->deadline, &all->parts[all->count], err);
+        if (status != LOCKER_OK)
+            return status;
+        all->count++;
+    }
+    all->head.claim = all->parts[0]->claim;
     return LOCKER_OK;
+}
+
+/* True: none of them was lost before all were taken; from here on a loss is told. */
+static bool settle(several *all)
+{
+    int stage = TAKING;
+    return state_of(&all->calls) != LOCKER_STATE_LOST && /* which the keeper may not have come to yet */
+           atomic_compare_exchange_strong(&all->stage, &stage, TAKEN);
+}
+
+/* A key was lost before the last was taken. True: the call takes all of them again. A try has one command_timeout for that, and
+ * does not repeat what ended because leases that are not renewed are too short. */
+static bool may_begin_again(const request *r)
+{
+    return r->options->wait_ms != 0 ||
+           (!r->options->no_renew && lk_now(r->l) < lk_time_after(r->start, r->l->command_timeout_ns));
+}
+
+static locker_status lost_early(const request *r, locker_status status, locker_error *err)
+{
+    return locker_error_set(
+        err, status, 0, "one of the %zu keys from '%s' to '%s' was lost before the last was locked%s", r->n,
+        r->keys[0], r->keys[r->n - 1],
+        r->options->no_renew ? ": its lease is not renewed. Set a longer ttl, or let it be renewed" : "");
+}
+
+/* OK: all are taken, and none was lost meanwhile. */
+static locker_status take(const request *r, several *all, locker_error *err)
+{
+    for (bool again = false;; again = true) {
+        const locker_status status = take_each(r, all, err);
+        if (status != LOCKER_OK)
+            return again && status == LOCKER_TIMEOUT ? lost_early(r, status, err) : status;
+        if (settle(all))
+            return LOCKER_OK;
+        if (!may_begin_again(r))
+            return lost_early(r, LOCKER_UNAVAILABLE, err);
+        let_parts_go(all);
+    }
 }
 
 static int64_t remaining_ms(const lk_several *calls)
@@ -129,20 +179,10 @@ static int fd_of(lk_several *calls)
     return before;
 }
 
-/* What is told of all of them: a loss, then what isn't known, then the first that is not OK. */
-static bool tells_more(locker_status status, locker_status than)
-{
-    if (status == LOCKER_OK || than == LOCKER_LOST)
-        return false;
-    return than == LOCKER_OK || status == LOCKER_LOST || (status == LOCKER_UNKNOWN && than != LOCKER_UNKNOWN);
-}
-
 static locker_status unlock_all(lk_several *calls, locker_error *err)
 {
     several *const all = (several *)(void *)calls;
-    locker_status status = LOCKER_OK;
-    const bool in_callback = lk_in_callback(all->head.l);
-    if (in_callback && state_of(calls) <= LOCKER_STATE_SUSPECT)
+    if (lk_in_callback(all->head.l) && state_of(calls) <= LOCKER_STATE_SUSPECT)
         return lk_invalid(err,
                           "'%s' and others can't be unlocked inside a callback of their locker: hand it "
                           "to another thread",
@@ -151,21 +191,7 @@ static locker_status unlock_all(lk_several *calls, locker_error *err)
         return lk_invalid(err, "'%s' and others were already unlocked by this handle",
                           locker_handle_key(&all->head));
     atomic_store(&all->stage, TOLD);
-    for (size_t i = all->count; i-- > 0;) {
-        locker_error why;
-        locker_handle *const part = all->parts[i];
-        if (in_callback && locker_handle_state(part) <= LOCKER_STATE_SUSPECT) {
-            lk_part_let_go(part);
-            continue;
-        }
-        const locker_status part_status = lk_part_unlock(part, &why);
-        if (!tells_more(part_status, status))
-            continue;
-        status = part_status;
-        if (err != NULL)
-            *err = why;
-    }
-    return status == LOCKER_OK ? lk_ok(err) : status;
+    return lk_parts_unlock(all->head.l, all->parts, all->count, err);
 }
 
 static void free_all(lk_several *calls)
@@ -176,7 +202,9 @@ static void free_all(lk_several *calls)
     atomic_store(&all->stage, TOLD);
     for (size_t i = 0; i < all->count; i++)
         lk_part_await(all->parts[i]); /* on_lost may be asking all of them */
-    let_parts_go(all);
+    if (!atomic_exchange(&all->unlocked, true))
+        (void)lk_parts_unlock(all->head.l, all->parts, all->count, NULL);
+    free_parts(all);
     if (fd >= 0)
         (void)close(fd);
     free(all);
@@ -241,15 +269,18 @@ static locker_status lock_all(locker *l, const char *const *keys, size_t n,
     all->on_lost = options->on_lost;
     all->user = options->user;
     atomic_init(&all->fd, -1);
-    locker_lock_options each = *options;
-    each.on_lost = tell_loss;
-    each.user = all;
+    request r = {l, ordered, n, options, *options, lk_now(l), lk_deadline(l, options)};
+    r.each.on_lost = tell_loss;
+    r.each.user = all;
     *out = &all->head;
-    status = take(l, all, ordered, n, &each, lk_deadline(l, options), err);
-    if (status != LOCKER_OK) {
-        *out = NULL;
-        free_all(&all->calls);
-    }
+    status = take(&r, all, err);
+    if (status == LOCKER_OK)
+        return LOCKER_OK;
+    *out = NULL;
+    if (status !=
+        LOCKER_BUSY) /* else the service answers, and the keys are free again when the call returns */
+        let_parts_go(all);
+    free_all(&all->calls);
     return status;
 }
 

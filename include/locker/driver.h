@@ -3,7 +3,7 @@
  *
  * The life of a driver instance
  * -----------------------------
- *   open ─▶ (acquire, withdraw, release, pass, renew, dispatch, interrupt, show, break_lock, ping)* ─▶ close
+ *   open ─▶ (acquire, withdraw, begin_release, release, pass, renew, dispatch, interrupt, show, break_lock, ping)* ─▶ close
  *                                                                            (in a fork's child: abandon)
  *
  * The life of a claim: one caller's claim to one key, a request until it is granted, then a grant
@@ -39,6 +39,7 @@
  *   interrupt    keeper, closer               no                              acquire
  *   withdraw     any thread, keeper too       no                              -
  *   release      any caller's thread          until `until`                   -
+ *   begin_release  any caller's thread        no                              -
  *   pass         any caller's thread          no                              -
  *   renew        keeper                       no                              -
  *   dispatch     keeper, or a caller that     no                              -
@@ -317,6 +318,12 @@ struct locker_driver {
 
     const struct locker_decorator
         *decorator; /**< of one that stands before another (instrument.h); else NULL */
+
+    /** Send the releases of several grants, and return without waiting for the answers. Core then calls release for each
+     * grant, which waits for its answer: so all are in flight together. Between the two, core calls nothing else for these
+     * grants, but a new claim of the same key may be acquired. A release that cannot be sent now is left to release.
+     * NULL: core calls release for one grant after the other, all with the same `until`. */
+    void (*begin_release)(void *self, locker_claim *const *grants, size_t count);
 };
 
 /** A module exports `const locker_driver *const locker_module`, a pointer to its table, and nothing else. */

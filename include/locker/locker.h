@@ -263,7 +263,11 @@ enum { LOCKER_KEYS_MAX = 64 };
  * are taken in the order of their bytes, whatever the order here, and each once, so two calls never wait for each other in
  * a circle. The handle's keys stand in that order. Losing one is losing all: the state is the worst of them, what remains
  * is the least, on_lost is called once; unlocking releases all, and answers LOST if any was lost, else UNKNOWN if of any
- * it isn't known. When one is lost while others are waited for, all are let go and taken again. A key with an owner,
+ * it isn't known. Unlocking takes as long as for one key: all requests are sent at once, and the call waits for the answers, at
+ * most one `command_timeout` in all. A call that fails gives back what it has taken in the background, as one for one key does,
+ * except after BUSY: then it waits for the answers likewise. When one key is lost while others are waited for, all are let
+ * go and taken again, until wait_ms is over; a try does so for `command_timeout` at most, and without renewal not at all
+ * (UNAVAILABLE: the ttl is too short to take that many keys). A key with an owner,
  * a mode or permits: each is meant so. The keys are copied. Errors: as locker_lock(), with the key that it was about in the
  * text; INVALID when n is 0 or more than LOCKER_KEYS_MAX. */
 LOCKER_API LOCKER_MUST_CHECK locker_status locker_lock_all(locker *l, const char *const *keys, size_t n,

@@ -257,6 +257,19 @@ static locker_status checked_release(void *self, locker_claim *outer, int64_t un
     return status;
 }
 
+static void checked_begin_release(void *self, locker_claim *const *outer, size_t count)
+{
+    lk_checked *w = self;
+    locker_claim *inner[LOCKER_KEYS_MAX];
+    const int64_t began = at_once(w);
+    for (size_t i = 0; i < count; i++) {
+        inner[i] = known(w, outer[i], "begin_release");
+        inner[i]->valid_until = outer[i]->valid_until;
+    }
+    lk_checker_tested->begin_release(w->self, inner, count);
+    lk_checker_deadline(w, "blocks", "begin_release", began);
+}
+
 /* ------------------------------------------------------------------ pass and renew ---- */
 
 static void check_pass(lk_checked *w, const locker_claim *from, const locker_claim *to)
@@ -381,6 +394,7 @@ void lk_checker_fill(locker_driver *table, const locker_driver *driver)
     CHECKED(acquire, checked_acquire);
     CHECKED(interrupt, checked_interrupt);
     CHECKED(withdraw, checked_withdraw);
+    CHECKED(begin_release, checked_begin_release);
     CHECKED(release, checked_release);
     CHECKED(pass, checked_pass);
     CHECKED(renew, checked_renew);

@@ -155,6 +155,7 @@ const locker_driver lk_etcd_driver = {
     .acquire = lk_etcd_acquire,
     .interrupt = lk_etcd_interrupt,
     .withdraw = lk_etcd_withdraw,
+    .begin_release = lk_etcd_begin_release,
     .release = lk_etcd_release,
     .descriptor = etcd_descriptor,
     .dispatch = lk_etcd_dispatch,

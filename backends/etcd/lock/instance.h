@@ -68,6 +68,7 @@ locker_status lk_etcd_check_key(void *self, const char *key, size_t key_len, loc
 locker_status lk_etcd_acquire(void *self, locker_claim *claim, locker_error *err);
 void lk_etcd_interrupt(void *self, locker_claim *claim);
 void lk_etcd_withdraw(void *self, locker_claim *claim);
+void lk_etcd_begin_release(void *self, locker_claim *const *grants, size_t count);
 locker_status lk_etcd_release(void *self, locker_claim *grant, int64_t until, locker_error *err);
 locker_status lk_etcd_show(void *self, const char *key, size_t key_len, int64_t until, locker_info *info,
                            locker_error *err);

@@ -58,6 +58,29 @@ static void await_unlocking(lk_etcd *e, lk_etcd_place *p, lk_etcd_call *call, in
     }
 }
 
+/* Others learn nothing more of it as a grant. */
+static void end_grant_locked(lk_etcd_place *p)
+{
+    if (p->granted_at != 0)
+        lk_list_remove(&p->more);
+    p->granted_at = 0;
+}
+
+void lk_etcd_begin_release(void *self, locker_claim *const *grants, size_t count)
+{
+    lk_etcd *const e = self;
+    lk_etcd_enter(e->net);
+    for (size_t i = 0; i < count; i++) {
+        lk_etcd_place *const p = ((const lk_etcd_claim *)grants[i]->data)->place;
+        if (p == NULL)
+            continue;
+        end_grant_locked(p);
+        if (lk_etcd_is_up_locked(e->net))
+            lk_etcd_place_delete_locked(e, p);
+    }
+    lk_etcd_leave(e->net);
+}
+
 locker_status lk_etcd_release(void *self, locker_claim *grant, int64_t until, locker_error *err)
 {
     lk_etcd *e = self;
@@ -71,9 +94,7 @@ locker_status lk_etcd_release(void *self, locker_claim *grant, int64_t until, lo
         return lk_lost(err, "the lock was not ours any more");
     }
     lk_etcd_call_begin_locked(e->net, &call);
-    if (p->granted_at != 0)
-        lk_list_remove(&p->more);
-    p->granted_at = 0;
+    end_grant_locked(p);
     p->call = &call;
     await_unlocking(e, p, &call, until);
     const locker_status status = judge_locked(e, p, err);

@@ -33,16 +33,17 @@ typedef struct {
     int64_t look_at;     /* when the keeper looks at the lock that it waits for; 0: not now (guarded) */
     lk_table_link table; /* of claims (guarded) */
     lk_list note;        /* in the list of those to be noted (guarded once it is there) */
-    lk_redis_caller caller;     /* the attempt under way (guarded) */
-    lk_redis_renewed *renewals; /* where renewals under way refer to it (guarded) */
-    bool tabled;                /* is in the table: messages find it (guarded) */
-    bool noted;                 /* the server was told whose grant it is (guarded) */
-    bool broken;                /* since this attempt began, when nobody knew of a grant (guarded) */
-    atomic_bool held;           /* granted. Set with release; who reads it late wakes once too often */
-    bool unsure;                /* an attempt of unknown outcome may have left something */
-    bool enrolled;              /* an attempt asked the server to queue it */
-    bool silenced;              /* it is being given back: no renewal refers to it any more (guarded) */
-    bool looking;               /* the keeper's look is under way (guarded) */
+    lk_redis_caller caller;         /* the attempt under way (guarded) */
+    lk_redis_renewed *renewals;     /* where renewals under way refer to it (guarded) */
+    struct lk_redis_release *begun; /* its release was begun (release.c); NULL: it was not */
+    bool tabled;                    /* is in the table: messages find it (guarded) */
+    bool noted;                     /* the server was told whose grant it is (guarded) */
+    bool broken;                    /* since this attempt began, when nobody knew of a grant (guarded) */
+    atomic_bool held;               /* granted. Set with release; who reads it late wakes once too often */
+    bool unsure;                    /* an attempt of unknown outcome may have left something */
+    bool enrolled;                  /* an attempt asked the server to queue it */
+    bool silenced;                  /* it is being given back: no renewal refers to it any more (guarded) */
+    bool looking;                   /* the keeper's look is under way (guarded) */
     bool near; /* it was told that it stands among the first, since its latest look was sent (guarded) */
     uint16_t
         slot; /* of the lock's name, once the claim has a value; and whether its form is BRACED (keys.h) */

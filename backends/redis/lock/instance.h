@@ -148,6 +148,7 @@ static inline void lk_redis_lately_lower(atomic_uint *lately)
 locker_status lk_redis_acquire(void *self, locker_claim *claim, locker_error *err);
 void lk_redis_interrupt(void *self, locker_claim *claim);
 void lk_redis_withdraw(void *self, locker_claim *claim);
+void lk_redis_begin_release(void *self, locker_claim *const *grants, size_t count);
 locker_status lk_redis_release(void *self, locker_claim *grant, int64_t until, locker_error *err);
 locker_status lk_redis_pass(void *self, locker_claim *from, locker_claim *to);
 void lk_redis_renew(void *self, locker_claim *const *grants, size_t count);

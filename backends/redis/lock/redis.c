@@ -272,6 +272,7 @@ const locker_driver lk_redis_driver = {
     .acquire = lk_redis_acquire,
     .interrupt = lk_redis_interrupt,
     .withdraw = lk_redis_withdraw,
+    .begin_release = lk_redis_begin_release,
     .release = lk_redis_release,
     .pass = lk_redis_pass,
     .renew = lk_redis_renew,

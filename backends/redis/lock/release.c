@@ -11,7 +11,7 @@
 #include "sharing.h"
 #include "torn.h"
 
-struct release {
+typedef struct lk_redis_release {
     lk_redis *r;
     lk_redis_node *node;        /* that is asked */
     const lk_redis_claim *data; /* silenced: nobody else writes to it */
@@ -21,18 +21,21 @@ struct release {
     char token[LK_REDIS_NUMBER_MAX];
     char marker[LK_REDIS_MARKER_MAX]; /* of the set that it is in */
     int64_t until;
+    bool tabled; /* messages find the claim */
     bool noted;  /* the server was told whose grant it is */
     bool broken; /* ... where a mark of that was seen */
     bool shares; /* it is one of several who hold it */
     bool torn;   /* its slot is on its way from one server to another */
     bool maybe;  /* a request whose answer was lost may have released it */
     unsigned hops;
-};
+    lk_redis_op *op;    /* the request that was sent when it was begun; NULL: none */
+    lk_redis_call call; /* ... and what is known of that */
+} release;
 
 /* The server says that it isn't ours, and that nobody broke it. If a lost request may have released it, our
  * lease is not over, and the server is the one that confirmed the lease, then nobody but that request can
  * have taken it away. `era`: of that server. */
-static locker_status not_ours(const struct release *x, unsigned era, locker_error *err)
+static locker_status not_ours(const release *x, unsigned era, locker_error *err)
 {
     if (!x->maybe)
         return lk_lost(err, "the lock was not ours any more: its lease had ended, or somebody deleted it");
@@ -57,7 +60,7 @@ static locker_status unknown(locker_error *err)
 }
 
 /* OK with *again: ask once more. */
-static locker_status read_answer(struct release *x, const lk_redis_call *call, bool *again, locker_error *err)
+static locker_status read_answer(release *x, const lk_redis_call *call, bool *again, locker_error *err)
 {
     const redisReply *reply = call->reply;
     const lk_redis_fault fault = lk_redis_reply_fault(reply);
@@ -88,7 +91,7 @@ static locker_status read_answer(struct release *x, const lk_redis_call *call, b
 }
 
 /* Nobody waits for that: the info ends with the lease, and who waits looks by itself. */
-static void follow_up(struct release *x)
+static void follow_up(release *x)
 {
     const lk_redis_command forget = LK_REDIS_COMMAND("DEL", lk_redis_keys_info(&x->keys));
     lk_redis_lock(&x->r->shared);
@@ -100,8 +103,7 @@ static void follow_up(struct release *x)
 }
 
 /* In a slot that is on its way, answered as the script does. Nobody is handed the lock. */
-__attribute__((noinline)) static lk_redis_outcome ask_torn(struct release *x, lk_redis_call *call,
-                                                           locker_error *err)
+__attribute__((noinline)) static lk_redis_outcome ask_torn(release *x, lk_redis_call *call, locker_error *err)
 {
     lk_redis *const r = x->r;
     const lk_redis_command drop = LK_REDIS_COMMAND("EVAL", lk_redis_torn_drop, "1", x->keys.lock, x->value);
@@ -133,26 +135,16 @@ __attribute__((noinline)) static lk_redis_outcome ask_torn(struct release *x, lk
     return told;
 }
 
-static locker_status ask(struct release *x, bool *again, locker_error *err)
+/* What became of a request. OK with *again: ask once more. */
+static locker_status judge(release *x, lk_redis_call *call, lk_redis_outcome outcome, bool *again,
+                           locker_error *err)
 {
-    lk_redis_call call = {.until = x->until, .patient = x->maybe};
     locker_status status;
     *again = false;
-    x->node = lk_redis_node_for(x->r, x->data->slot, &call);
-    const lk_redis_script script = x->shares ? LK_REDIS_SCRIPT_SHARED_RELEASE : LK_REDIS_SCRIPT_RELEASE;
-    lk_redis_command a;
-    lk_redis_script_begin(x->r, &a, script, &x->keys,
-                          x->noted && !x->shares ? lk_redis_keys_info(&x->keys) : NULL);
-    LK_REDIS_ARGUMENTS(&a, x->value, "", x->direct_us);
-    if (x->r->recovery.mark != NULL)
-        lk_redis_command_text(&a, x->token);
-    if (x->r->recovery.mark != NULL && x->shares)
-        lk_redis_command_text(&a, x->marker);
-    switch (x->torn && !x->shares ? ask_torn(x, &call, err)
-                                  : lk_redis_ask_script(x->node, &call, script, &a, err)) {
+    switch (outcome) {
     case LK_REDIS_CALL_ANSWERED:
-        status = read_answer(x, &call, again, err);
-        freeReplyObject(call.reply);
+        status = read_answer(x, call, again, err);
+        freeReplyObject(call->reply);
         return status;
     case LK_REDIS_CALL_CUT:
         x->maybe = *again = true;
@@ -168,6 +160,57 @@ static locker_status ask(struct release *x, bool *again, locker_error *err)
     default:
         return unknown(err);
     }
+}
+
+static lk_redis_script command(release *x, lk_redis_command *a)
+{
+    const lk_redis_script script = x->shares ? LK_REDIS_SCRIPT_SHARED_RELEASE : LK_REDIS_SCRIPT_RELEASE;
+    lk_redis_script_begin(x->r, a, script, &x->keys,
+                          x->noted && !x->shares ? lk_redis_keys_info(&x->keys) : NULL);
+    LK_REDIS_ARGUMENTS(a, x->value, "", x->direct_us);
+    if (x->r->recovery.mark != NULL)
+        lk_redis_command_text(a, x->token);
+    if (x->r->recovery.mark != NULL && x->shares)
+        lk_redis_command_text(a, x->marker);
+    return script;
+}
+
+static locker_status ask(release *x, bool *again, locker_error *err)
+{
+    lk_redis_call call = {.until = x->until, .patient = x->maybe};
+    lk_redis_command a;
+    x->node = lk_redis_node_for(x->r, x->data->slot, &call);
+    const lk_redis_script script = command(x, &a);
+    const lk_redis_outcome outcome = x->torn && !x->shares
+                                         ? ask_torn(x, &call, err)
+                                         : lk_redis_ask_script(x->node, &call, script, &a, err);
+    return judge(x, &call, outcome, again, err);
+}
+
+/* Send the first request, if there is a connection now. */
+static void send_locked(release *x) LK_REDIS_LOCKED
+{
+    char least[LK_REDIS_FENCE_DIGITS + 1];
+    lk_redis_command a;
+    x->node = lk_redis_node_of(x->r, x->data->slot);
+    (void)command(x, &a);
+    lk_redis_command_text(&a, lk_redis_fence_least_text(&x->node->fences, least));
+    if (x->r->recovery.mark != NULL)
+        lk_redis_command_text(&a, x->r->recovery.life);
+    x->op = lk_redis_call_begin_locked(x->node->commands, &x->call, &a);
+}
+
+/* The answer to that. */
+static locker_status await_begun(release *x, bool *again, locker_error *err)
+{
+    x->call.until = x->until;
+    const lk_redis_outcome outcome = lk_redis_call_end(x->node->commands, &x->call, x->op);
+    *again =
+        outcome == LK_REDIS_CALL_ANSWERED && lk_redis_reply_fault(x->call.reply) == LK_REDIS_FAULT_NOSCRIPT;
+    if (!*again)
+        return judge(x, &x->call, outcome, again, err);
+    freeReplyObject(x->call.reply);
+    return LOCKER_OK;
 }
 
 /* No renewal and no note is sent for the claim any more, and no answer finds it. */
@@ -195,36 +238,71 @@ static void let_go_unlocking(lk_redis *r, lk_redis_claim *data, lk_redis_keys *k
     lk_redis_pump_unlocking(lk_redis_node_of(r, data->slot)->commands);
 }
 
+/* No renewal may come after it. Its keys are NULL: no memory. */
+static void start(release *x, lk_redis *r, const locker_claim *grant)
+{
+    lk_redis_claim *const data = lk_redis_claim_of(grant);
+    *x = (release){.r = r, .data = data, .shares = !locker_claim_is_plain(grant)};
+    lk_redis_value_text(&r->values, data->number, x->value);
+    lk_redis_lock(&r->shared);
+    silence_locked(r, data);
+    x->tabled = data->tabled; /* from here on nobody puts it there */
+    x->noted = data->noted;
+    const int64_t direct_us = lk_redis_claim_direct_us(data, lk_redis_now(&r->shared));
+    lk_redis_unlock(&r->shared);
+    if (r->recovery.mark != NULL)
+        (void)lk_redis_number_text(x->token, LK_READ(data->fence) + data->passes);
+    if (x->shares)
+        lk_redis_marker_text(grant, x->marker);
+    (void)lk_redis_number_text(x->direct_us, (uint64_t)direct_us);
+    (void)lk_redis_keys_of_claim(r, &x->keys, grant);
+}
+
+void lk_redis_begin_release(void *self, locker_claim *const *grants, size_t count)
+{
+    lk_redis *const r = self;
+    for (size_t i = 0; i < count; i++) {
+        lk_redis_claim *const data = lk_redis_claim_of(grants[i]);
+        data->begun = malloc(sizeof *data->begun);
+        if (data->begun != NULL)
+            start(data->begun, r, grants[i]);
+    }
+    lk_redis_lock(&r->shared);
+    for (size_t i = 0; i < count; i++) {
+        release *const x = lk_redis_claim_of(grants[i])->begun;
+        if (x != NULL && x->keys.lock != NULL)
+            send_locked(x);
+    }
+    for (const lk_redis_node *node = r->nodes; node != NULL; node = node->next)
+        lk_redis_pump_unlocking(node->commands);
+    lk_redis_unlock(&r->shared);
+}
+
 locker_status lk_redis_release(void *self, locker_claim *grant, int64_t until, locker_error *err)
 {
     lk_redis *r = self;
     lk_redis_claim *data = lk_redis_claim_of(grant);
-    struct release x = {.r = r, .data = data, .until = until, .shares = !locker_claim_is_plain(grant)};
+    release own, *const x = data->begun != NULL ? data->begun : &own;
     locker_status status = LOCKER_UNKNOWN;
-    lk_redis_value_text(&r->values, data->number, x.value);
-    lk_redis_lock(&r->shared); /* no renewal may come after the release */
-    silence_locked(r, data);
-    const bool tabled = data->tabled; /* from here on nobody puts it there */
-    x.noted = data->noted;
-    const int64_t direct_us = lk_redis_claim_direct_us(data, lk_redis_now(&r->shared));
-    lk_redis_unlock(&r->shared);
-    if (r->recovery.mark != NULL)
-        (void)lk_redis_number_text(x.token, LK_READ(data->fence) + data->passes);
-    if (x.shares)
-        lk_redis_marker_text(grant, x.marker);
-    (void)lk_redis_number_text(x.direct_us, (uint64_t)direct_us);
-    bool again = lk_redis_keys_of_claim(r, &x.keys, grant);
+    if (x == &own)
+        start(x, r, grant);
+    x->until = until;
+    bool again = x->keys.lock != NULL;
     if (!again)
         locker_error_set(err, LOCKER_UNKNOWN, 0, "out of memory while releasing; the lease's end settles it");
+    if (x->op != NULL)
+        status = await_begun(x, &again, err);
     while (again)
-        status = ask(&x, &again, err);
+        status = ask(x, &again, err);
     if (status != LOCKER_UNKNOWN) /* else it goes on in the background */
-        lk_redis_keys_clear(&x.keys);
-    if (tabled || status == LOCKER_UNKNOWN) {
+        lk_redis_keys_clear(&x->keys);
+    if (x->tabled || status == LOCKER_UNKNOWN) {
         lk_redis_lock(&r->shared);
-        let_go_unlocking(r, data, &x.keys, NULL);
+        let_go_unlocking(r, data, &x->keys, NULL);
         lk_redis_unlock(&r->shared);
     }
+    free(data->begun);
+    data->begun = NULL;
     return status;
 }
 

@@ -36,6 +36,14 @@ static lk_redis_outcome wait_up_unlocking(const lk_redis_pipeline *p, const lk_r
     return LK_REDIS_CALL_ANSWERED;
 }
 
+/* What is known of the connection that the call is sent on. */
+static void send_on_locked(const lk_redis_pipeline *p, lk_redis_call *call) LK_REDIS_LOCKED
+{
+    call->on = LK_READ(p->connection); /* the mutex is held */
+    call->era = lk_redis_era(p);
+    call->server_us = p->server_us;
+}
+
 /* Append them, on a connection that they are for. ANSWERED: their op is there. */
 static lk_redis_outcome append_unlocking(lk_redis_pipeline *p, lk_redis_call *call, const lk_redis_command *a,
                                          size_t count, lk_redis_op **op, locker_error *err) LK_REDIS_LOCKED
@@ -43,11 +51,9 @@ static lk_redis_outcome append_unlocking(lk_redis_pipeline *p, lk_redis_call *ca
     const lk_redis_outcome up = wait_up_unlocking(p, call, err);
     if (up != LK_REDIS_CALL_ANSWERED)
         return up;
-    call->on = LK_READ(p->connection); /* the mutex is held */
+    send_on_locked(p, call);
     if (call->only != 0 && call->only != call->on)
         return LK_REDIS_CALL_STALE;
-    call->era = lk_redis_era(p);
-    call->server_us = p->server_us;
     *op = lk_redis_pipeline_append_locked(p, a, count, call->until, call->caller);
     if (*op == NULL) {
         lk_out_of_memory(err);
@@ -57,29 +63,57 @@ static lk_redis_outcome append_unlocking(lk_redis_pipeline *p, lk_redis_call *ca
     return LK_REDIS_CALL_ANSWERED;
 }
 
-lk_redis_outcome lk_redis_ask(lk_redis_pipeline *p, lk_redis_call *call, const lk_redis_command *a,
-                              size_t count, locker_error *err)
+/* Wait for the answers. Called with the mutex, returns without. */
+static lk_redis_outcome finish_unlock(lk_redis_pipeline *p, lk_redis_call *call, lk_redis_op *op)
+    LK_RELEASE(lk_redis_mutex)
 {
-    lk_redis_op *op;
-    call->reply = NULL;
-    memset(call->replies, 0, sizeof call->replies);
-    call->sent = 0;
-    lk_redis_lock(p->shared);
-    lk_redis_outcome outcome = append_unlocking(p, call, a, count, &op, err);
-    if (outcome != LK_REDIS_CALL_ANSWERED) {
-        lk_redis_unlock(p->shared);
-        return outcome;
-    }
-    outcome = lk_redis_pipeline_await_unlock(p, op, call->caller, call->until);
+    const lk_redis_outcome outcome = lk_redis_pipeline_await_unlock(p, op, call->caller, call->until);
     if (outcome != LK_REDIS_CALL_ANSWERED && outcome != LK_REDIS_CALL_CUT)
         return outcome;
     for (unsigned i = 0; i < op->count; i++)
         call->replies[i] = op->reply[i];
     if (outcome == LK_REDIS_CALL_ANSWERED)
-        call->reply = call->replies[count - 1];
+        call->reply = call->replies[op->wanted - 1];
     op->count = 0; /* they are the caller's */
     lk_redis_op_return(&p->ops, op);
     return outcome;
+}
+
+static void start(lk_redis_call *call)
+{
+    call->reply = NULL;
+    memset(call->replies, 0, sizeof call->replies);
+    call->sent = 0;
+}
+
+lk_redis_outcome lk_redis_ask(lk_redis_pipeline *p, lk_redis_call *call, const lk_redis_command *a,
+                              size_t count, locker_error *err)
+{
+    lk_redis_op *op;
+    start(call);
+    lk_redis_lock(p->shared);
+    const lk_redis_outcome outcome = append_unlocking(p, call, a, count, &op, err);
+    if (outcome == LK_REDIS_CALL_ANSWERED)
+        return finish_unlock(p, call, op);
+    lk_redis_unlock(p->shared);
+    return outcome;
+}
+
+lk_redis_op *lk_redis_call_begin_locked(lk_redis_pipeline *p, lk_redis_call *call, const lk_redis_command *a)
+{
+    lk_redis_op *const op = p->state == LK_REDIS_UP ? lk_redis_pipeline_keep_locked(p, a, 1) : NULL;
+    start(call);
+    send_on_locked(p, call);
+    if (op != NULL)
+        call->sent = op->sent;
+    return op;
+}
+
+lk_redis_outcome lk_redis_call_end(lk_redis_pipeline *p, lk_redis_call *call, lk_redis_op *op)
+{
+    lk_redis_lock(p->shared);
+    lk_redis_pipeline_want_locked(p, op, call->until, call->caller);
+    return finish_unlock(p, call, op);
 }
 
 void lk_redis_call_clear(lk_redis_call *call)

@@ -25,6 +25,12 @@ lk_redis_outcome lk_redis_ask(lk_redis_pipeline *p, lk_redis_call *call, const l
                               size_t count, locker_error *err);
 void lk_redis_call_clear(lk_redis_call *call);
 
+/* The same for one command in two steps: append it, if there is a connection now (NULL: there is none, or no memory); and wait for
+ * the answer, without the mutex. */
+lk_redis_op *lk_redis_call_begin_locked(lk_redis_pipeline *p, lk_redis_call *call,
+                                        const lk_redis_command *a) LK_REDIS_LOCKED;
+lk_redis_outcome lk_redis_call_end(lk_redis_pipeline *p, lk_redis_call *call, lk_redis_op *op);
+
 /* Append a command without waiting, as lk_redis_submit_locked() (pipeline.h). */
 bool lk_redis_submit_command_locked(lk_redis_pipeline *p, const lk_redis_command *a, lk_redis_done done,
                                     void *context) LK_REDIS_LOCKED;

@@ -20,7 +20,8 @@ typedef struct lk_redis_op {
     lk_redis_gate *gate;      /* what its waiter sleeps on; constant */
     uint32_t bit;             /* its own there; constant */
     atomic_int state;   /* read by the waiter without the mutex: release/acquire hands over the replies */
-    bool waited;        /* a thread waits for it; false: `done` is called */
+    bool waited;        /* a thread waits for it; else `done` is called, unless it is kept */
+    bool kept;          /* a thread will come for the answer */
     lk_redis_done done; /* NULL: drop the reply */
     void *context;      /* for done */
     lk_redis_caller *caller; /* who can be interrupted; its op is cleared when it is answered */

@@ -92,7 +92,7 @@ static void settle_locked(lk_redis_pipeline *p) LK_REDIS_LOCKED
 {
     while (p->first != NULL) {
         lk_redis_op *op = pop_locked(p);
-        if (op->waited) {
+        if (op->waited || op->kept) {
             atomic_store_explicit(&op->state, LK_REDIS_OP_CUT, memory_order_release); /* as ANSWERED */
             lk_redis_op_wake(op);
         } else {
@@ -175,8 +175,7 @@ bool lk_redis_submit_locked(lk_redis_pipeline *p, const char *end, lk_redis_done
     return true;
 }
 
-lk_redis_op *lk_redis_pipeline_append_locked(lk_redis_pipeline *p, const lk_redis_command *a, size_t count,
-                                             int64_t until, lk_redis_caller *caller)
+lk_redis_op *lk_redis_pipeline_keep_locked(lk_redis_pipeline *p, const lk_redis_command *a, size_t count)
 {
     size_t room = 0;
     for (size_t i = 0; i < count; i++)
@@ -189,8 +188,18 @@ lk_redis_op *lk_redis_pipeline_append_locked(lk_redis_pipeline *p, const lk_redi
     lk_redis_op *op = append_locked(p, (size_t)(end - start));
     if (op == NULL)
         return NULL;
-    op->waited = true;
+    op->kept = true;
     op->wanted = (unsigned)count;
+    return op;
+}
+
+void lk_redis_pipeline_want_locked(lk_redis_pipeline *p, lk_redis_op *op, int64_t until,
+                                   lk_redis_caller *caller)
+{
+    op->kept = false;
+    if (LK_READ(op->state) != LK_REDIS_OP_WAITING)
+        return; /* it has its answers already, and is not in flight any more */
+    op->waited = true;
     op->until = until;
     op->caller = caller;
     if (caller != NULL) {
@@ -202,6 +211,14 @@ lk_redis_op *lk_redis_pipeline_append_locked(lk_redis_pipeline *p, const lk_redi
         p->due = until;
         kick_reader_locked(p);
     }
+}
+
+lk_redis_op *lk_redis_pipeline_append_locked(lk_redis_pipeline *p, const lk_redis_command *a, size_t count,
+                                             int64_t until, lk_redis_caller *caller)
+{
+    lk_redis_op *const op = lk_redis_pipeline_keep_locked(p, a, count);
+    if (op != NULL)
+        lk_redis_pipeline_want_locked(p, op, until, caller);
     return op;
 }
 
@@ -240,8 +257,8 @@ static void complete_locked(lk_redis_pipeline *p, const lk_redis_op *self, redis
         if (op->count < op->wanted)
             continue;
         (void)pop_locked(p);
-        if (op->waited) {
-            if (op != self)
+        if (op->waited || op->kept) {
+            if (op->waited && op != self)
                 lk_redis_wakes_add(wakes, op);
             /* release: the waiter reads op->reply without the mutex */
             atomic_store_explicit(&op->state, LK_REDIS_OP_ANSWERED, memory_order_release);

@@ -66,6 +66,12 @@ bool lk_redis_submit_locked(lk_redis_pipeline *p, const char *end, lk_redis_done
 /* Append a caller's commands, `count` of them. NULL when memory ran out. There is a connection. */
 lk_redis_op *lk_redis_pipeline_append_locked(lk_redis_pipeline *p, const lk_redis_command *a, size_t count,
                                              int64_t until, lk_redis_caller *caller) LK_REDIS_LOCKED;
+/* The same for a caller that comes for the answers later: with lk_redis_pipeline_want_locked(), after which it waits as others. Until
+ * then the answers are read as those that nobody waits for. */
+lk_redis_op *lk_redis_pipeline_keep_locked(lk_redis_pipeline *p, const lk_redis_command *a,
+                                           size_t count) LK_REDIS_LOCKED;
+void lk_redis_pipeline_want_locked(lk_redis_pipeline *p, lk_redis_op *op, int64_t until,
+                                   lk_redis_caller *caller) LK_REDIS_LOCKED;
 /* Send, receive or sleep until the op has its answer. Called with the mutex, returns without. Unless ANSWERED or CUT,
  * the op is not the caller's any more; else it goes back by lk_redis_op_return(). */
 lk_redis_outcome lk_redis_pipeline_await_unlock(lk_redis_pipeline *p, lk_redis_op *op,

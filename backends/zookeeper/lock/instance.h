@@ -75,6 +75,7 @@ int64_t lk_zk_dispatch(void *self);
 locker_status lk_zk_acquire(void *self, locker_claim *claim, locker_error *err);
 void lk_zk_interrupt(void *self, locker_claim *claim);
 void lk_zk_withdraw(void *self, locker_claim *claim);
+void lk_zk_begin_release(void *self, locker_claim *const *grants, size_t count);
 locker_status lk_zk_release(void *self, locker_claim *grant, int64_t until, locker_error *err);
 locker_status lk_zk_show(void *self, const char *key, size_t key_len, int64_t until, locker_info *info,
                          locker_error *err);

@@ -98,6 +98,19 @@ static locker_status await_unlocking(question *q, locker_error *err) LK_REQUIRES
     return LOCKER_UNKNOWN;
 }
 
+void lk_zk_begin_release(void *self, locker_claim *const *grants, size_t count)
+{
+    lk_zk *const z = self;
+    lk_zk_enter(z->net);
+    for (size_t i = 0; i < count; i++) {
+        lk_zk_node *const node = ((const lk_zk_claim *)grants[i]->data)->node;
+        if (node != NULL) /* still a grant: until release is called nobody waits, and nobody is to be woken */
+            lk_zk_node_delete_locked(z, node);
+    }
+    lk_zk_leave(z->net);
+    z->svc->attend(z->svc); /* the keeper reads what is answered before somebody waits for it */
+}
+
 locker_status lk_zk_release(void *self, locker_claim *grant, int64_t until, locker_error *err)
 {
     lk_zk_claim *data = grant->data;

@@ -150,6 +150,7 @@ const locker_driver lk_zookeeper_driver = {
     .acquire = lk_zk_acquire,
     .interrupt = lk_zk_interrupt,
     .withdraw = lk_zk_withdraw,
+    .begin_release = lk_zk_begin_release,
     .release = lk_zk_release,
     .descriptor = zookeeper_descriptor,
     .dispatch = lk_zk_dispatch,

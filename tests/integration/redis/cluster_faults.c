@@ -36,6 +36,42 @@ static void require_replicated(lk_cluster *cluster, int master)
     lk_require_replicated(&cluster->node[master], &cluster->node[replica]);
 }
 
+/* A handle of one key of each share, the last of which stands still, is unlocked. The releases of the others don't wait for that:
+ * who waits for their keys has them, elsewhere and here, before there is an answer from the last, which is asked first. */
+static void a_share_does_not_wait_for_another_to_be_unlocked(void **state)
+{
+    lk_cluster *cluster = *state;
+    locker *l = lk_open_cluster(cluster, 0, "ttl=60s&command_timeout=25s");
+    locker *other = lk_open_cluster(cluster, 1, "ttl=60s&command_timeout=25s");
+    locker_lock_options here = LOCKER_LOCK_OPTIONS_INIT;
+    char text[LK_CLUSTER_MASTERS][32];
+    const char *keys[LK_CLUSTER_MASTERS];
+    locker_handle *all;
+    locker_error err;
+    lk_locking waits, waits_here;
+    lk_unlocking unlocking;
+    for (int share = 0; share < LK_CLUSTER_MASTERS; share++)
+        keys[share] = lk_key_of_share(cluster, share, 5, text[share]);
+    assert_ok(locker_lock_all(l, keys, LK_CLUSTER_MASTERS, NULL, &all, &err), err);
+    here.ttl_ms = 50000; /* another lease: nothing is handed over in here */
+    lk_locking_start(&waits, other, keys[0], NULL);
+    lk_locking_start(&waits_here, l, keys[1], &here);
+    lk_require_waiting(other, 1);
+    lk_require_waiting(l, 1);
+    lk_server *const stands = &cluster->node[lk_node_of(cluster, keys[2])];
+    lk_test_freeze(stands);
+    lk_unlocking_start(&unlocking, all);
+    lk_give(lk_locking_grant(&waits));
+    lk_give(lk_locking_grant(&waits_here));
+    lk_server_thaw(stands);
+    const locker_status status = lk_unlocking_join(&unlocking);
+    assert_true(status == LOCKER_OK ||
+                status == LOCKER_UNKNOWN); /* by the others it may have been counted out */
+    locker_handle_free(all);
+    lk_close_locker(other);
+    lk_close_locker(l);
+}
+
 /* Its keys can be locked again, those of others are not touched, and a lock that the replica had is held on. */
 static void a_master_that_dies_harms_no_other(void **state)
 {
@@ -144,6 +180,7 @@ static void a_node_that_was_never_reached_has_said_nothing(void **state)
 static const struct CMUnitTest tests[] = {
     cluster_test(a_node_that_was_never_reached_has_said_nothing),
     cluster_test(a_planned_failover_loses_nothing),
+    cluster_test(a_share_does_not_wait_for_another_to_be_unlocked),
     cluster_test(a_master_that_dies_harms_no_other),
     cluster_test(nobody_shares_a_lock_over_failovers),
 };
