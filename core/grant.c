@@ -54,6 +54,18 @@ static void hold_locked(locker *l, lk_claim *claim, lk_claim *last) LK_REQUIRES(
     }
 }
 
+/* Calls of the same owner that wait for the key enter the grant. */
+static void wake_owners_locked(locker *l, const lk_claim *grant) LK_REQUIRES(l->mutex)
+{
+    if (grant->owner == NULL || grant->key->users < 2)
+        return;
+    LK_EACH(lk_wait, wait, link, &l->waits) {
+        const lk_claim *const claim = wait->claim;
+        if (claim->key == grant->key && claim->owner != NULL && strcmp(claim->owner, grant->owner) == 0)
+            lk_wake_call_locked(l, wait);
+    }
+}
+
 bool lk_grant_unlocking(locker *l, lk_claim *claim, int64_t now)
 {
     lk_key *const key = claim->key;
@@ -85,6 +97,7 @@ bool lk_grant_unlocking(locker *l, lk_claim *claim, int64_t now)
             lk_take_along_locked(l, claim, now);
         lk_promote_locked(l, key);
     }
+    wake_owners_locked(l, claim);
     return true;
 }
 

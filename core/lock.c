@@ -25,6 +25,7 @@ typedef struct {
     int64_t deadline;   /* when it gives up; LOCKER_NEVER, also of a try */
     bool try;           /* it doesn't wait for another holder */
     bool start_is_past; /* the call has waited or attempted since `start` */
+    bool held_here;     /* another call of this locker holds the key */
     bool lost_early;    /* its grant was lost before it had its handle */
     lk_claim *claim;
     locker_handle **out; /* set once it is held */
@@ -44,6 +45,16 @@ static bool is_full_locked(const request *r) LK_REQUIRES(r->l->mutex)
     for (const lk_list *at = key->sharers.next; at != &key->sharers && room > 0; at = at->next)
         room--;
     return room == 0;
+}
+
+/* Whether a call of this locker holds the key, as one does that asks for it again without saying that it is the same owner. */
+static bool is_held_here_locked(const locker *l, const lk_key *key) LK_REQUIRES(l->mutex)
+{
+    (void)l;
+    LK_EACH(lk_claim, holder, among, &key->sharers)
+        if (holder->phase == LK_GRANTED)
+            return true;
+    return key->holder != NULL && key->holder->phase == LK_GRANTED;
 }
 
 /* The answer, unless nobody knows whether there is room: by what the driver answered last, whoever asked, or says all
@@ -66,6 +77,68 @@ static locker_status why_stop_locked(const request *r) LK_REQUIRES(r->l->mutex)
     if (r->deadline != LOCKER_NEVER && lk_now(r->l) >= r->deadline)
         return unless_unknown_locked(r, LOCKER_TIMEOUT);
     return LOCKER_OK;
+}
+
+static bool is_owners_locked(const request *r, lk_claim *holder) LK_REQUIRES(r->l->mutex)
+{
+    return holder->owner != NULL && strcmp(holder->owner, r->claim->owner) == 0 &&
+           holder->phase == LK_GRANTED && !lk_lease_over_locked(r->l, holder, lk_now(r->l));
+}
+
+/* What the same owner holds of the key through this locker, so that the call enters again; NULL: nothing. */
+static lk_claim *owners_grant_locked(const request *r, lk_key *key) LK_REQUIRES(r->l->mutex)
+{
+    if (r->claim->owner == NULL || r->l->closing)
+        return NULL;
+    if (key->holder != NULL && is_owners_locked(r, key->holder))
+        return key->holder;
+    LK_EACH_SAFE(lk_claim, holder, among, &key->sharers)
+        if (is_owners_locked(r, holder))
+            return holder;
+    return NULL;
+}
+
+/* Whether the call wants more of the lease than the first one asked for, all that the service knows of. */
+static bool asks_more(const request *r, const lk_claim *holder)
+{
+    const bool leased = r->l->driver->semantics->leases || !holder->pub.renewed;
+    return (!r->options->no_renew && !holder->pub.renewed) ||
+           (leased && r->options->ttl_ms * LK_MS > holder->pub.ttl_ns);
+}
+
+/* Whether the call may enter the grant of its owner. */
+static locker_status check_entry(request *r, const lk_claim *holder)
+{
+    if (lk_is_shared(holder) && !lk_is_shared(r->claim))
+        return lk_invalid(&r->last, "its owner holds it shared, and two that would make that exclusive would "
+                                    "wait for each other for ever: unlock it first");
+    if (asks_more(r, holder))
+        return lk_invalid(&r->last,
+                          "its owner entered it for %lld ms%s, and a call that enters again can't make that "
+                          "more: ask for it at the first",
+                          (long long)(holder->pub.ttl_ns / LK_MS),
+                          holder->pub.renewed ? ", renewed" : " without renewal");
+    return LOCKER_OK;
+}
+
+/* True if another call of the same owner holds the key now. */
+static bool owner_came_in_locked(const request *r) LK_REQUIRES(r->l->mutex)
+{
+    return owners_grant_locked(r, r->claim->key) != NULL;
+}
+
+/* Enter what another call of the same owner was granted while this call was waiting or asking, as a call that comes later does: the
+ * call rides on that grant then. OK without a ride: there is no such grant. */
+static locker_status enter_meanwhile_locked(request *r) LK_REQUIRES(r->l->mutex)
+{
+    lk_claim *const grant = owners_grant_locked(r, r->claim->key);
+    if (grant == NULL)
+        return LOCKER_OK;
+    const locker_status status = check_entry(r, grant);
+    if (status != LOCKER_OK)
+        return status;
+    r->claim->ride = lk_board_locked(r->l, grant);
+    return r->claim->ride != NULL ? LOCKER_OK : LOCKER_NOMEM;
 }
 
 /* Most calls never sleep, so the condition variable is made here. */
@@ -117,7 +190,13 @@ static locker_status fifo_wait_unlocking(request *r) LK_REQUIRES(r->l->mutex)
     lk_list_append(&claim->key->fifo, &claim->link);
     while (claim->phase == LK_QUEUED) {
         const bool receives = claim->busy_with != LK_IDLE; /* a grant is being handed over to it */
-        locker_status stop = receives ? LOCKER_OK : why_stop_locked(r);
+        locker_status stop = receives ? LOCKER_OK : enter_meanwhile_locked(r);
+        if (claim->ride != NULL || stop != LOCKER_OK) {
+            lk_list_remove(&claim->link);
+            return stop;
+        }
+        if (!receives)
+            stop = why_stop_locked(r);
         if (stop == LOCKER_OK && r->try && !answer_comes_locked(r))
             stop = unless_unknown_locked(r, LOCKER_BUSY);
         if (stop != LOCKER_OK) {
@@ -206,7 +285,8 @@ static bool ask_again_locked(const request *r) LK_REQUIRES(r->l->mutex)
 static locker_status wait_for_wake_unlocking(request *r) LK_REQUIRES(r->l->mutex)
 {
     const int64_t until = lk_time_earlier(r->claim->pub.retry_at, r->deadline);
-    while ((r->claim->events & LK_WOKEN) == 0 && lk_now(r->l) < until && why_stop_locked(r) == LOCKER_OK) {
+    while ((r->claim->events & LK_WOKEN) == 0 && !owner_came_in_locked(r) && lk_now(r->l) < until &&
+           why_stop_locked(r) == LOCKER_OK) {
         r->l->stats.waiting++;
         if (lk_leader_take_locked(r->l, &r->wait))
             lk_leader_sleep_unlocking(r->l, until);
@@ -254,7 +334,10 @@ static locker_status contend_unlocking(request *r) LK_REQUIRES(r->l->mutex)
     if (status == LOCKER_OK && r->try && r->start_is_past && !has_time_locked(r))
         status = lk_unavailable(&r->last, "the tries before it took all of command_timeout (%lld ms)",
                                 (long long)(r->l->command_timeout_ns / LK_MS));
-    while (status == LOCKER_OK) {
+    while (status == LOCKER_OK || owner_came_in_locked(r)) {
+        status = enter_meanwhile_locked(r);
+        if (status != LOCKER_OK || r->claim->ride != NULL)
+            break;
         seen = true;
         status = attempt_unlocking(r);
         if (status == LOCKER_OK) {
@@ -292,33 +375,6 @@ static void attach_locked(request *r, lk_claim *claim, locker_handle *handle) LK
     *r->out = handle;
 }
 
-static bool is_owners_locked(const request *r, lk_claim *holder) LK_REQUIRES(r->l->mutex)
-{
-    return holder->owner != NULL && strcmp(holder->owner, r->claim->owner) == 0 &&
-           holder->phase == LK_GRANTED && !lk_lease_over_locked(r->l, holder, lk_now(r->l));
-}
-
-/* What the same owner holds of the key through this locker, so that the call enters again; NULL: nothing. */
-static lk_claim *owners_grant_locked(const request *r, lk_key *key) LK_REQUIRES(r->l->mutex)
-{
-    if (r->claim->owner == NULL || r->l->closing)
-        return NULL;
-    if (key->holder != NULL && is_owners_locked(r, key->holder))
-        return key->holder;
-    LK_EACH_SAFE(lk_claim, holder, among, &key->sharers)
-        if (is_owners_locked(r, holder))
-            return holder;
-    return NULL;
-}
-
-/* Whether the call wants more of the lease than the first one asked for, all that the service knows of. */
-static bool asks_more(const request *r, const lk_claim *holder)
-{
-    const bool leased = r->l->driver->semantics->leases || !holder->pub.renewed;
-    return (!r->options->no_renew && !holder->pub.renewed) ||
-           (leased && r->options->ttl_ms * LK_MS > holder->pub.ttl_ns);
-}
-
 /* A key is used in one way at a time: what its users here say, before the service does. */
 static locker_status check_use_locked(request *r, const lk_key *key) LK_REQUIRES(r->l->mutex)
 {
@@ -331,15 +387,9 @@ static locker_status check_use_locked(request *r, const lk_key *key) LK_REQUIRES
 
 static locker_status reenter_locked(request *r, lk_claim *holder) LK_REQUIRES(r->l->mutex)
 {
-    if (lk_is_shared(holder) && !lk_is_shared(r->claim))
-        return lk_invalid(&r->last, "its owner holds it shared, and two that would make that exclusive would "
-                                    "wait for each other for ever: unlock it first");
-    if (asks_more(r, holder))
-        return lk_invalid(&r->last,
-                          "its owner entered it for %lld ms%s, and a call that enters again can't make that "
-                          "more: ask for it at the first",
-                          (long long)(holder->pub.ttl_ns / LK_MS),
-                          holder->pub.renewed ? ", renewed" : " without renewal");
+    const locker_status status = check_entry(r, holder);
+    if (status != LOCKER_OK)
+        return status;
     locker_handle *const handle = lk_board_locked(r->l, holder);
     if (handle == NULL)
         return LOCKER_NOMEM;
@@ -352,7 +402,7 @@ static locker_status reenter_locked(request *r, lk_claim *holder) LK_REQUIRES(r-
 static void ride_locked(request *r, locker_handle *ride) LK_REQUIRES(r->l->mutex)
 {
     attach_locked(r, ride->claim, ride);
-    r->l->stats.rode++;
+    ++*(r->claim->owner != NULL ? &r->l->stats.reentered : &r->l->stats.rode);
     lk_histogram_add(&r->l->stats.wait, lk_now(r->l) - r->start);
 }
 
@@ -397,7 +447,7 @@ static locker_status line_up_unlocking(request *r, lk_key *key) LK_REQUIRES(r->l
     return LOCKER_OK;
 }
 
-/* Another's grant takes the call along: its own claim, which the driver has never seen, ends. */
+/* The call rides on another claim's grant, unless that was lost meanwhile. */
 static void claim_ride_locked(request *r) LK_REQUIRES(r->l->mutex)
 {
     locker_handle *const ride = r->claim->ride;
@@ -406,7 +456,20 @@ static void claim_ride_locked(request *r) LK_REQUIRES(r->l->mutex)
         lk_alight_locked(r->l, ride);
     else
         ride_locked(r, ride);
-    lk_claim_unref_locked(r->l, r->claim); /* the driver's side */
+}
+
+/* The claim ends without a grant of its own. */
+static void end_claim_locked(request *r, lk_key *key) LK_REQUIRES(r->l->mutex)
+{
+    lk_claim *const claim = r->claim;
+    LK_WRITE(claim->phase, LK_GONE);
+    if (key->contender == claim) {
+        key->contender = NULL;
+        lk_promote_locked(r->l, key);
+    }
+    if (claim->ride != NULL)
+        claim_ride_locked(r);
+    lk_claim_unref_locked(r->l, claim); /* the driver's side */
 }
 
 static locker_status take_unlocking(request *r, lk_key *key) LK_REQUIRES(r->l->mutex)
@@ -420,23 +483,18 @@ static locker_status take_unlocking(request *r, lk_key *key) LK_REQUIRES(r->l->m
         status = LOCKER_BUSY; /* held in this process: nobody needs to be asked */
     else
         status = line_up_unlocking(r, key);
-    if (status == LOCKER_OK && claim->phase == LK_CONTENDING) {
+    const bool handed_over = claim->phase != LK_CONTENDING;
+    if (status == LOCKER_OK && !handed_over && claim->ride == NULL) {
         const bool writes = key->contender != claim && !lk_is_shared(claim);
         key->writers += writes; /* who comes meanwhile to share the key doesn't go past it */
         status = contend_unlocking(r);
         key->writers -= writes;
-    } else if (status == LOCKER_OK && claim->ride != NULL) {
-        claim_ride_locked(r);
-    } else if (status == LOCKER_OK && lk_lease_over_locked(r->l, claim, lk_now(r->l))) {
-        r->lost_early = true; /* the keeper ends the claim */
     }
-    if (status != LOCKER_OK) {
-        LK_WRITE(claim->phase, LK_GONE);
-        if (key->contender == claim) {
-            key->contender = NULL;
-            lk_promote_locked(r->l, key);
-        }
-        lk_claim_unref_locked(r->l, claim); /* the driver's side */
+    if (status != LOCKER_OK || claim->ride != NULL) {
+        r->held_here = is_held_here_locked(r->l, key);
+        end_claim_locked(r, key);
+    } else if (handed_over && lk_lease_over_locked(r->l, claim, lk_now(r->l))) {
+        r->lost_early = true; /* the keeper ends the claim */
     }
     return status;
 }
@@ -503,12 +561,15 @@ gone:
 
 static locker_status tell(const request *r, locker_status status, locker_error *err)
 {
+    static const char held_here[] =
+        "this locker itself. To lock it again while it is held, give both calls the same owner";
     const char *key = r->key;
     switch (status) {
     case LOCKER_OK:
         return lk_ok(err);
     case LOCKER_BUSY:
-        return locker_error_set(err, status, 0, "'%s' is held by another", key);
+        return locker_error_set(err, status, 0, "'%s' is held by %s", key,
+                                r->held_here ? held_here : "another");
     case LOCKER_CANCELED:
         return locker_error_set(err, status, 0, "waiting for '%s' was canceled", key);
     case LOCKER_CLOSED:
@@ -516,9 +577,10 @@ static locker_status tell(const request *r, locker_status status, locker_error *
     case LOCKER_NOMEM:
         return locker_error_set(err, status, 0, "out of memory while locking '%s'", key);
     case LOCKER_TIMEOUT:
-        return locker_error_set(err, status, 0, "'%s' did not become free within %lld ms%s%s", key,
+        return locker_error_set(err, status, 0, "'%s' did not become free within %lld ms%s%s%s%s", key,
                                 (long long)r->options->wait_ms, r->last.text[0] != '\0' ? "; last: " : "",
-                                r->last.text);
+                                r->last.text, r->held_here ? ". It is held by " : "",
+                                r->held_here ? held_here : "");
     default:
         return locker_error_set(err, status, r->last.os_error, "locking '%s': %s", key,
                                 r->last.text[0] != '\0'        ? r->last.text
@@ -650,6 +712,7 @@ static locker_status lock_checked(locker *l, const char *key, const locker_lock_
     r.wait.sleeps = false;
     r.start_is_past = false;
     r.lost_early = false;
+    r.held_here = false;
     r.deadline = deadline;
     r.out = out;
     if (out != NULL)

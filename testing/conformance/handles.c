@@ -3,6 +3,7 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 static void a_second_unlock_is_invalid(void **state)
 {
@@ -83,6 +84,49 @@ static locker_lock_options owned_by(const char *owner, int64_t wait_ms)
     locker_lock_options options = lk_wait_options(wait_ms);
     options.owner = owner;
     return options;
+}
+
+/* Whether they wait or come later: when one of an owner's calls holds the key, all of them do. */
+static void the_calls_of_an_owner_enter_together(void **state)
+{
+    locker *l = lk_open_locker(*state, ""), *other = lk_open_locker(*state, "");
+    const locker_lock_options options = owned_by("ann", LK_TEST_PATIENCE_MS);
+    locker_handle *held = lk_take(other, "re", NULL), *mine[2];
+    lk_locking call[2];
+    for (int i = 0; i < 2; i++) {
+        lk_locking_start(&call[i], l, "re", &options);
+        lk_require_waiting(l, (uint64_t)i + 1);
+    }
+    lk_give(held);
+    for (int i = 0; i < 2; i++)
+        mine[i] = lk_locking_grant(&call[i]);
+    assert_true(locker_handle_token(mine[0]) == locker_handle_token(mine[1]));
+    lk_give(mine[0]);
+    lk_expect_busy(other, "re");
+    lk_give(mine[1]);
+    lk_give(lk_take(other, "re", NULL));
+    lk_close_locker(other);
+    lk_close_locker(l);
+}
+
+/* A call that waits for its own locker's other call, and has no owner, is told so. */
+static void who_waits_for_its_own_locker_is_told(void **state)
+{
+    locker *l = lk_open_locker(*state, ""), *other = lk_open_locker(*state, "");
+    const locker_lock_options waits = lk_wait_options(50);
+    locker_handle *held = lk_take(l, "own", NULL), *none;
+    locker_error err;
+    assert_status(LOCKER_BUSY, locker_try_lock(l, "own", NULL, &none, &err), err);
+    assert_non_null(strstr(err.text, "this locker itself"));
+    assert_status(LOCKER_TIMEOUT, locker_lock(l, "own", &waits, &none, &err), err);
+    assert_non_null(strstr(err.text, "this locker itself"));
+    assert_status(LOCKER_BUSY, locker_try_lock(other, "own", NULL, &none, &err), err);
+    assert_null(strstr(err.text, "this locker itself"));
+    assert_status(LOCKER_TIMEOUT, locker_lock(other, "own", &waits, &none, &err), err);
+    assert_null(strstr(err.text, "this locker itself"));
+    lk_give(held);
+    lk_close_locker(other);
+    lk_close_locker(l);
 }
 
 static void the_same_owner_enters_again(void **state)
@@ -215,6 +259,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(of_100_unlocks_one_is_ok),
     cmocka_unit_test(another_thread_may_unlock),
     cmocka_unit_test(the_same_owner_enters_again),
+    cmocka_unit_test(the_calls_of_an_owner_enter_together),
+    cmocka_unit_test(who_waits_for_its_own_locker_is_told),
     cmocka_unit_test(re_entry_passes_the_line),
     cmocka_unit_test(the_loss_of_a_re_entered_lock_meets_all_handles),
     cmocka_unit_test(freeing_unlocks),

@@ -227,6 +227,33 @@ static void a_wait_for_several_that_ends_leaves_nothing(void **state)
     lk_close_locker(a);
 }
 
+/* All keys of both calls, as with one key: whichever has them first. */
+static void calls_of_one_owner_have_several_together(void **state)
+{
+    static struct taking taking[2];
+    locker *a = lk_open_locker(*state, ""), *b = lk_open_locker(*state, "");
+    locker_handle *held = lk_take(a, "s/b", NULL);
+    pthread_t thread[2];
+    for (int i = 0; i < 2; i++) {
+        taking[i] = (struct taking){.l = b, .options = LOCKER_LOCK_OPTIONS_INIT};
+        taking[i].options.owner = "ann";
+        assert_int_equal(pthread_create(&thread[i], NULL, take_three, &taking[i]), 0);
+        lk_require_waiting(b, (uint64_t)i + 1);
+    }
+    lk_give(held);
+    for (int i = 0; i < 2; i++) {
+        lk_join(thread[i], "one who takes three");
+        assert_int_equal(taking[i].status, LOCKER_OK);
+    }
+    lk_give(taking[0].held);
+    lk_expect_busy(a, "s/a");
+    assert_int_equal(locker_handle_state(taking[1].held), LOCKER_STATE_HELD);
+    lk_give(taking[1].held);
+    lk_give(take_all(a, ten, TEN));
+    lk_close_locker(b);
+    lk_close_locker(a);
+}
+
 static bool has_lost(void *context)
 {
     return lk_stats(context).lost > 0;
@@ -316,6 +343,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_handle_of_several_can_be_freed_in_its_callback),
     cmocka_unit_test(a_wait_for_several_that_ends_leaves_nothing),
     cmocka_unit_test(what_is_lost_while_others_are_waited_for_is_taken_again),
+    cmocka_unit_test(calls_of_one_owner_have_several_together),
     cmocka_unit_test(closing_frees_several),
     cmocka_unit_test(too_few_and_too_many_are_refused),
     cmocka_unit_test(several_can_be_shared),

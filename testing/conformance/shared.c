@@ -472,6 +472,25 @@ static void closing_frees_what_was_shared(void **state)
     lk_close_locker(b);
 }
 
+/* A reader that reads once more while a writer waits between the two waits for itself. */
+static void a_reader_within_a_reader_is_told(void **state)
+{
+    locker *l = lk_open_locker(*state, "");
+    locker_lock_options share = lk_shared_options();
+    locker_handle *outer, *none;
+    lk_locking writer;
+    locker_error err;
+    assert_ok(locker_lock(l, "nested", &share, &outer, &err), err);
+    lk_locking_start(&writer, l, "nested", NULL);
+    lk_require_waiting(l, 1);
+    share.wait_ms = 100;
+    assert_status(LOCKER_TIMEOUT, locker_lock(l, "nested", &share, &none, &err), err);
+    assert_non_null(strstr(err.text, "this locker itself"));
+    lk_give(outer);
+    lk_give(lk_locking_grant(&writer));
+    lk_close_locker(l);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(readers_hold_together),
     cmocka_unit_test(a_reader_stands_between_two_writers),
@@ -490,6 +509,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_dead_writer_lets_readers_in),
     cmocka_unit_test(readers_do_not_starve_a_writer),
     cmocka_unit_test(closing_frees_what_was_shared),
+    cmocka_unit_test(a_reader_within_a_reader_is_told),
 };
 
 const lk_group lk_shared = {"shared", tests, sizeof tests / sizeof tests[0]};

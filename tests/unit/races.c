@@ -737,6 +737,99 @@ static void nobody_enters_what_is_being_released(void **state)
     end(&p, l);
 }
 
+/* Two calls of one owner wait. When one of them gets the lock, the other enters, as a call that comes later does. */
+static void the_calls_of_an_owner_enter_together(void **state)
+{
+    locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
+    probe p;
+    lk_locking call[2];
+    locker_handle *h;
+    locker *l;
+    (void)state;
+    begin(&p);
+    l = probe_open(&p);
+    o.owner = "me";
+    h = lock(l, "k", NULL);
+    for (int i = 0; i < 2; i++) {
+        lk_locking_start(&call[i], l, "k", &o);
+        lk_require_waiting(l, (uint64_t)i + 1);
+    }
+    lk_give(h);
+    locker_handle *const first = lk_locking_grant(&call[0]), *const second = lk_locking_grant(&call[1]);
+    assert_true(locker_handle_token(first) == locker_handle_token(second));
+    assert_int_equal(lk_stats(l).reentered, 1);
+    assert_int_equal(lk_stats(l).rode, 0);
+    lk_give(first);
+    assert_int_equal(locker_handle_state(second), LOCKER_STATE_HELD);
+    assert_int_equal(atomic_load(&p.releases), 0);
+    lk_give(second);
+    end(&p, l);
+}
+
+static locker_status notes_the_first_that_waits(probe *p, locker_claim *claim, locker_status status)
+{
+    locker_claim *none = NULL;
+    if (status == LOCKER_BUSY)
+        (void)atomic_compare_exchange_strong(&p->claim, &none, claim);
+    return status;
+}
+
+/* The same where the service has both in its queue: the place of the other is given up. */
+static void an_owners_call_leaves_the_service_s_queue_to_enter(void **state)
+{
+    locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
+    probe p;
+    lk_locking call[2];
+    locker_handle *h;
+    locker *l;
+    (void)state;
+    begin(&p);
+    p.driver.caps |= LOCKER_CAP_QUEUE;
+    p.acquire = notes_the_first_that_waits;
+    l = probe_open(&p);
+    o.owner = "me";
+    h = lock(l, "k", NULL);
+    for (int i = 0; i < 2; i++) {
+        lk_locking_start(&call[i], l, "k", &o);
+        lk_require_waiting(l, (uint64_t)i + 1);
+    }
+    lk_give(h);
+    p.svc->wake(p.svc, atomic_load(&p.claim));
+    locker_handle *const first = lk_locking_grant(&call[0]), *const second = lk_locking_grant(&call[1]);
+    assert_true(locker_handle_token(first) == locker_handle_token(second));
+    assert_int_equal(lk_stats(l).reentered, 1);
+    assert_int_equal(atomic_load(&p.acquires), 4);
+    assert_int_equal(atomic_load(&p.withdraws), 1);
+    lk_give(second);
+    lk_give(first);
+    end(&p, l);
+}
+
+/* One that could not enter if it came now would wait for its own owner. */
+static void an_owners_call_that_can_not_enter_is_told(void **state)
+{
+    locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
+    probe p;
+    lk_locking call[2];
+    locker_handle *h;
+    locker *l;
+    (void)state;
+    begin(&p);
+    l = probe_open(&p);
+    o.owner = "me";
+    h = lock(l, "k", NULL);
+    for (int i = 0; i < 2; i++) {
+        o.no_renew = i == 0;
+        lk_locking_start(&call[i], l, "k", &o);
+        lk_require_waiting(l, (uint64_t)i + 1);
+    }
+    lk_give(h);
+    h = lk_locking_grant(&call[0]);
+    assert_status(LOCKER_INVALID, lk_locking_join(&call[1]), call[1].err);
+    lk_give(h);
+    end(&p, l);
+}
+
 /* The service knows of the first one's lease alone. */
 static void entering_again_makes_no_more_of_a_lease(void **state)
 {
@@ -1042,6 +1135,9 @@ int main(void)
         cmocka_unit_test(handing_over_is_bounded_in_number),
         cmocka_unit_test(nobody_enters_a_lease_that_is_over),
         cmocka_unit_test(nobody_enters_what_is_being_released),
+        cmocka_unit_test(the_calls_of_an_owner_enter_together),
+        cmocka_unit_test(an_owners_call_leaves_the_service_s_queue_to_enter),
+        cmocka_unit_test(an_owners_call_that_can_not_enter_is_told),
         cmocka_unit_test(entering_again_makes_no_more_of_a_lease),
         cmocka_unit_test(who_unlocked_before_the_keeper_came_is_not_called),
         cmocka_unit_test(an_unlock_sees_for_itself_that_the_lease_is_over),
