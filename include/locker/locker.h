@@ -201,8 +201,8 @@ typedef struct locker_lock_options {
 
     /** Who enters again: a name of 1 to 127 bytes without control characters; NULL: nobody does. A call with
      * the same owner, on a key that it holds through this locker, enters again and is counted: it gets
-     * another handle, and the last handle unlocked releases. So it must differ between tasks that are to
-     * exclude each other. So does a call that waits already when another call of the owner gets the key. The lease stays what it is: a call that asks for more (a longer ttl_ms than was
+     * another handle, and the last handle unlocked releases. So does a call that is waiting when another call
+     * of the owner gets the key. So it must differ between tasks that are to exclude each other. The lease stays what it is: a call that asks for more (a longer ttl_ms than was
      * asked for first, or renewal where there was to be none) answers INVALID. So does one that asks for
      * LOCKER_EXCLUSIVE where its owner holds the key shared: two that did so would wait for each other for ever.
      * Who asks for LOCKER_SHARED and holds it exclusive enters that again. */

@@ -464,6 +464,36 @@ static void a_lost_that_was_told_outlasts_a_renewal(void **state)
     probe_end(&p, l);
 }
 
+/* A renewal comes, and then the deadline before it, while a thread that asks a handle reads the clock. */
+static int64_t is_renewed_meanwhile(void *context)
+{
+    probe *const p = context;
+    if (asked != NULL) {
+        asked = NULL;
+        p->svc->lease_extended(p->svc, (locker_claim *)(uintptr_t)p->holder,
+                               atomic_load(&p->now) + 2 * PROBE_TTL_MS * INT64_C(1000000));
+        probe_advance(p, PROBE_TTL_MS);
+    }
+    return atomic_load(&p->now);
+}
+
+static void what_is_renewed_while_the_clock_is_read_is_held(void **state)
+{
+    probe p;
+    locker_handle *h;
+    locker *l;
+    (void)state;
+    probe_init(&p);
+    p.clock.now = is_renewed_meanwhile;
+    l = probe_open(&p);
+    assert_int_equal(lock(l, &h), LOCKER_OK);
+    asked = h;
+    assert_int_not_equal(locker_handle_state(h), LOCKER_STATE_LOST);
+    assert_int_not_equal(locker_handle_state(h), LOCKER_STATE_LOST);
+    lk_give(h);
+    probe_end(&p, l);
+}
+
 /* ------------------------------------------------------------------ nobody lets go of it meanwhile ---- */
 
 static bool is_releasing(void *handle)
@@ -748,6 +778,7 @@ int main(void)
         cmocka_unit_test(an_extension_during_acquire_counts),
         cmocka_unit_test(a_late_renewal_revives_nothing),
         cmocka_unit_test(a_lost_that_was_told_outlasts_a_renewal),
+        cmocka_unit_test(what_is_renewed_while_the_clock_is_read_is_held),
         cmocka_unit_test(unlock_waits_for_renew),
         cmocka_unit_test(a_loss_before_the_release_has_begun_is_told),
         cmocka_unit_test(a_grant_shows_that_the_last_one_is_lost),

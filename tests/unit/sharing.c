@@ -583,7 +583,128 @@ static void a_waiter_rides_only_while_a_third_of_the_lease_is_left(void **state)
     probe_end(&p, l);
 }
 
+static void outlasts_the_lease(probe *p, pthread_mutex_t *mutex)
+{
+    (void)mutex;
+    if (atomic_exchange(&p->mode, 0) != 0)
+        probe_advance(p, PROBE_TTL_MS);
+}
+
+/* The first stands inside with what it is granted. */
+static locker_status grants_late_at_first(probe *p, locker_claim *claim, locker_status status)
+{
+    if (atomic_load(&p->acquires) == 1)
+        (void)probe_stands(p, claim, LOCKER_OK);
+    return grants(p, claim, status);
+}
+
+/* A reader is taken along, and the lease is over before its thread runs; the keeper has not seen that. It asks for itself. */
+static void a_ride_that_is_over_before_its_call_wakes_up_is_none(void **state)
+{
+    probe p;
+    locker_semantics promises;
+    lk_locking first, second;
+    (void)state;
+    begin(&p, &promises);
+    p.driver.renew = NULL;
+    p.acquire = grants_late_at_first;
+    p.waited = outlasts_the_lease;
+    locker *const l = probe_open(&p);
+    lk_locking_start(&first, l, "k", &share);
+    lk_gate_await(&p.entered, 1, "a reader asks");
+    lk_locking_start(&second, l, "k", &share);
+    lk_require_waiting(l, 1);
+    atomic_store(&p.mode, 1);
+    lk_gate_open(&p.leave, 1);
+    locker_handle *const over = lk_locking_grant(&first), *const asks = lk_locking_grant(&second);
+    assert_int_equal(locker_handle_state(asks), LOCKER_STATE_HELD);
+    assert_int_equal(atomic_load(&p.acquires), 2);
+    lk_give_lost(over);
+    lk_give(asks);
+    probe_end(&p, l);
+}
+
 /* ------------------------------------------------------------------ several keys ---- */
+
+static locker_status takes_a_second(probe *p, locker_claim *claim, locker_status status)
+{
+    probe_advance(p, 1000);
+    return grants(p, claim, status);
+}
+
+/* The lease of the first ends first. */
+static void what_remains_of_several_is_what_remains_of_the_first(void **state)
+{
+    static const char *const keys[] = {"a", "b", "c"};
+    probe p;
+    locker_semantics promises;
+    locker_error err;
+    locker_handle *h;
+    (void)state;
+    begin(&p, &promises);
+    p.acquire = takes_a_second;
+    locker *const l = probe_open(&p);
+    assert_ok(locker_lock_all(l, keys, 3, NULL, &h, &err), err);
+    assert_int_equal(locker_handle_remaining_ms(h), PROBE_TTL_MS - 2000);
+    lk_give(h);
+    probe_end(&p, l);
+}
+
+/* One wait_ms for all of them. */
+static void several_keys_have_the_time_of_one(void **state)
+{
+    static const char *const keys[] = {"a", "b", "c", "d"};
+    locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
+    probe p;
+    locker_semantics promises;
+    locker_error err;
+    locker_handle *h;
+    (void)state;
+    begin(&p, &promises);
+    p.acquire = takes_a_second;
+    locker *const l = probe_open(&p);
+    options.wait_ms = 1500;
+    assert_status(LOCKER_TIMEOUT, locker_lock_all(l, keys, 4, &options, &h, &err), err);
+    assert_int_equal(atomic_load(&p.acquires), 2);
+    assert_int_equal(atomic_load(&p.withdraws), 2); /* and nothing waits for an answer */
+    assert_int_equal(atomic_load(&p.releases), 0);
+    probe_end(&p, l);
+}
+
+/* The leases are too short for so many keys. */
+static locker_status takes_a_third_of_the_lease(probe *p, locker_claim *claim, locker_status status)
+{
+    status = grants(p, claim, status);
+    probe_advance(p, PROBE_TTL_MS / 3);
+    return status;
+}
+
+static void a_try_whose_leases_are_too_short_ends(void **state)
+{
+    static const char *const keys[] = {"a", "b", "c"};
+    locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
+    probe p;
+    locker_semantics promises;
+    locker_error err;
+    locker_handle *h;
+    (void)state;
+    begin(&p, &promises);
+    p.acquire = takes_a_third_of_the_lease;
+    p.driver.renew = NULL;
+    locker *const l = probe_open(&p);
+    options.wait_ms = 0;
+    options.no_renew = true;
+    assert_status(LOCKER_UNAVAILABLE, locker_lock_all(l, keys, 3, &options, &h, &err), err);
+    assert_int_equal(atomic_load(&p.acquires), 3);
+    options.no_renew = false; /* for which a try has one command_timeout, over by now */
+    assert_status(LOCKER_UNAVAILABLE, locker_lock_all(l, keys, 3, &options, &h, &err), err);
+    assert_int_equal(atomic_load(&p.acquires), 6);
+    options.wait_ms = PROBE_TTL_MS + 1; /* a wait has its time for that */
+    assert_status(LOCKER_TIMEOUT, locker_lock_all(l, keys, 3, &options, &h, &err), err);
+    assert_non_null(strstr(err.text, "lost before the last"));
+    assert_int_equal(atomic_load(&p.acquires), 10);
+    probe_end(&p, l);
+}
 
 /* The lease of what was taken before is over by then, and the keeper hasn't looked. */
 static locker_status is_slow_at_the_second(probe *p, locker_claim *claim, locker_status status)
@@ -749,6 +870,10 @@ int main(void)
         cmocka_unit_test(nobody_is_taken_along_on_what_was_broken_meanwhile),
         cmocka_unit_test(a_waiter_is_not_taken_along_on_a_try_s_short_lease),
         cmocka_unit_test(a_waiter_rides_only_while_a_third_of_the_lease_is_left),
+        cmocka_unit_test(a_ride_that_is_over_before_its_call_wakes_up_is_none),
+        cmocka_unit_test(what_remains_of_several_is_what_remains_of_the_first),
+        cmocka_unit_test(several_keys_have_the_time_of_one),
+        cmocka_unit_test(a_try_whose_leases_are_too_short_ends),
         cmocka_unit_test(what_is_over_when_the_last_is_taken_is_taken_again),
         cmocka_unit_test(all_parts_are_there_while_a_loss_is_told),
         cmocka_unit_test(closing_waits_for_a_call_that_is_between_two_keys),
