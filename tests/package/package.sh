@@ -209,6 +209,15 @@ cmake)
         use "$WORK/build/$program"
     done
     ;;
+testing)
+    # The example of a program with its tests is whole by itself.
+    {
+        "$CMAKE" -S "$here/../../examples/testing" -B "$WORK/build" -DCMAKE_PREFIX_PATH="$PREFIX" -DCMAKE_C_COMPILER="$CC" \
+            -DCMAKE_C_FLAGS="${SANITIZE:+-fsanitize=$SANITIZE}" && "$CMAKE" --build "$WORK/build" &&
+            ctest --test-dir "$WORK/build" --no-tests=error
+    } >"$WORK/log" 2>&1 || fail "$(cat "$WORK/log")"
+    LOCKER_URI=file://$WORK/locks "$WORK/build/example_orders" a b >"$WORK/log" 2>&1 || fail "$(cat "$WORK/log")"
+    ;;
 lab)
     # The command runs what is installed beside it, wherever that lies, and says so when it isn't there.
     DESTDIR=$WORK/root "$CMAKE" --install "$BUILD" --prefix /usr >"$WORK/log" 2>&1 || fail "$(cat "$WORK/log")"
