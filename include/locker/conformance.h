@@ -85,6 +85,12 @@ typedef struct locker_conformance_subject {
     /** The shortest lease that the service gives, with the time until it looks for leases that are over, in ms: a dead
      * holder's lock may be held for that long, though a shorter one was asked for. 0: none. */
     int64_t freed_ttl_ms;
+
+    /** After how long without progress a test hangs, in ms, 1,000 at least; 0: one minute. A test that hangs is named on standard
+     * error, with the operations of the driver to look at, and ends the run with 1: `stop` is then called on another thread. Time in
+     * which the processors are busy counts a quarter, and time in which the process is stopped does not count, so a slow machine
+     * ends no run. A call of a hook is a test's progress, and so is a round of a storm. */
+    int64_t hang_ms;
 } locker_conformance_subject;
 
 /** Run the tests: the whole of main(). The program may be started as
@@ -102,8 +108,9 @@ typedef struct locker_conformance_subject {
  * /proc/self/exe with "--child", for tests of several processes; so main() must call this with the arguments
  * that it got, before it starts threads or changes the directory.
  *
- * Returns main()'s exit code: 0, all tests that were run passed; 1, some did not, or none was run; 64, wrong
- * arguments or subject. Call it once, from the main thread. */
+ * Returns main()'s exit code: 0, no test failed; 1, some failed, or no test has that name; 64, wrong arguments or
+ * subject. A test that is skipped, because the service doesn't promise what it tests, does not fail, nor does a group of such
+ * tests; the last line counts them. A test that hangs ends the process with 1 (hang_ms). Call it once, from the main thread. */
 LOCKER_API int locker_conformance_run(const locker_conformance_subject *subject, int argc, char **argv);
 
 #ifdef __cplusplus

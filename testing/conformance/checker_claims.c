@@ -119,6 +119,13 @@ bool lk_checker_is_seen(const locker_claim *outer)
     return seen;
 }
 
+void lk_checker_each_locked(void (*look)(const lk_record *record, void *context), void *context)
+{
+    for (size_t i = 0; i < SLOTS; i++)
+        if (records[i].instance != NULL)
+            look(&records[i], context);
+}
+
 size_t lk_checker_count(const lk_checked *w)
 {
     size_t count = 0;

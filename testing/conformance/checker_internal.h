@@ -2,6 +2,7 @@
  *
  *   checker_reports.c    reports, the tokens of each key
  *   checker_claims.c     the driver's copies of claims, and the record of each
+ *   checker_hangs.c      what a test that hangs is waiting for
  *   checker_services.c   core's side of an instance, as the driver sees it
  *   checker_ops.c        the driver's operations, as core sees them
  *   checker.c            all of it, before a driver
@@ -15,6 +16,7 @@
 #include <stdatomic.h>
 
 #include "contract_checker.h"
+#include "lk_list.h"
 #include "lk_mutex.h"
 
 /** How much later than its deadline an operation may come back on a machine that is busy, and how long one
@@ -46,6 +48,10 @@ typedef struct {
     uint64_t token_before;  /**< the greatest of its key when the driver got it */
     int64_t enrolled_until; /**< when a grant ended that; 0: none has */
     const char *let_go_by;  /**< the operation, static text; NULL: none has yet */
+    unsigned long attempts; /**< how many were answered without a grant */
+    int64_t answered_at;    /**< when the last of them was, in ns */
+    int64_t retry_at;       /**< the time of the next attempt that the driver set then */
+    bool woken;             /**< the driver has called wake since */
     char key[64];           /**< the beginning of it, for reports */
 } lk_record;
 
@@ -77,6 +83,9 @@ locker_claim *lk_checker_inner(lk_checked *w, locker_claim *outer);
 bool lk_checker_is_seen(const locker_claim *outer);
 /** The record of the driver's copy; the caller holds the mutex. NULL: the address is none of a claim's. */
 lk_record *lk_checker_record_locked(const locker_claim *inner) LK_REQUIRES(lk_checker_mutex);
+/** Calls `look` for each claim that the driver has; the caller holds the mutex. */
+void lk_checker_each_locked(void (*look)(const lk_record *record, void *context), void *context)
+    LK_REQUIRES(lk_checker_mutex);
 /** How many claims the instance has. */
 size_t lk_checker_count(const lk_checked *w);
 /** The driver lets go of it: the copy is not to be touched any more. */
@@ -86,6 +95,18 @@ bool lk_checker_is_bounded(const locker_claim *claim);
 /** Catches touches of what was let go of, by SIGSEGV; and back. */
 void lk_checker_trap(void);
 void lk_checker_untrap(void);
+
+/* ---- checker_hangs.c */
+/** A driver's operation that is under way, on the stack of the thread that called it. */
+typedef struct {
+    lk_list link LK_GUARDED;
+    const char *name; /**< static text */
+    char key[64];     /**< the beginning of it; empty: it is about no key */
+    int64_t began;    /**< ns of CLOCK_BOOTTIME */
+} lk_operation;
+/** Note that an operation begins, for the key (NULL: none), and that it has ended. */
+void lk_checker_operation_begin(lk_operation *operation, const char *name, const char *key);
+void lk_checker_operation_end(lk_operation *operation);
 
 /* ---- checker_services.c */
 extern const locker_services lk_checker_services;

@@ -17,6 +17,15 @@ unsigned long lk_checker_dispatches(void)
     return atomic_load(&dispatches);
 }
 
+/* Call a driver's operation. Where it does not come back, the watchdog says so. */
+#define UNDER_WAY(name, key, ...)                                                                            \
+    do {                                                                                                     \
+        lk_operation operation = {{NULL, NULL}, NULL, "", 0};                                                \
+        lk_checker_operation_begin(&operation, name, key);                                                   \
+        __VA_ARGS__;                                                                                         \
+        lk_checker_operation_end(&operation);                                                                \
+    } while (0)
+
 /* When an operation that begins now and may not block has to be back. */
 static int64_t at_once(const lk_checked *w)
 {
@@ -37,7 +46,8 @@ static locker_status checked_open(const locker_driver_config *config, const lock
     w->services.clock = svc->clock;
     w->core = svc;
     (void)strncpy(w->name_space, config->name_space, sizeof w->name_space - 1);
-    const locker_status status = lk_checker_tested->open(config, &w->services, &w->self, err);
+    locker_status status;
+    UNDER_WAY("open", NULL, status = lk_checker_tested->open(config, &w->services, &w->self, err));
     lk_checker_answer("open", status,
                       BIT(OK) | BIT(CONFIG) | BIT(UNSUPPORTED) | BIT(UNAVAILABLE) | BIT(DENIED) |
                           BIT(PROTOCOL) | BIT(NOMEM),
@@ -55,7 +65,7 @@ static void checked_close(void *self)
     if (left > 0)
         lk_checker_report("core", "%zu claims were neither released, withdrawn nor passed before close",
                           left);
-    lk_checker_tested->close(w->self);
+    UNDER_WAY("close", NULL, lk_checker_tested->close(w->self));
     atomic_store(&w->closed, true);
 }
 
@@ -74,7 +84,8 @@ static int64_t checked_dispatch(void *self)
     lk_checked *w = self;
     const int64_t began = at_once(w);
     atomic_fetch_add(&dispatches, 1);
-    const int64_t at = lk_checker_tested->dispatch(w->self);
+    int64_t at;
+    UNDER_WAY("dispatch", NULL, at = lk_checker_tested->dispatch(w->self));
     lk_checker_deadline(w, "blocks", "dispatch", began);
     return at;
 }
@@ -124,9 +135,12 @@ static void note(const lk_checked *w, const locker_claim *inner, bool attempting
     lk_record *record = lk_checker_record_locked(inner);
     record->attempting = attempting;
     if (attempting)
-        record->awaited = false;
+        record->awaited = record->woken = false;
     if (!attempting) {
         record->granted = status == LOCKER_OK;
+        record->attempts += !record->granted;
+        record->answered_at = now;
+        record->retry_at = inner->retry_at;
         if (record->granted && record->enrolled)
             record->enrolled_until = now;
         if (record->granted)
@@ -204,7 +218,8 @@ static locker_status checked_acquire(void *self, locker_claim *outer, locker_err
     refresh(inner, outer);
     const locker_claim before = what_is_cores(inner, outer);
     note(w, inner, true, LOCKER_OK);
-    const locker_status status = lk_checker_tested->acquire(w->self, inner, err);
+    locker_status status;
+    UNDER_WAY("acquire", outer->key, status = lk_checker_tested->acquire(w->self, inner, err));
     lk_checker_deadline(w, "late", "acquire", before.attempt_until);
     lk_checker_answer("acquire", status,
                       BIT(OK) | BIT(BUSY) | BIT(TIMEOUT) | BIT(CANCELED) | BIT(UNAVAILABLE) | BIT(DENIED) |
@@ -230,7 +245,7 @@ static void checked_interrupt(void *self, locker_claim *outer)
     locker_claim *inner = lk_checker_inner(w, outer);
     if (inner == NULL)
         return;
-    lk_checker_tested->interrupt(w->self, inner);
+    UNDER_WAY("interrupt", outer->key, lk_checker_tested->interrupt(w->self, inner));
     lk_checker_deadline(w, "blocks", "interrupt", began);
 }
 
@@ -240,7 +255,8 @@ static void checked_withdraw(void *self, locker_claim *outer)
     const int64_t began = at_once(w);
     if (!lk_checker_is_seen(outer))
         return; /* acquire found no place for a copy */
-    lk_checker_tested->withdraw(w->self, lk_checker_inner(w, outer));
+    locker_claim *const inner = lk_checker_inner(w, outer);
+    UNDER_WAY("withdraw", outer->key, lk_checker_tested->withdraw(w->self, inner));
     lk_checker_let_go(outer, "withdraw");
     lk_checker_deadline(w, "blocks", "withdraw", began);
 }
@@ -250,7 +266,8 @@ static locker_status checked_release(void *self, locker_claim *outer, int64_t un
     lk_checked *w = self;
     locker_claim *inner = known(w, outer, "release");
     inner->valid_until = outer->valid_until; /* core has moved it with each extension */
-    const locker_status status = lk_checker_tested->release(w->self, inner, until, err);
+    locker_status status;
+    UNDER_WAY("release", outer->key, status = lk_checker_tested->release(w->self, inner, until, err));
     lk_checker_let_go(outer, "release");
     lk_checker_deadline(w, "late", "release", until);
     lk_checker_answer("release", status, BIT(OK) | BIT(LOST) | BIT(UNKNOWN), err);
@@ -289,7 +306,8 @@ static locker_status checked_pass(void *self, locker_claim *outer_from, locker_c
         return LOCKER_BUSY;
     from->valid_until = outer_from->valid_until;
     locker_claim giver = *from;
-    const locker_status status = lk_checker_tested->pass(w->self, from, to);
+    locker_status status;
+    UNDER_WAY("pass", outer_to->key, status = lk_checker_tested->pass(w->self, from, to));
     lk_checker_deadline(w, "blocks", "pass", began);
     lk_checker_answer("pass", status, BIT(OK) | BIT(BUSY), NULL);
     if (status == LOCKER_OK) {
@@ -316,7 +334,7 @@ static void checked_renew(void *self, locker_claim *const *grants, size_t count)
 
         for (size_t i = 0; i < n; i++)
             inner[i] = known(w, grants[i], "renew");
-        lk_checker_tested->renew(w->self, inner, n);
+        UNDER_WAY("renew", grants[0]->key, lk_checker_tested->renew(w->self, inner, n));
         grants += n;
         count -= n;
     }
@@ -347,7 +365,8 @@ static locker_status checked_show(void *self, const char *key, size_t key_len, i
                                   locker_info *info, locker_error *err)
 {
     lk_checked *w = self;
-    const locker_status status = lk_checker_tested->show(w->self, key, key_len, until, info, err);
+    locker_status status;
+    UNDER_WAY("show", key, status = lk_checker_tested->show(w->self, key, key_len, until, info, err));
     lk_checker_deadline(w, "late", "show", until);
     lk_checker_answer("show", status, looking, err);
     if (status == LOCKER_OK)
@@ -360,8 +379,9 @@ static locker_status checked_break(void *self, const char *key, size_t key_len,
                                    locker_error *err)
 {
     lk_checked *w = self;
-    const locker_status status =
-        lk_checker_tested->break_lock(w->self, key, key_len, only, until, broken, err);
+    locker_status status;
+    UNDER_WAY("break_lock", key,
+              status = lk_checker_tested->break_lock(w->self, key, key_len, only, until, broken, err));
     lk_checker_deadline(w, "late", "break_lock", until);
     lk_checker_answer("break_lock", status, looking | BIT(BUSY), err);
     if ((status == LOCKER_OK || status == LOCKER_BUSY) && !broken->held)
@@ -372,7 +392,8 @@ static locker_status checked_break(void *self, const char *key, size_t key_len,
 static locker_status checked_ping(void *self, int64_t until, locker_error *err)
 {
     lk_checked *w = self;
-    const locker_status status = lk_checker_tested->ping(w->self, until, err);
+    locker_status status;
+    UNDER_WAY("ping", NULL, status = lk_checker_tested->ping(w->self, until, err));
     lk_checker_deadline(w, "late", "ping", until);
     lk_checker_answer("ping", status, looking & ~BIT(INVALID), err);
     return status;

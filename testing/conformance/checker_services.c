@@ -62,6 +62,9 @@ static void wake(const locker_services *svc, locker_claim *claim)
     if (!may_wake(w, &record))
         lk_checker_report("wake", "wake was called for the claim of '%s', which %s", record.key,
                           record.granted ? "is a grant" : "is not enrolled");
+    lk_mutex_lock(&lk_checker_mutex);
+    lk_checker_record_locked(claim)->woken = true;
+    lk_mutex_unlock(&lk_checker_mutex);
     w->core->wake(w->core, outer);
 }
 

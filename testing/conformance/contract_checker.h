@@ -45,6 +45,10 @@ unsigned lk_checker_breaches(void);
 /** A test has ended: gives the signals back. */
 void lk_checker_end(void);
 
+/** A test hangs: print what the driver's operations and answers tell of that, as "conformance: look at ...". False: they tell
+ * nothing. */
+bool lk_checker_tell_hang(void);
+
 /** For the locker's options: where core tells the lines that the driver logs. */
 void lk_checker_told(locker_log_level level, const char *text, void *user);
 

@@ -1,6 +1,7 @@
 /* faults.c: takes locks away and services out of reach, by the subject's hooks. Where a service has no other
  * client, locks are taken away as an operator would do it: by breaking them. */
 #include "kit.h"
+#include "watchdog.h"
 
 /* Who holds what an operator took; NULL: nobody. */
 static locker *rival;
@@ -53,36 +54,53 @@ bool lk_can_freeze(const lk_fixture *fixture)
     return fixture->subject->freeze != NULL;
 }
 
+/* Call a hook, which may take long: the watchdog knows. */
+static void call_on_key(const lk_fixture *fixture, bool (*hook)(void *, const char *), const char *name,
+                        const char *key)
+{
+    lk_watchdog_hook(name);
+    const bool done = hook(fixture->service, key);
+    lk_watchdog_hook(NULL);
+    if (!done)
+        test_fails("the subject's hook `%s` failed on '%s'", name, key);
+}
+
+static void call(const lk_fixture *fixture, bool (*hook)(void *), const char *name)
+{
+    lk_watchdog_hook(name);
+    const bool done = hook(fixture->service);
+    lk_watchdog_hook(NULL);
+    if (!done)
+        test_fails("the subject's hook `%s` failed", name);
+}
+
 void lk_lose(const lk_fixture *fixture, const char *key)
 {
     if (fixture->subject->lose == NULL)
         operator_breaks(fixture, key);
-    else if (!fixture->subject->lose(fixture->service, key))
-        test_fails("the subject's hook `lose` failed on '%s'", key);
+    else
+        call_on_key(fixture, fixture->subject->lose, "lose", key);
 }
 
 void lk_replace(const lk_fixture *fixture, const char *key)
 {
     if (fixture->subject->replace == NULL)
         operator_takes(fixture, key);
-    else if (!fixture->subject->replace(fixture->service, key))
-        test_fails("the subject's hook `replace` failed on '%s'", key);
+    else
+        call_on_key(fixture, fixture->subject->replace, "replace", key);
 }
 
 void lk_freeze(const lk_fixture *fixture)
 {
-    if (!fixture->subject->freeze(fixture->service))
-        test_fails("the subject's hook `freeze` failed");
+    call(fixture, fixture->subject->freeze, "freeze");
 }
 
 void lk_thaw(const lk_fixture *fixture)
 {
-    if (!fixture->subject->thaw(fixture->service))
-        test_fails("the subject's hook `thaw` failed");
+    call(fixture, fixture->subject->thaw, "thaw");
 }
 
 void lk_restart(const lk_fixture *fixture)
 {
-    if (!fixture->subject->restart(fixture->service))
-        test_fails("the subject's hook `restart` failed");
+    call(fixture, fixture->subject->restart, "restart");
 }

@@ -91,8 +91,7 @@ void lk_restart(const lk_fixture *fixture);
 
 /* ------------------------------------------------------------------ skipping ---- */
 
-/** Skips the test: the service doesn't promise what it tests. A group of which every test is skipped
- * fails. */
+/** Skips the test: the service doesn't promise what it tests. */
 #define not_promised()                                                                                       \
     do {                                                                                                     \
         lk_skipped++;                                                                                        \

@@ -1,14 +1,17 @@
 /* run.c: the kit's one call: command line, groups, the other processes; see <locker/conformance.h>. */
 #include "kit.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <lk_sized.h>
 
 #include "contract_checker.h"
 #include "storm.h"
+#include "watchdog.h"
 
 static const lk_group *const groups[] = {&lk_contract,  &lk_basics,  &lk_waiting,      &lk_cancel,
                                          &lk_processes, &lk_leases,  &lk_loss,         &lk_handles,
@@ -17,9 +20,14 @@ static const lk_group *const groups[] = {&lk_contract,  &lk_basics,  &lk_waiting
 
 enum { GROUPS = sizeof groups / sizeof groups[0], TESTS_AT_MOST = 32, BAD_USAGE = 64 };
 
+/* Of the watchdog, in ms; of the hook `stop` after a hang, in s. */
+enum { HANG_MS = 60000, HANG_MS_LEAST = 1000, STOP_S = 10 };
+
 /* cmocka's fixtures have no argument of ours, so the run's is here. */
 static lk_fixture fixture;
-static size_t started; /* tests of this run */
+static size_t started;        /* tests of this run */
+static const char *group_run; /* the group that is run */
+static const char *program;   /* how it was started */
 
 /* ------------------------------------------------------------------ one group ---- */
 
@@ -28,7 +36,10 @@ static int set_up(void **state)
 {
     (void)state;
     fixture.uri[0] = '\0';
+    lk_watchdog_watch(group_run, NULL);
+    lk_watchdog_hook("start");
     fixture.service = fixture.subject->start(fixture.uri, sizeof fixture.uri);
+    lk_watchdog_hook(NULL);
     if (fixture.service == NULL)
         test_fails("the subject's hook `start` failed");
     lk_checker_forget();
@@ -52,9 +63,13 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    if (fixture.service != NULL)
-        fixture.subject->stop(fixture.service);
+    void *const service = fixture.service;
     fixture.service = NULL;
+    lk_watchdog_watch(group_run, NULL);
+    lk_watchdog_hook("stop");
+    if (service != NULL)
+        fixture.subject->stop(service);
+    lk_watchdog_watch(NULL, NULL);
     return 0;
 }
 
@@ -74,6 +89,7 @@ static void run_watched(void **state)
     void *shared = &fixture;
     started++;
     for (int run = 1;; run++) {
+        lk_watchdog_watch(group_run, test->name);
         lk_checker_begin();
         lk_timely_begin(test->name, run);
         test->test_func(&shared);
@@ -95,14 +111,43 @@ static int run_group(const lk_group *group, size_t *skipped)
                                        .teardown_func = after_test,
                                        .initial_state = (void *)(uintptr_t)&group->tests[i]};
     lk_skipped = 0;
+    group_run = group->name;
     const int failed = _cmocka_run_group_tests(group->name, tests, group->count, set_up, tear_down);
     *skipped += lk_skipped;
     return failed;
 }
 
+/* ------------------------------------------------------------------ a test that hangs ---- */
+
+/* Say what hangs and what to look at, stop the service and end the run. On the watchdog's thread. The process ends in STOP_S seconds
+ * even if the service does not stop. */
+static void end_hanging_run(const lk_hang *hang)
+{
+    const char *const test = hang->test != NULL ? hang->test : "(its beginning or end)";
+    void *const service = fixture.service;
+    fprintf(stderr, "\nconformance: %s/%s hangs: it has made no progress for %lld s\n", hang->group, test,
+            (long long)(hang->limit_ms / 1000));
+    if (hang->hook != NULL)
+        fprintf(stderr, "conformance: look at the subject's hook `%s`, which has not come back\n",
+                hang->hook);
+    if (!lk_checker_tell_hang() && hang->hook == NULL)
+        fprintf(stderr, "conformance: no call waits for the driver\n");
+    fprintf(
+        stderr,
+        "conformance: to see its threads: gdb --args %s %s%s%s, interrupt it when it hangs, `thread apply all bt`\n"
+        "conformance: driver %s: the run ends here, after %zu tests\n",
+        program, hang->group, hang->test != NULL ? " " : "", hang->test != NULL ? hang->test : "",
+        fixture.subject->driver->name, started);
+    (void)signal(SIGALRM, SIG_DFL);
+    (void)alarm(STOP_S);
+    if (service != NULL && hang->hook == NULL)
+        fixture.subject->stop(service);
+    _exit(EXIT_FAILURE);
+}
+
 /* ------------------------------------------------------------------ the command line ---- */
 
-static int usage(FILE *out, const char *program, int code)
+static int usage(FILE *out, int code)
 {
     fprintf(
         out,
@@ -158,6 +203,8 @@ static int check_subject(const locker_conformance_subject *s)
         return wrong("the subject's kept_ttl_ms isn't one of 0 to 30000");
     if (s->freed_ttl_ms < 0 || s->freed_ttl_ms > 30000)
         return wrong("the subject's freed_ttl_ms isn't one of 0 to 30000");
+    if (s->hang_ms != 0 && s->hang_ms < HANG_MS_LEAST)
+        return wrong("the subject's hang_ms is less than 1000");
     if (s->driver->semantics != NULL && s->driver->semantics->leases &&
         (s->driver->ttl_min_ms > 300 || (s->driver->ttl_max_ms > 0 && s->driver->ttl_max_ms < 30000)))
         return wrong(
@@ -184,9 +231,10 @@ static int run_groups(const char *wanted, const char *filter)
     if (started == 0 && failed == 0)
         fprintf(stderr, "conformance: no test of %s is called %s; --list lists them\n", wanted, filter);
     printf("conformance: driver %s: %zu tests, %d failed, %zu skipped because it doesn't promise what they "
-           "test\n",
-           fixture.subject->driver->name, started, failed, skipped);
-    return failed != 0 || skipped == started ? EXIT_FAILURE : EXIT_SUCCESS;
+           "test%s\n",
+           fixture.subject->driver->name, started, failed, skipped,
+           skipped == started ? "; so nothing was tested" : "");
+    return failed != 0 || started == 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
 /* ------------------------------------------------------------------ another process ---- */
@@ -239,7 +287,7 @@ static bool take_options(int *argc, char ***argv)
 int locker_conformance_run(const locker_conformance_subject *subject, int argc, char **argv)
 {
     static const lk_role roles[] = {{"puppet", play_puppet}, {"storm", play_storm}, {NULL, NULL}};
-    const char *program = argc > 0 ? argv[0] : "conformance";
+    program = argc > 0 ? argv[0] : "conformance";
     static locker_conformance_subject own;
     int code = take_subject(&own, subject);
     if (code == 0)
@@ -252,12 +300,16 @@ int locker_conformance_run(const locker_conformance_subject *subject, int argc, 
         return wrong("out of memory");
     lk_child_main(argc, argv, roles);
     if (!take_options(&argc, &argv))
-        return usage(stderr, program, BAD_USAGE);
+        return usage(stderr, BAD_USAGE);
     if (argc > 1 && strcmp(argv[1], "--help") == 0)
-        return usage(stdout, program, 0);
+        return usage(stdout, 0);
     if (argc > 1 && strcmp(argv[1], "--list") == 0)
         return list();
     if (argc > 3 || (argc > 1 && argv[1][0] == '-'))
-        return usage(stderr, program, BAD_USAGE);
-    return run_groups(argc > 1 ? argv[1] : NULL, argc > 2 ? argv[2] : NULL);
+        return usage(stderr, BAD_USAGE);
+    if (!lk_watchdog_start(own.hang_ms > 0 ? own.hang_ms : HANG_MS, end_hanging_run))
+        return wrong("out of memory or threads");
+    code = run_groups(argc > 1 ? argv[1] : NULL, argc > 2 ? argv[2] : NULL);
+    lk_watchdog_end();
+    return code;
 }

@@ -3,4 +3,4 @@
 
 #include "lk_sized.h"
 
-LK_SIZED_PIN(locker_conformance_subject, freed_ttl_ms, 96);
+LK_SIZED_PIN(locker_conformance_subject, hang_ms, 104);

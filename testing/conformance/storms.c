@@ -2,6 +2,7 @@
  * storm rages for a short time, or for the rounds that the command line asks for. After each round every key
  * can be had again; in the end nobody holds one or waits. */
 #include "storm.h"
+#include "watchdog.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -81,6 +82,7 @@ static void judge(struct storm *storm)
             "storm: %s, seed %" PRIu64 ", round %lu: %s; again: --seed %" PRIu64 " --rounds %lu storms %s",
             storm->name, lk_storm_seed, storm->round, seen, lk_storm_seed, storm->round + 1, storm->name);
     storm->round++;
+    lk_watchdog_progress();
 }
 
 struct asked {

@@ -104,7 +104,8 @@ static locker_status toy_open(const locker_driver_config *config, const locker_s
     if (toy == NULL)
         return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory");
     toy->svc = svc;
-    snprintf(toy->name_space, sizeof toy->name_space, "%s", config->name_space);
+    if (!fault("ignores-namespaces"))
+        snprintf(toy->name_space, sizeof toy->name_space, "%s", config->name_space);
     *self = toy;
     if (fault("calls-after-close") && closed != NULL)
         closed->attend(closed);
@@ -160,6 +161,8 @@ static locker_status toy_acquire(void *self, locker_claim *claim, locker_error *
     (void)err;
     if (fault("is-late"))
         pause_ms((claim->attempt_until - claim->asked_at) / MS + 1200);
+    while (fault("never-comes-back"))
+        pause();
     if (fault("has-no-words"))
         return LOCKER_UNAVAILABLE;
     if (fault("changes-the-claim"))
@@ -169,7 +172,8 @@ static locker_status toy_acquire(void *self, locker_claim *claim, locker_error *
     if (lock->until > now_of(toy) && !fault("grants-to-two") &&
         !(fault("grants-to-two-seldom") && now_and_then())) {
         const int64_t poll_ms = fault("forgets-a-waiter") && now_and_then() ? FORGOTTEN_MS : POLL_MS;
-        claim->retry_at = fault("retries-in-the-past") ? 1 : now_of(toy) + poll_ms * MS;
+        if (!fault("never-wakes"))
+            claim->retry_at = fault("retries-in-the-past") ? 1 : now_of(toy) + poll_ms * MS;
         status = habit("wakes-the-unheard") && claim->will_wait ? LOCKER_CANCELED : LOCKER_BUSY;
         place_of(claim)->waited = claim->will_wait;
     } else {
@@ -193,7 +197,8 @@ static locker_status let_go(struct toy *toy, const locker_claim *claim)
     pthread_mutex_lock(&mutex);
     lock = lock_locked(toy, claim->key);
     if (lock->until > now_of(toy) && (lock->token == place_of(claim)->token || fault("releases-others"))) {
-        lock->until = 0;
+        if (!fault("never-releases"))
+            lock->until = 0;
         status = LOCKER_OK;
     }
     pthread_mutex_unlock(&mutex);
@@ -366,8 +371,13 @@ static const locker_driver toy_driver = {
 
 int main(int argc, char **argv)
 {
-    const locker_conformance_subject subject = {
-        .size = sizeof subject, .driver = &toy_driver, .start = start, .stop = stop, .poll_ms = POLL_MS};
+    const char *const hang_ms = getenv("HANG_MS");
+    const locker_conformance_subject subject = {.size = sizeof subject,
+                                                .driver = &toy_driver,
+                                                .start = start,
+                                                .stop = stop,
+                                                .poll_ms = POLL_MS,
+                                                .hang_ms = hang_ms != NULL ? strtoll(hang_ms, NULL, 10) : 0};
     semantics.leases = !fault("promises-no-leases");
     return locker_conformance_run(&subject, argc, argv);
 }
