@@ -9,97 +9,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+from source import KEYWORDS, Source
+
 AREAS = {"core": ["core/*.c"], "file": ["backends/file/*.c"], "redis": ["backends/redis/*/*.c"],
          "zookeeper": ["backends/zookeeper/*/*.c"], "etcd": ["backends/etcd/*/*.c"], "mock": ["testing/mock/*.c"]}
 
-TOKEN = re.compile(r"""(?P<skip>\s+|//[^\n]*|/\*.*?\*/|^[ \t]*\#(?:\\\n|[^\n])*)
-                      |(?P<text>"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')
-                      |(?P<word>[A-Za-z_]\w*)
-                      |(?P<number>\d[\w.]*)
-                      |(?P<sign><<=|>>=|\.\.\.|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|.)""",
-                   re.VERBOSE | re.DOTALL | re.MULTILINE)
-KEYWORDS = {"if", "while", "for", "switch", "return", "sizeof", "do", "else", "case", "goto", "break", "continue", "default",
-            "static", "const", "struct", "enum", "union", "typedef", "extern", "_Static_assert", "_Alignof"}
 COMPARED = {"<": ("<=", ">", ">="), "<=": ("<", ">="), ">": (">=", "<", "<="), ">=": (">", "<="), "==": ("!=",), "!=": ("==",)}
 LOGIC = {"&&": "||", "||": "&&"}
 STEPS = {"++": "--", "--": "++", "+=": "-=", "-=": "+="}
-CLOSES = {"(": ")", "[": "]", "{": "}"}
-
-
-class Source:
-    """The tokens of a file: (kind, text, begin, end), which of them closes which, and how deep each is in braces."""
-
-    def __init__(self, path, text):
-        self.path, self.text = path, text
-        self.tokens = [(m.lastgroup, m[0], m.start(), m.end()) for m in TOKEN.finditer(text) if m.lastgroup != "skip"]
-        self.partner, self.opener, self.depth, self.is_void = {}, {}, [], {}
-        stack, depth, void, declared = [], 0, False, 0
-        for i, (_, word, _, _) in enumerate(self.tokens):
-            if word in CLOSES:
-                stack.append(i)
-            elif word in CLOSES.values() and stack:
-                self.opener[i] = stack.pop()
-                self.partner[self.opener[i]] = i
-            if word == "{":
-                if depth == 0:
-                    void = self.returns_nothing(declared, i)
-                depth += 1
-            elif word == "}":
-                depth -= 1
-            if depth == 0 and word in (";", "}"):
-                declared = i + 1
-            self.depth.append(depth)
-            self.is_void[i] = void
-
-    def returns_nothing(self, begin, end):
-        words = [t[1] for t in self.tokens[begin:end] if t[1] not in ("static", "inline", "_Noreturn")]
-        return words[:1] == ["void"] and words[1:2] != ["*"]
-
-    def word(self, i):
-        return self.tokens[i][1] if 0 <= i < len(self.tokens) else ""
-
-    def kind(self, i):
-        return self.tokens[i][0] if 0 <= i < len(self.tokens) else ""
-
-    def begins_statement(self, i):
-        return self.depth[i] > 0 and self.word(i - 1) in (";", "{", "}")
-
-    def follows_condition(self, i):
-        """Whether it stands behind `else`, or the brackets of an `if`, a loop or a macro, which a cast's are not."""
-        opener = self.opener.get(i - 1, 0)
-        return self.depth[i] > 0 and (self.word(i - 1) == "else" or (self.word(i - 1) == ")" and self.kind(opener - 1) == "word"))
-
-    def replaced(self, begin, end, new):
-        """The file with other text from one token's begin to another one's end."""
-        return self.text[:self.tokens[begin][2]] + new + self.text[self.tokens[end][3]:]
-
-    def shown(self, begin, end):
-        return self.text[self.tokens[begin][2]:self.tokens[end][3]]
-
-    def callee_end(self, i):
-        """Of a call or an assignment that begins there, the last token of a->b.c; -1: it is none."""
-        if self.kind(i) != "word" or self.word(i) in KEYWORDS:
-            return -1
-        while self.word(i + 1) in ("->", ".") and self.kind(i + 2) == "word":
-            i += 2
-        return i
-
-    def statement_end(self, i):
-        """The `;` behind it, outside of all brackets."""
-        while i < len(self.tokens) and self.word(i) != ";":
-            i = self.partner.get(i, i) + 1
-        return i
-
-    def arguments(self, opening):
-        """Of a call, the first and the last token of each argument."""
-        found, first, i = [], opening + 1, opening + 1
-        end = self.partner.get(opening, opening)
-        while i < end:
-            if self.word(i) == ",":
-                found.append((first, i - 1))
-                first = i + 1
-            i = self.partner.get(i, i) + 1
-        return found + [(first, end - 1)] if end > opening + 1 else []
 
 
 def compared(s, i):

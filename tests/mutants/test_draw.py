@@ -55,6 +55,16 @@ class Operators(unittest.TestCase):
         self.assertEqual(lines("arguments swapped"), [['note("x, y", a->next);'], ["(void)f(0, NULL);"]])
 
 
+class Pattern(unittest.TestCase):
+    def test_code_is_found_whatever_its_layout(self):
+        source = draw.Source("sample.c", SAMPLE)
+        self.assertEqual([found for _, _, found in source.find("f", "* $  <\n$ && $")], [["a", "b", "b"]])
+        self.assertEqual([found for _, _, found in source.find("g", "f $")], [["(NULL, 0)"]])
+        self.assertEqual(source.find("g", "b = $"), [])
+        self.assertEqual(source.find("note", "$"), [])
+        self.assertEqual(len(source.find("f", "b")), 5)
+
+
 class Drawing(unittest.TestCase):
     def drawn(self, seed):
         found = draw.draw(TOP, seed, "core", draw.AREAS["core"], "x")
