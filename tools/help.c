@@ -86,10 +86,12 @@ static const char run_help[] =
     "The command:\n"
     "  -c, --command STRING         run STRING by $SHELL -c, else by /bin/sh -c\n"
     "      --foreground             leave COMMAND in our process group: for a shell's\n"
-    "                               loops, and programs that share the terminal; its\n"
-    "                               own children aren't stopped then\n"
+    "                               loops, and programs that share the terminal\n"
+    "      --wait-descendants       hold the lock until all that COMMAND started has\n"
+    "                               ended, too\n"
     "      --status-fd N            write JSON lines to the open descriptor N:\n"
-    "                               waiting, acquired, lost, exited, released\n";
+    "                               waiting, acquired, lost, refused, exited,\n"
+    "                               released\n";
 
 static const char run_help_end[] =
     "\n"

@@ -38,14 +38,27 @@ static bool was_lost(const lk_run *r, const lk_run_child *child, locker_status r
     return r->stopped && (child->signal != 0 || released != LOCKER_OK);
 }
 
+static int start(lk_run *r, lk_run_child *child)
+{
+    const int error = lk_run_watch(r);
+    if (error)
+        return error;
+    char **const environment = lk_run_environment(r);
+    if (!environment)
+        return ENOMEM;
+    lk_run_warn_of_rights(r);
+    const int failed = lk_run_child_start(child, r, environment);
+    lk_run_environment_free(environment);
+    return failed;
+}
+
 static int run_command(lk_run *r)
 {
-    char **environment = lk_run_environment(r);
     lk_run_child child;
-    const int error = environment ? lk_run_child_start(&child, r, environment) : ENOMEM;
-    lk_run_environment_free(environment);
+    const int error = start(r, &child);
     if (error) {
         lk_cli_message("can't start the command: %s%s", strerror(error), lk_run_advice(error));
+        lk_run_unwatch(r);
         return LK_EXIT_SYSTEM;
     }
     lk_run_supervise(r, &child);
@@ -62,8 +75,9 @@ static int run_command(lk_run *r)
     const bool lost = was_lost(r, &child, lk_run_release(r));
     /* What the command left running was protected by the lock as well. */
     if (lost && r->options.lost_signal)
-        lk_run_child_signal(&child, SIGKILL);
+        lk_run_tree_kill(r);
     lk_run_child_let_go();
+    lk_run_unwatch(r);
     if (lost && !r->system_error)
         code = r->options.lost_exit;
     return code;

@@ -1,13 +1,8 @@
 /* run_child.c: the command as a process: its start, its process group, the terminal, its end.
- * It leads a process group of its own, so that a signal reaches what it started too, and so that all of them
- * can be ended when the lock is lost. We are the reaper of its orphans ("child subreaper"), which lets us
- * hear when one has gone; one whose parent left the group, and lives, is no child of ours.
- * The command itself, when it has ended, is left unreaped until the last signal was sent: as long as it is
- * there the kernel gives its number to no other process or group (a number is free when no process has it as
- * its own, its group's or its session's), so no signal of ours can reach somebody else's. A group with a
- * zombie in it is never empty to kill(), so who else is in it is read from /proc. */
-#include <ctype.h>
-#include <dirent.h>
+ * It leads a process group of its own, so that a signal reaches what it started too, in one step. What left that group is in
+ * run_tree.c.
+ * The command itself, when it has ended, is left unreaped until the last signal was sent. As long as its zombie is there, the
+ * kernel gives its number to no other process or group, so no signal of ours can reach another job. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -91,10 +86,8 @@ int lk_run_child_start(lk_run_child *child, const lk_run *r, char **environment)
     int fds[2];
     if (pipe2(fds, O_CLOEXEC) != 0)
         return errno;
-    if (child->group) {
-        prctl(PR_SET_CHILD_SUBREAPER, 1);
+    if (child->group)
         child->terminal = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
-    }
     /* In a pipeline the others of our group may need the terminal (a pager, say): it is lent when the command
      * asks for it. */
     const bool lend = have_terminal(child->terminal) && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
@@ -159,38 +152,6 @@ void lk_run_child_await(lk_run_child *child)
     while (!child->ended)
         if (hear(P_PID, child->pid, WEXITED | WNOWAIT, &info))
             end(child, &info);
-}
-
-/* Whether /proc/PID is a live process of the group; `ours`: and a child of ours. */
-static bool is_member(int proc, const char *pid, pid_t group, bool ours)
-{
-    char path[32], text[512];
-    snprintf(path, sizeof path, "%.10s/stat", pid);
-    const int fd = openat(proc, path, O_RDONLY | O_CLOEXEC);
-    const ssize_t length = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
-    if (fd >= 0)
-        close(fd);
-    text[length > 0 ? length : 0] = '\0';
-    char *at = strrchr(text, ')'); /* behind the name, which may have anything in it: " STATE PARENT GROUP" */
-    if (!at || strlen(at) < 5 || at[2] == 'Z' || at[2] == 'X')
-        return false;
-    const long parent = strtol(at + 3, &at, 10);
-    return strtol(at, NULL, 10) == group && (!ours || parent == getpid());
-}
-
-bool lk_run_child_others_left(const lk_run_child *child, bool ours)
-{
-    if (!child->group)
-        return false;
-    DIR *proc = opendir("/proc");
-    if (!proc)
-        return !ours;
-    bool found = false;
-    for (const struct dirent *entry; !found && (entry = readdir(proc)) != NULL;)
-        found = isdigit((unsigned char)entry->d_name[0]) &&
-                is_member(dirfd(proc), entry->d_name, child->pid, ours);
-    closedir(proc);
-    return found;
 }
 
 void lk_run_child_read_exec(lk_run_child *child)

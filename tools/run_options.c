@@ -173,6 +173,9 @@ static int take(int option, const lk_common *common, void *into)
     case LK_OPT_FOREGROUND:
         o->foreground = true;
         break;
+    case LK_OPT_WAIT_DESCENDANTS:
+        o->wait_descendants = true;
+        break;
     case LK_OPT_STATUS_FD:
         good = parse_status_fd(optarg, &o->status_fd);
         break;
@@ -254,6 +257,7 @@ int lk_run_parse(int argc, char **argv, lk_run_options *o)
                                           {"permits", required_argument, NULL, 'p'},
                                           {"also", required_argument, NULL, LK_OPT_ALSO},
                                           {"foreground", no_argument, NULL, LK_OPT_FOREGROUND},
+                                          {"wait-descendants", no_argument, NULL, LK_OPT_WAIT_DESCENDANTS},
                                           {"status-fd", required_argument, NULL, LK_OPT_STATUS_FD},
                                           {NULL, 0, NULL, 0}};
     reading s = {.o = o};

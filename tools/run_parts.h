@@ -6,7 +6,9 @@
  *   run_holder.c    says who holds the lock that is not to be had
  *   run_env.c       the command's environment, and refusing to wait for oneself
  *   run_lock.c      takes the lock, and releases it
+ *   run_rights.c    warns of a command that we may not be able to signal
  *   run_child.c     starts the command, sends signals to it, stops and continues with it, reaps it
+ *   run_tree.c      finds, signals and ends everything that the command started
  *   run_supervise.c the loop while it runs: signals, the child's end, the lease's deadline
  *   run.c           one after the other, and the exit code
  *
@@ -15,6 +17,7 @@
  * the main thread, so nothing here needs a lock but these hand-overs. */
 #pragma once
 
+#include <dirent.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -39,7 +42,8 @@ typedef struct {
     int lost_signal;   /**< 0: ignore the loss */
     const char *owner; /**< NULL: the library's default */
     bool foreground;
-    int status_fd; /**< -1: none; else our own close-on-exec copy */
+    bool wait_descendants; /**< hold the lock until everything that the command started has ended */
+    int status_fd;         /**< -1: none; else our own close-on-exec copy */
 } lk_run_options;
 
 /** What we found at the start, and what we take. */
@@ -58,6 +62,40 @@ typedef struct {
     _Atomic bool over; /**< nobody waits any more; relaxed: it orders nothing */
 } lk_run_teller;
 
+/** A process, as /proc shows it. */
+typedef struct {
+    pid_t pid, parent, group;
+    unsigned long long start; /**< ticks since boot; with the pid it names one process for ever */
+    char command[17];
+    bool zombie;    /**< all its threads have ended */
+    bool before;    /**< it was our child before the command started */
+    bool ours;      /**< the command, or a process that the command started */
+    bool own_group; /**< all of its process group are */
+} lk_run_process;
+
+/** What is remembered of a process from one walk to the next. */
+typedef struct {
+    pid_t pid;
+    unsigned long long start;
+    bool before;    /**< as above */
+    bool signalled; /**< it got its signal to end, other than by the command's process group */
+    bool stopped;   /**< it got STOP, KILL follows */
+    bool refused;   /**< we may not signal it (EPERM) */
+} lk_run_mark;
+
+/** Everything that the command started, as the last walk through /proc found it. */
+typedef struct {
+    DIR *proc;     /**< NULL: there is none, and only the process group is reached */
+    int spares[2]; /**< descriptors kept for a walk and its pidfds; -1: in use */
+    pid_t command;
+    bool others; /**< processes that are not the command's are our descendants, too */
+    lk_run_process *found;
+    size_t found_count, found_room;
+    lk_run_mark *marks;
+    size_t marks_count, marks_room;
+    int64_t walk_ms; /**< how long the last walk took */
+} lk_run_tree;
+
 /** One call of locker run. What belongs to the lock is set once that is held. */
 typedef struct {
     lk_run_options options;
@@ -68,11 +106,13 @@ typedef struct {
     locker_handle *held;
     int64_t ttl_ms; /**< 0: no lease */
     int64_t kill_after_ms;
-    int64_t margin_ms; /**< how long before the deadline KILL is sent */
-    bool lost;         /**< the lock was lost while the command ran */
-    bool stopped;      /**< the command was signalled because the lock was lost or about to be */
-    int system_error;  /**< errno when there was no watching over the command; it was killed then */
-    bool abandoned;    /**< the service does not answer to the release: exit without waiting for it */
+    int64_t margin_ms;       /**< how long before the deadline KILL is sent */
+    bool lost;               /**< the lock was lost while the command ran */
+    bool stopped;            /**< the command was signalled because the lock was lost or about to be */
+    int signal_fd, timer_fd; /**< what the loop reads; -1: not open */
+    int system_error; /**< errno if the supervisor could not be started (the command has been killed); else 0 */
+    lk_run_tree tree;
+    bool abandoned; /**< the service does not answer to the release: exit without waiting for it */
 } lk_run;
 
 /* ------------------------------------------------------------------ options ---- */
@@ -157,6 +197,11 @@ int lk_run_acquire(lk_run *r);
 /** Release it, and say what became of it. */
 locker_status lk_run_release(lk_run *r);
 
+/* ------------------------------------------------------------------ rights ---- */
+
+/** Warn if the command is a set-user-ID program of another user. */
+void lk_run_warn_of_rights(const lk_run *r);
+
 /* ------------------------------------------------------------------ the child ---- */
 
 typedef struct {
@@ -184,10 +229,6 @@ void lk_run_child_reap(lk_run_child *child);
 /** Wait for its end. */
 void lk_run_child_await(lk_run_child *child);
 
-/** Whether its process group has members that run, beside it; `ours`: such as are children of ours, by
- * orphanage. A look that may miss one who forks meanwhile: who must be sure that none is left sends KILL. */
-bool lk_run_child_others_left(const lk_run_child *child, bool ours);
-
 /** Read the answer of exec from exec_pipe. */
 void lk_run_child_read_exec(lk_run_child *child);
 
@@ -204,7 +245,30 @@ void lk_run_child_finish(lk_run_child *child);
 /** Reap it, behind the last signal: its number is anybody's from then on. */
 void lk_run_child_let_go(void);
 
+/* ------------------------------------------------------------------ the tree ---- */
+
+/** Become the parent of orphans. Called before the command starts. Returns 0 or an errno. */
+int lk_run_tree_begin(lk_run *r);
+
+/** True if something that the command started lives, or the command itself. */
+bool lk_run_tree_lives(lk_run *r);
+
+/** Send a signal, and CONT, to each process outside the command's process group that got none by this function yet: to all of
+ * them, or only to orphans, whose parent has ended and can pass no signal on. Reports processes that we may not signal. */
+void lk_run_tree_signal(lk_run *r, const lk_run_child *child, int number, bool orphans_only);
+
+/** Stop and then kill all of them, with their process groups. True if none was found but such as we may not signal. Else call
+ * again until nothing lives. */
+bool lk_run_tree_kill(lk_run *r);
+
+void lk_run_tree_end(lk_run *r);
+
 /* ------------------------------------------------------------------ the loop ---- */
 
-/** Watch over the command until it has ended. */
+/** Make the descriptors that watching takes, before the command starts. Returns 0 or an errno. */
+int lk_run_watch(lk_run *r);
+
+void lk_run_unwatch(lk_run *r);
+
+/** Watch over the command until it has ended, and with it what must end with it. */
 void lk_run_supervise(lk_run *r, lk_run_child *child);

@@ -2,7 +2,16 @@
  * not by a message: TERM (or --on-lost) at D - kill-after, KILL just before D. D moves on with each
  * renewal, so as long as renewals come through none of it happens.
  * States: safe -> losing -> (safe again when a renewal comes through after all | the command has ended). A
- * lock that is known to be lost, by a message of the service or by D's passing, never becomes safe again. */
+ * lock that is known to be lost, by a message of the service or by D's passing, never becomes safe again.
+ *
+ * When the lock is being lost, and when the command was told to end by a signal, everything that it started is ended too
+ * (run_tree.c): the process group gets the signal at once, another process when it has become an orphan, and what is left
+ * gets KILL. While its parent lives a process is that parent's business: timeout(1) and an inner locker run pass the signal
+ * on themselves.
+ *
+ * A signal that another process sent is held back for a moment, with the command stopped: a supervisor that signals each
+ * process of a service (systemd's KillMode=control-group) sends it to the command itself as well, and a stopped process
+ * gets one of two equal signals. */
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -12,19 +21,32 @@
 
 #include "run_parts.h"
 
-enum { NEVER = -1, OTHERS_EVERY_MS = 50 };
+enum {
+    NEVER = -1,
+    WALK_MS = 50,
+    KILL_WALK_MS = 5,
+    SLOW_WALK_MS = 1000,
+    HOLD_BACK_MS = 50,
+    REFUSED_WALKS = 4
+};
 
 enum { SIGNALS, TIMER, LOST, EXEC, FD_COUNT };
 
 typedef struct {
     lk_run *run;
     lk_run_child *child;
-    int signal_fd, timer_fd;
-    int lost_fd;         /* belongs to the handle; -1 once it has told */
-    bool losing;         /* the loss is being acted on */
-    bool killed;         /* KILL was sent */
-    int64_t deadline_ms; /* the latest D known, of CLOCK_BOOTTIME; NEVER: there is no lease */
-    int64_t kill_at_ms;  /* valid while losing */
+    int lost_fd;                      /* belongs to the handle; -1 once it has told */
+    bool losing;                      /* the loss is being acted on */
+    int64_t deadline_ms;              /* the latest D known, of CLOCK_BOOTTIME; NEVER: there is no lease */
+    int64_t losing_at_ms, kill_at_ms; /* valid while losing */
+    int64_t asked_at_ms; /* when the command was told to end, or was ended, by a signal; NEVER: it was not */
+    int64_t ended_at_ms; /* when the command ended; NEVER: it has not */
+    int64_t
+        walk_at_ms; /* when the next walk through the processes is due; what ends meanwhile wakes us more often */
+    int only_refused;      /* how many times in a row KILL found none but processes that we may not signal */
+    bool killed;           /* everything got KILL once */
+    sigset_t held_back;    /* signals for the command, which is stopped until held_until_ms */
+    int64_t held_until_ms; /* NEVER: nothing is held back */
 } loop;
 
 /* The clock of the library's deadlines: it goes on while the machine is suspended. */
@@ -38,6 +60,27 @@ static int64_t at_least(int64_t value, int64_t floor)
     return value > floor ? value : floor;
 }
 
+/* Send what was held back, and let the command run. */
+static void let_through(loop *p)
+{
+    for (int number = 1; number < NSIG; number++)
+        if (sigismember(&p->held_back, number) == 1)
+            lk_run_child_signal(p->child, number);
+    sigemptyset(&p->held_back);
+    p->held_until_ms = NEVER;
+    lk_run_child_signal(p->child, SIGCONT);
+}
+
+static int64_t between(int64_t low, int64_t value, int64_t high)
+{
+    return value < low ? low : value > high ? high : value;
+}
+
+static int64_t sooner(int64_t a, int64_t b)
+{
+    return a == NEVER || (b != NEVER && b < a) ? b : a;
+}
+
 /* The clock, when the lock is known to be lost, may show that D has passed (we were stopped, or the machine
  * was suspended): then another may hold the lock already, and there is no time to give. */
 static void begin_losing(loop *p, int64_t now, int64_t remaining)
@@ -47,6 +90,7 @@ static void begin_losing(loop *p, int64_t now, int64_t remaining)
     const int number = r->options.lost_signal;
     const bool late = p->deadline_ms != NEVER && now >= p->deadline_ms;
     p->losing = true;
+    p->losing_at_ms = now;
     p->kill_at_ms = remaining > 0 ? now + at_least(remaining - r->margin_ms, 0)
                     : late        ? now
                                   : now + r->kill_after_ms;
@@ -64,7 +108,7 @@ static void begin_losing(loop *p, int64_t now, int64_t remaining)
         return;
     p->run->stopped = true;
     lk_run_child_signal(p->child, number);
-    lk_run_child_signal(p->child, SIGCONT); /* a stopped process can't act on a signal */
+    let_through(p); /* a stopped process can't act on a signal */
 }
 
 static void note_deadline(loop *p, int64_t deadline)
@@ -94,13 +138,68 @@ static int64_t keep_deadline(loop *p)
     }
     if (!p->losing)
         begin_losing(p, now, remaining);
-    if (r->options.lost_signal == 0 || p->killed)
-        return p->run->lost ? NEVER : at_least(remaining, 1);
-    if (now < p->kill_at_ms)
-        return p->kill_at_ms - now;
+    return p->run->lost ? NEVER : at_least(remaining, 1);
+}
+
+/* True if everything that the command started is to end. */
+static bool ending(const loop *p)
+{
+    return (p->losing && p->run->options.lost_signal != 0) || p->asked_at_ms != NEVER;
+}
+
+/* When KILL is due; NEVER: as long as the command lives it decides what to do about its signal. */
+static int64_t kill_due(const loop *p)
+{
+    const int64_t by_loss = p->losing && p->run->options.lost_signal != 0 ? p->kill_at_ms : NEVER;
+    const bool ended = p->asked_at_ms != NEVER && p->ended_at_ms != NEVER;
+    return sooner(by_loss, ended ? at_least(p->asked_at_ms, p->ended_at_ms) + p->run->kill_after_ms : NEVER);
+}
+
+/* Signal what is to end and has not been signalled yet. The nearer KILL is, the less is left to parents that live. Returns in
+ * how many ms to look again. */
+static int64_t signal_rest(loop *p, int64_t now, int64_t kill_at)
+{
+    lk_run *const r = p->run;
+    const int64_t begun = p->losing ? p->losing_at_ms : p->asked_at_ms;
+    const bool orphans_only = kill_at == NEVER || now < begun + (kill_at - begun) / 2;
+    lk_run_tree_signal(r, p->child, p->losing ? r->options.lost_signal : SIGTERM, orphans_only);
+    return between(WALK_MS, (now - begun) / 8, SLOW_WALK_MS);
+}
+
+static int64_t kill_rest(loop *p, int64_t now, int64_t kill_at)
+{
     lk_run_child_signal(p->child, SIGKILL);
+    p->only_refused = lk_run_tree_kill(p->run) ? p->only_refused + 1 : 0;
     p->killed = true;
-    return NEVER;
+    return between(KILL_WALK_MS, (now - kill_at) / 8, SLOW_WALK_MS);
+}
+
+/* End what is to end, and say in how many ms there is more to do. */
+static int64_t keep_ending(loop *p)
+{
+    const int64_t now = now_ms(), kill_at = kill_due(p);
+    const bool kill_now = kill_at != NEVER && now + 2 * p->run->tree.walk_ms >= kill_at;
+    if (now >= p->walk_at_ms || (kill_now && !p->killed)) {
+        const int64_t pause = kill_now ? kill_rest(p, now, kill_at) : signal_rest(p, now, kill_at);
+        p->walk_at_ms = now_ms() + pause;
+    }
+    const int64_t next = kill_now ? p->walk_at_ms : sooner(p->walk_at_ms, kill_at);
+    return at_least(next - now_ms(), 1);
+}
+
+/* Do all that is due, and say in how many ms there is more to do (NEVER: nothing by time). */
+static int64_t keep(loop *p)
+{
+    int64_t next = keep_deadline(p);
+    if (p->held_until_ms != NEVER && now_ms() >= p->held_until_ms)
+        let_through(p);
+    if (p->held_until_ms != NEVER)
+        next = sooner(next, at_least(p->held_until_ms - now_ms(), 1));
+    if (ending(p))
+        next = sooner(next, keep_ending(p));
+    else if (p->child->ended && p->run->options.wait_descendants)
+        next = sooner(next, SLOW_WALK_MS);
+    return next;
 }
 
 static void set_timer(const loop *p, int64_t ms)
@@ -112,7 +211,7 @@ static void set_timer(const loop *p, int64_t ms)
         when.it_value.tv_sec = (time_t)(ms / 1000);
         when.it_value.tv_nsec = (long)(ms % 1000) * 1000000;
     }
-    timerfd_settime(p->timer_fd, 0, &when, NULL);
+    timerfd_settime(p->run->timer_fd, 0, &when, NULL);
 }
 
 /* The deadline comes first: a command whose lock went while it was stopped must not run on. */
@@ -122,6 +221,37 @@ static void continue_command(loop *p)
     lk_run_child_continue(p->child);
 }
 
+/* True for a signal that asks a program to end. */
+static bool is_ending(int number)
+{
+    return number == SIGTERM || number == SIGINT || number == SIGHUP || number == SIGQUIT;
+}
+
+static void forward(loop *p, int number, bool by_process)
+{
+    if (number == SIGTERM && p->asked_at_ms == NEVER)
+        p->asked_at_ms = now_ms();
+    if (!by_process || !is_ending(number) || p->child->ended || p->child->stopped_by != 0) {
+        lk_run_child_signal(p->child, number);
+        return;
+    }
+    sigaddset(&p->held_back, number);
+    if (p->held_until_ms != NEVER)
+        return;
+    p->held_until_ms = now_ms() + HOLD_BACK_MS;
+    lk_run_child_signal(p->child, SIGSTOP);
+}
+
+/* A command that was ended by a signal could not end what it started. */
+static void note_end(loop *p)
+{
+    if (!p->child->ended || p->ended_at_ms != NEVER)
+        return;
+    p->ended_at_ms = now_ms();
+    if (is_ending(p->child->signal) && p->asked_at_ms == NEVER)
+        p->asked_at_ms = p->ended_at_ms;
+}
+
 static void take_signal(loop *p, const struct signalfd_siginfo *info)
 {
     lk_run_child *child = p->child;
@@ -129,6 +259,7 @@ static void take_signal(loop *p, const struct signalfd_siginfo *info)
     switch (number) {
     case SIGCHLD:
         lk_run_child_reap(child);
+        note_end(p);
         if (child->stopped_by && lk_run_child_stop_along(child))
             continue_command(p);
         break;
@@ -138,42 +269,39 @@ static void take_signal(loop *p, const struct signalfd_siginfo *info)
     default:
         /* What the terminal sends to our group has reached the command too when it is in our group. */
         if (child->group || info->ssi_code != SI_KERNEL)
-            lk_run_child_signal(child, number);
+            forward(p, number, info->ssi_code == SI_USER);
     }
 }
 
 static void take_signals(loop *p)
 {
     struct signalfd_siginfo info;
-    while (read(p->signal_fd, &info, sizeof info) == (ssize_t)sizeof info)
+    while (read(p->run->signal_fd, &info, sizeof info) == (ssize_t)sizeof info)
         take_signal(p, &info);
 }
 
-/* While the lock is being lost what is left of the process group must go as well, not its leader alone. */
 static bool over(const loop *p)
 {
-    const lk_run_child *child = p->child;
-    return child->ended &&
-           (!p->losing || p->run->options.lost_signal == 0 || !lk_run_child_others_left(child, p->killed));
-}
-
-/* Nobody tells us when a member that is no child of ours has gone. */
-static int64_t look_again(const loop *p, int64_t ms)
-{
-    return p->losing && p->child->ended && (ms == NEVER || ms > OTHERS_EVERY_MS) ? OTHERS_EVERY_MS : ms;
+    lk_run *const r = p->run;
+    if (!p->child->ended || (!ending(p) && !r->options.wait_descendants))
+        return p->child->ended;
+    if (!lk_run_tree_lives(r))
+        return true;
+    return r->lost &&
+           p->only_refused >= REFUSED_WALKS; /* what we may not end is not waited for when the lock is gone */
 }
 
 static int wait_for_something(loop *p, int64_t ms)
 {
-    struct pollfd fds[FD_COUNT] = {[SIGNALS] = {.fd = p->signal_fd, .events = POLLIN},
-                                   [TIMER] = {.fd = p->timer_fd, .events = POLLIN},
+    struct pollfd fds[FD_COUNT] = {[SIGNALS] = {.fd = p->run->signal_fd, .events = POLLIN},
+                                   [TIMER] = {.fd = p->run->timer_fd, .events = POLLIN},
                                    [LOST] = {.fd = p->lost_fd, .events = POLLIN},
                                    [EXEC] = {.fd = p->child->exec_pipe, .events = POLLIN}};
     set_timer(p, ms);
     if (poll(fds, FD_COUNT, -1) < 0)
         return errno == EINTR ? 0 : errno;
     uint64_t expirations;
-    if (fds[TIMER].revents && read(p->timer_fd, &expirations, sizeof expirations) < 0 && errno != EAGAIN)
+    if (fds[TIMER].revents && read(p->run->timer_fd, &expirations, sizeof expirations) < 0 && errno != EAGAIN)
         return errno;
     if (fds[LOST].revents) {
         p->lost_fd = -1;
@@ -186,36 +314,50 @@ static int wait_for_something(loop *p, int64_t ms)
     return 0;
 }
 
-/* Without descriptors there is no watching over it, and unwatched it must not run. */
+/* Unwatched it must not run. */
 static void give_up(loop *p, int error)
 {
-    lk_run_child *child = p->child;
     p->run->system_error = error;
-    lk_run_child_signal(child, SIGKILL);
-    lk_run_child_await(child);
+    lk_run_child_signal(p->child, SIGKILL);
+    lk_run_child_await(p->child);
+    lk_run_tree_kill(p->run);
+}
+
+int lk_run_watch(lk_run *r)
+{
+    r->timer_fd = r->signal_fd = -1;
+    if (locker_handle_fd(r->held) >= 0 &&
+        (r->signal_fd = signalfd(-1, &r->signals.watched, SFD_CLOEXEC | SFD_NONBLOCK)) >= 0)
+        r->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    const int error = errno;
+    return r->timer_fd >= 0 ? lk_run_tree_begin(r) : error;
+}
+
+void lk_run_unwatch(lk_run *r)
+{
+    if (r->signal_fd >= 0)
+        close(r->signal_fd);
+    if (r->timer_fd >= 0)
+        close(r->timer_fd);
+    lk_run_tree_end(r);
 }
 
 void lk_run_supervise(lk_run *r, lk_run_child *child)
 {
-    loop p = {.run = r, .child = child, .deadline_ms = NEVER};
+    loop p = {.run = r,
+              .child = child,
+              .lost_fd = locker_handle_fd(r->held),
+              .deadline_ms = NEVER,
+              .asked_at_ms = NEVER,
+              .ended_at_ms = NEVER,
+              .held_until_ms = NEVER};
     int error = 0;
-    p.lost_fd = locker_handle_fd(r->held);
-    if (p.lost_fd < 0)
-        error = errno;
-    p.signal_fd = signalfd(-1, &r->signals.watched, SFD_CLOEXEC | SFD_NONBLOCK);
-    p.timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (p.signal_fd < 0 || p.timer_fd < 0)
-        error = errno;
+    sigemptyset(&p.held_back);
+    r->tree.command = child->pid;
     while (!error && !over(&p))
-        error = wait_for_something(&p, look_again(&p, keep_deadline(&p)));
+        error = wait_for_something(&p, keep(&p));
     if (error)
         give_up(&p, error);
-    else if (p.losing && r->options.lost_signal != 0)
-        lk_run_child_signal(child, SIGKILL); /* for whom a look has missed */
     if (child->exec_pipe >= 0)
         lk_run_child_read_exec(child);
-    if (p.signal_fd >= 0)
-        close(p.signal_fd);
-    if (p.timer_fd >= 0)
-        close(p.timer_fd);
 }

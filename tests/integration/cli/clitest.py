@@ -88,7 +88,7 @@ class Running:
         status_read, status_write = os.pipe()
         os.set_inheritable(status_write, True)
         self.process = subprocess.Popen(
-            [LOCKER, "run", "--status-fd", str(status_write)] + arguments, env=env,
+            [popen.pop("program", LOCKER), "run", "--status-fd", str(status_write)] + arguments, env=env,
             stdin=popen.pop("stdin", subprocess.PIPE), stdout=popen.pop("stdout", subprocess.PIPE),
             stderr=subprocess.PIPE, pass_fds=[status_write], **popen)
         os.close(status_write)
@@ -153,6 +153,8 @@ class Case(unittest.TestCase):
         for library in os.listdir(above):
             if library.startswith("liblocker.so"):
                 shutil.copy(os.path.join(above, library), folder)
+        if os.path.isdir(os.path.join(above, "locker")):
+            shutil.copytree(os.path.join(above, "locker"), os.path.join(folder, "locker"))
         os.mkdir(os.path.join(folder, "tools"), 0o755)
         return shutil.copy(LOCKER, os.path.join(folder, "tools"))
 

@@ -1,12 +1,14 @@
 """Signals before and during the wait, and while the command runs; no process is left behind."""
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 import unittest
 
-from clitest import LIMIT, LOCKER, Case
+from clitest import LIMIT, LOCKER, Case, timely
+from told import report_skip
 
 # A member of the command's group, whose parent leaves the group and lives on.
 STRANGER = """
@@ -127,15 +129,15 @@ class Forwarding(Case):
         self.assertEqual(running.process.wait(LIMIT), 143)
         self.assert_gone(grandchild)
 
-    def test_foreground_leaves_the_group_alone(self):
+    def test_foreground_signals_the_command_alone_and_then_what_it_leaves(self):
         running = self.start("--foreground", "k", "--", "sh", "-c",
-                             "trap '' HUP; sleep 300 & echo $!; ps -o pgid= -p $$ | tr -d ' '; trap - HUP; wait")
-        grandchild, group = int(running.output.next()), int(running.output.next())
+                             "trap 'echo term; exit 3' TERM; sh -c 'trap \"echo child; exit\" TERM; sleep 300 & wait' & "
+                             "ps -o pgid= -p $$ | tr -d ' '; echo $!; wait; wait")
+        group, grandchild = int(running.output.next()), int(running.output.next())
         self.assertEqual(group, os.getpgid(running.pid))
         running.process.send_signal(signal.SIGTERM)
-        self.assertEqual(running.process.wait(LIMIT), 143)
-        os.kill(grandchild, 0)
-        os.kill(grandchild, signal.SIGKILL)
+        self.assertEqual(running.process.wait(LIMIT), 3)
+        self.assert_gone(grandchild)
 
     def test_ignored_signals_are_not_forwarded(self):
         running = self.start("k", "--", "cat", preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
@@ -167,6 +169,133 @@ class Forwarding(Case):
         self.assertEqual(running.finish(), 0)
 
 
+# Counts TERM; a second one makes it end at once.
+COUNTER = """
+import signal, sys, time
+count = 0
+def told(number, frame):
+    global count
+    count += 1
+    print("TERM", count, flush=True)
+signal.signal(signal.SIGTERM, told)
+print("ready", flush=True)
+while not count:
+    signal.pause()
+end = time.monotonic() + 0.5
+while time.monotonic() < end:
+    time.sleep(0.05)
+sys.exit(count)
+"""
+
+
+class Tree(Case):
+    """What the command started, beyond its process group."""
+
+    def pid(self, running):
+        return int(running.output.next())
+
+    def test_term_reaches_what_left_the_group(self):
+        for away in ("timeout 300 sh -c 'echo $$; exec sleep 300'", "setsid sh -c 'echo $$; exec sleep 300' & wait",
+                     "\"$0\" run -q inner sh -c 'echo $$; exec sleep 300'"):
+            running = self.start("k", "--", "sh", "-c", away, LOCKER)
+            process = self.pid(running)
+            running.process.send_signal(signal.SIGTERM)
+            self.code(0, "run", "-w", "%ds" % LIMIT, "k", "sh", "-c", "! grep State:.[^ZX] /proc/%d/status" % process)
+            self.assertIn(running.process.wait(LIMIT), (143, 124))
+
+    def test_what_ignores_term_is_killed_before_the_release(self):
+        running = self.start("-k", "200ms", "k", "--", "sh", "-c",
+                             "setsid sh -c 'trap \"\" TERM; echo $$; while :; do sleep 1; done' & wait")
+        process = self.pid(running)
+        running.process.send_signal(signal.SIGTERM)
+        self.code(0, "run", "-w", "%ds" % LIMIT, "k", "sh", "-c", "! grep State:.[^ZX] /proc/%d/status" % process)
+        self.assertEqual(running.process.wait(LIMIT), 143)
+
+    def test_a_broken_lock_ends_what_left_the_group(self):
+        for options in ([], ["--foreground"]):
+            running = self.start("-k", "200ms", *options, "k", "--", "sh", "-c",
+                                 "setsid sh -c 'trap \"\" TERM; echo $$; while :; do sleep 1; done' & wait")
+            process = self.pid(running)
+            self.code(0, "break", "k")
+            self.assertEqual(running.process.wait(LIMIT), 76)
+            self.assert_gone(process)
+
+    def test_a_successor_that_no_walk_sees(self):
+        """Each process starts the next one and ends."""
+        hop = "import os,time\nprint(os.getpid(), flush=True)\nwhile True:\n time.sleep(0.001)\n if os.fork(): os._exit(0)"
+        running = self.start("-k", "200ms", "k", "--", "sh", "-c", "setsid \"$0\" -c \"$1\" & wait; exec sleep 300",
+                             sys.executable, hop)
+        group = self.pid(running)
+        running.process.send_signal(signal.SIGTERM)
+        self.assertEqual(running.process.wait(LIMIT), 143)
+        self.assertRaises(ProcessLookupError, os.killpg, group, signal.SIGKILL)
+
+    def test_wait_descendants(self):
+        running = self.start("--wait-descendants", "k", "--", "sh", "-c", "setsid sh -c 'echo $$; exec sleep 300' & exit 3")
+        process = self.pid(running)
+        self.code(75, "run", "-w", "300ms", "k", "true")
+        os.kill(process, signal.SIGKILL)
+        self.assertEqual(running.process.wait(LIMIT), 3)
+        running = self.start("--wait-descendants", "k", "--", "sh", "-c", "setsid sh -c 'echo $$; exec sleep 300' & exit 3")
+        process = self.pid(running)
+        self.code(75, "run", "-n", "k", "true")
+        running.process.send_signal(signal.SIGTERM)
+        self.assertEqual(running.process.wait(LIMIT), 3)
+        self.assert_gone(process)
+
+    def test_what_was_there_before_is_left_alone(self):
+        """A child that the shell left to us when it became locker."""
+        script = "sleep 300 & echo $!; exec \"$0\" run k -- sh -c 'echo ready; exec sleep 300'"
+        shell = subprocess.Popen(["sh", "-c", script, LOCKER], env=self.env, stdout=subprocess.PIPE)
+        self.addCleanup(shell.stdout.close)
+        other = int(shell.stdout.readline())
+        self.addCleanup(os.kill, other, signal.SIGKILL)
+        self.assertEqual(shell.stdout.readline(), b"ready\n")
+        shell.send_signal(signal.SIGTERM)
+        self.assertEqual(shell.wait(LIMIT), 143)
+        os.kill(other, 0)
+
+    def test_what_may_not_be_signalled_is_reported_and_keeps_the_lock(self):
+        if os.geteuid() != 0:
+            report_skip(self.id(), "only root can make a program of another user")
+            return
+        program = self.everybodys()
+        user = 59000 + os.getpid() % 1000
+        os.mkdir(os.path.join(self.directory, "locks"))
+        os.chmod(self.directory, 0o755)
+        os.chown(os.path.join(self.directory, "locks"), user, -1)
+        # As sudo does: the process has all of root's ids, the parent is the user's.
+        tree = shutil.copy(os.environ["TREE_BIN"], os.path.dirname(program))
+        os.chmod(tree, 0o4755)
+        self.env["TREE_SETUID"] = tree
+        for end, code in ((lambda running: running.process.send_signal(signal.SIGTERM), 143),
+                          (lambda running: self.code(0, "break", "k", user=user, program=program), 76)):
+            running = self.start("-k", "100ms", "k", "--", tree, "name", "f(u(p))", program=program, user=user)
+            process = self.pid(running)
+            end(running)
+            refused = running.event("refused")
+            self.assertEqual(refused["pid"], process)
+            if code == 143:
+                self.code(75, "run", "-w", "500ms", "k", "true", user=user, program=program)
+                os.kill(refused["pid"], signal.SIGKILL)
+                self.code(0, "run", "-w", "20s", "k", "true", user=user, program=program)
+            self.assertEqual(running.process.wait(LIMIT), code)
+            if code == 76:
+                os.kill(refused["pid"], signal.SIGKILL)
+            text = running.error_text()
+            self.assertIn("warning: ", text)
+            self.assertIn("process %d (" % refused["pid"], text)
+
+    @timely
+    def test_a_supervisor_that_signals_both_counts_once(self):
+        running = self.start("k", "--", sys.executable, "-c", "import os; print(os.getpid(), flush=True)" + COUNTER)
+        command = self.pid(running)
+        self.assertEqual(running.output.next(), "ready")
+        for pid in (running.pid, command):  # as systemd does: the main process first
+            os.kill(pid, signal.SIGTERM)
+        self.assertEqual(running.process.wait(LIMIT), 1)
+
+
 class Broken(Case):
     """A lock without a lease that is broken by an operator."""
 
@@ -196,23 +325,13 @@ class Broken(Case):
         self.assert_gone(grandchild)
         self.assertEqual([e["signal"] for e in running.events() if e["event"] == "exited"], [9])
 
-    def test_a_member_that_is_no_orphan_of_ours_is_killed_as_well(self):
-        # its parent leaves the group and lives, so nobody tells us of the member's end
+    def test_a_process_that_left_the_group_is_ended_with_its_children(self):
         running = self.start("-k", "200ms", "k", "--", sys.executable, "-c", STRANGER)
         parent, member = (int(word) for word in running.output.next().split())
-        self.addCleanup(os.kill, parent, signal.SIGKILL)
         self.code(0, "break", "k")
         self.assertEqual(running.process.wait(LIMIT), 76)
         self.assert_gone(member)
-        os.kill(parent, 0)
-
-    def test_a_member_that_is_no_orphan_of_ours_may_end(self):
-        running = self.start("-k", "%dms" % (LIMIT * 2000), "k", "--", sys.executable, "-c",
-                             STRANGER.replace("SIGTERM, signal.SIG_IGN", "SIGTERM, signal.SIG_DFL"))
-        parent, _ = (int(word) for word in running.output.next().split())
-        self.addCleanup(os.kill, parent, signal.SIGKILL)
-        self.code(0, "break", "k")
-        self.assertEqual(running.process.wait(LIMIT), 76)  # does not wait until --kill-after
+        self.assert_gone(parent)
 
     def test_what_outlives_its_leader_is_killed_as_well(self):
         running = self.start("-k", "200ms", "k", "--", "sh", "-c",

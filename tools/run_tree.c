@@ -1,0 +1,329 @@
+/* run_tree.c: everything that the command started, however far it went: setsid(1), timeout(1), double forks and a locker run
+ * inside the command included. We are the reaper of orphans ("child subreaper"), so the chain of parents leads from each of
+ * those processes to us, and /proc shows it. A walk through /proc is no snapshot: a process that forks meanwhile can be
+ * missed. So what is to end is first stopped, until a walk finds nothing new, and then killed, until the kernel says that we
+ * have no living child. A process that does nothing but start a successor and end can be missed by every walk; it stays in
+ * its process group, and a signal to a group misses none.
+ * A direct child keeps its number until we reap it, here or in run_child.c. Another process is signalled through a pidfd,
+ * after a second look at /proc has shown that the pidfd is that of the process that the walk found. */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "run_parts.h"
+
+enum { STOP_WALKS = 50, SPARES = sizeof((lk_run_tree){0}).spares / sizeof(int) };
+
+/* Whether we have a child that lives: the kernel does not count zombies when it is not asked about exits. */
+static bool have_living_child(void)
+{
+    siginfo_t info;
+    return waitid(P_ALL, 0, &info, WSTOPPED | WNOHANG | WNOWAIT) == 0;
+}
+
+/* Read /proc/NAME/stat: "PID (COMMAND) STATE PARENT GROUP ...". False: there is no such process any more. */
+static bool read_process(int proc, const char *name, lk_run_process *p)
+{
+    char path[32], text[1024], state;
+    long threads;
+    snprintf(path, sizeof path, "%.10s/stat", name);
+    const int fd = openat(proc, path, O_RDONLY | O_CLOEXEC);
+    const ssize_t length = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
+    if (fd >= 0)
+        close(fd);
+    text[length > 0 ? length : 0] = '\0';
+    char *const open = strchr(text, '('), *const end =
+                                              strrchr(text, ')'); /* the command may have both in it */
+    if (!open || !end)
+        return false;
+    *p = (lk_run_process){.pid = (pid_t)strtol(name, NULL, 10)};
+    *end = '\0';
+    snprintf(p->command, sizeof p->command, "%s", open + 1);
+    if (sscanf(end + 1, " %c %d %d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld %*d %llu",
+               &state, &p->parent, &p->group, &threads, &p->start) != 5)
+        return false;
+    p->zombie =
+        (state == 'Z' || state == 'X') && threads <= 1; /* with more the first thread alone has ended */
+    return true;
+}
+
+static int by_pid(const void *a, const void *b)
+{
+    const lk_run_process *const one = a, *const other = b;
+    return (one->pid > other->pid) - (one->pid < other->pid);
+}
+
+/* `list`, with room for one element more; NULL: out of memory, and it stays as it is. */
+static void *room_for(void *list, size_t count, size_t *room, size_t size)
+{
+    if (count < *room)
+        return list;
+    const size_t more = *room ? 2 * *room : 256;
+    void *const grown = realloc(list, more * size);
+    if (grown)
+        *room = more;
+    return grown;
+}
+
+/* What is remembered of that process; NULL: nothing yet. */
+static lk_run_mark *recall(const lk_run_tree *t, const lk_run_process *p)
+{
+    for (size_t i = 0; i < t->marks_count; i++)
+        if (t->marks[i].pid == p->pid && t->marks[i].start == p->start)
+            return &t->marks[i];
+    return NULL;
+}
+
+/* Its mark, a new one if it has none; NULL: out of memory. */
+static lk_run_mark *mark(lk_run_tree *t, const lk_run_process *p)
+{
+    lk_run_mark *const known = recall(t, p);
+    if (known)
+        return known;
+    lk_run_mark *const grown = room_for(t->marks, t->marks_count, &t->marks_room, sizeof *t->marks);
+    if (!grown)
+        return NULL;
+    t->marks = grown;
+    t->marks[t->marks_count] = (lk_run_mark){.pid = p->pid, .start = p->start};
+    return &t->marks[t->marks_count++];
+}
+
+/* Free the descriptors that were kept for a walk and its pidfds. */
+static void use_spares(lk_run_tree *t)
+{
+    for (size_t i = 0; i < SPARES; i++)
+        if (t->spares[i] >= 0)
+            close(t->spares[i]);
+    memset(t->spares, -1, sizeof t->spares);
+}
+
+/* Read all processes of the machine, and sort them by their numbers. */
+static void read_all(lk_run_tree *t)
+{
+    t->found_count = 0;
+    if (!t->proc)
+        return;
+    rewinddir(t->proc);
+    for (const struct dirent *entry; (entry = readdir(t->proc)) != NULL;) {
+        lk_run_process *const grown = room_for(t->found, t->found_count, &t->found_room, sizeof *t->found);
+        if (!grown)
+            break;
+        t->found = grown;
+        if (isdigit((unsigned char)entry->d_name[0]) &&
+            read_process(dirfd(t->proc), entry->d_name, &t->found[t->found_count]))
+            t->found_count++;
+    }
+    if (t->found_count > 0)
+        qsort(t->found, t->found_count, sizeof *t->found, by_pid);
+}
+
+/* Mark the processes whose parent is this one or is marked. False: there was none more. What was there before the command,
+ * and what descends from it, stays unmarked. */
+static bool mark_children(lk_run_tree *t)
+{
+    bool more = false;
+    for (size_t i = 0; i < t->found_count; i++) {
+        lk_run_process *const p = &t->found[i], key = {.pid = p->parent};
+        if (p->ours || p->before)
+            continue;
+        const lk_run_process *const parent = bsearch(&key, t->found, t->found_count, sizeof key, by_pid);
+        p->ours = p->parent == getpid() || (parent && parent->ours);
+        more = more || p->ours;
+    }
+    return more;
+}
+
+/* Mark the processes in whose group there is none but ours. */
+static void mark_groups(lk_run_tree *t)
+{
+    for (size_t i = 0; i < t->found_count; i++) {
+        lk_run_process *const p = &t->found[i];
+        p->own_group = p->ours && p->group != getpgrp();
+        for (size_t j = 0; j < t->found_count && p->own_group; j++)
+            p->own_group = t->found[j].ours || t->found[j].group != p->group;
+    }
+}
+
+/* Leave in `found` the processes that descend from us. */
+static void walk(lk_run_tree *t)
+{
+    const int64_t start = lk_cli_now_ms(CLOCK_MONOTONIC);
+    use_spares(t);
+    read_all(t);
+    for (size_t i = 0; i < t->found_count; i++) {
+        const lk_run_mark *const known = t->others ? recall(t, &t->found[i]) : NULL;
+        t->found[i].before = known && known->before;
+    }
+    while (mark_children(t))
+        continue;
+    mark_groups(t);
+    size_t kept = 0;
+    for (size_t i = 0; i < t->found_count; i++)
+        if (t->found[i].ours)
+            t->found[kept++] = t->found[i];
+    t->found_count = kept;
+    t->walk_ms = lk_cli_now_ms(CLOCK_MONOTONIC) - start;
+}
+
+/* Reap zombies among our children, but for the command: their numbers, and those of their groups, are free afterwards. */
+static void reap(lk_run_tree *t)
+{
+    for (size_t i = 0; i < t->found_count; i++)
+        if (t->found[i].zombie && t->found[i].parent == getpid() && t->found[i].pid != t->command)
+            waitpid(t->found[i].pid, NULL, WNOHANG);
+}
+
+/* Send it to the process groups that hold none but ours, be it zombies: the next of them may be on its way. */
+static void signal_groups(const lk_run_tree *t, int number)
+{
+    for (size_t i = 0; i < t->found_count; i++)
+        if (t->found[i].own_group)
+            kill(-t->found[i].group, number);
+}
+
+/* As kill(), to the very process that the walk found. */
+static int send_signal(const lk_run_tree *t, const lk_run_process *p, int number)
+{
+    if (p->parent == getpid()) /* its number is its own until we reap it */
+        return kill(p->pid, number);
+    const int fd = pidfd_open(p->pid, 0);
+    if (fd < 0)
+        return errno == EMFILE || errno == ENFILE ? kill(p->pid, number) : -1;
+    char name[16];
+    lk_run_process now;
+    snprintf(name, sizeof name, "%d", (int)p->pid);
+    int result = 0;
+    if (read_process(dirfd(t->proc), name, &now) && now.start == p->start)
+        result = pidfd_send_signal(fd, number, NULL, 0);
+    const int error = errno;
+    close(fd);
+    errno = error;
+    return result;
+}
+
+/* Send it, and report once a process that we are not allowed to signal. True if it may have come through. */
+static bool deliver(lk_run *r, const lk_run_process *p, int number)
+{
+    lk_run_tree *const t = &r->tree;
+    const bool refused = send_signal(t, p, number) != 0 && errno == EPERM;
+    lk_run_mark *const m = mark(t, p);
+    if (refused && m && !m->refused) {
+        lk_run_event(r, "refused", "{s:i, s:o}", "pid", (int)p->pid, "command", lk_cli_json_text(p->command));
+        lk_cli_message(
+            "process %d (%s) of the command runs as another user, and may not be signalled: %s '%s' %s",
+            (int)p->pid, p->command, r->stopped ? "it goes on though the lock" : "the lock", r->options.key,
+            r->stopped ? "is lost" : "is kept as long as it lives");
+    }
+    if (m)
+        m->refused = refused;
+    return !refused;
+}
+
+int lk_run_tree_begin(lk_run *r)
+{
+    lk_run_tree *const t = &r->tree;
+    *t = (lk_run_tree){.proc = opendir("/proc"), .command = -1};
+    for (size_t i = 0; i < SPARES; i++)
+        t->spares[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (t->spares[SPARES - 1] < 0)
+        return errno;
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    if (!have_living_child())
+        return 0;
+    walk(t);
+    t->others = t->found_count > 0;
+    for (size_t i = 0; i < t->found_count; i++) {
+        lk_run_mark *const m = mark(t, &t->found[i]);
+        if (m)
+            m->before = true;
+    }
+    return 0;
+}
+
+bool lk_run_tree_lives(lk_run *r)
+{
+    lk_run_tree *const t = &r->tree;
+    if (!have_living_child())
+        return false;
+    if (!t->others)
+        return true;
+    walk(t);
+    bool lives = false;
+    for (size_t i = 0; i < t->found_count && !lives; i++)
+        lives = !t->found[i].zombie;
+    return lives;
+}
+
+void lk_run_tree_signal(lk_run *r, const lk_run_child *child, int number, bool orphans_only)
+{
+    lk_run_tree *const t = &r->tree;
+    walk(t);
+    for (size_t i = 0; i < t->found_count; i++) {
+        const lk_run_process *const p = &t->found[i];
+        const bool reached = p->pid == child->pid || (child->group && p->group == child->pid);
+        if (p->zombie)
+            continue;
+        lk_run_mark *const m = mark(t, p);
+        if (reached) /* with its group; zero asks whether we were allowed to */
+            deliver(r, p, 0);
+        else if (m && !m->signalled && (p->parent == getpid() || !orphans_only)) {
+            m->signalled = true;
+            deliver(r, p, number);
+            deliver(r, p, SIGCONT);
+        }
+    }
+    reap(t);
+}
+
+/* Stop what a walk finds and none before it has found. Returns how many these were. */
+static size_t stop_more(lk_run *r)
+{
+    lk_run_tree *const t = &r->tree;
+    size_t more = 0;
+    walk(t);
+    signal_groups(t, SIGSTOP);
+    for (size_t i = 0; i < t->found_count; i++) {
+        lk_run_mark *const m = t->found[i].zombie ? NULL : mark(t, &t->found[i]);
+        if (!m || m->stopped)
+            continue;
+        m->stopped = true;
+        more += deliver(r, &t->found[i], SIGSTOP);
+    }
+    return more;
+}
+
+bool lk_run_tree_kill(lk_run *r)
+{
+    lk_run_tree *const t = &r->tree;
+    size_t killed = 0, refused = 0;
+    for (int i = 0; i < STOP_WALKS && stop_more(r) > 0; i++)
+        continue;
+    signal_groups(t, SIGKILL);
+    for (size_t i = 0; i < t->found_count; i++) {
+        const bool came_through = !t->found[i].zombie && deliver(r, &t->found[i], SIGKILL);
+        killed += came_through;
+        refused += !t->found[i].zombie && !came_through;
+    }
+    reap(t);
+    return killed == 0 && refused > 0;
+}
+
+void lk_run_tree_end(lk_run *r)
+{
+    lk_run_tree *const t = &r->tree;
+    use_spares(t);
+    if (t->proc)
+        closedir(t->proc);
+    free(t->found);
+    free(t->marks);
+    *t = (lk_run_tree){.proc = NULL};
+}
