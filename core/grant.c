@@ -202,9 +202,9 @@ void lk_releases_send_unlocking(locker *l, locker_claim *const *grants, size_t c
     lk_mutex_unlock(&l->mutex);
     l->driver->begin_release(l->self, grants, count);
     lk_mutex_lock(&l->mutex);
-    for (size_t i = 0; i < count; i++)
-        lk_key_free_locked(
-            l, lk_claim_of(grants[i])); /* a waiter of one key need not wait for the others' answers */
+    for (size_t i = 0; i < count;
+         i++) /* a waiter of one key need not wait for the answers about the others */
+        lk_key_free_locked(l, lk_claim_of(grants[i]));
 }
 
 locker_status lk_release_end_unlocking(locker *l, lk_claim *claim, int64_t until, locker_error *err)

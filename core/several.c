@@ -277,9 +277,8 @@ static locker_status lock_all(locker *l, const char *const *keys, size_t n,
     if (status == LOCKER_OK)
         return LOCKER_OK;
     *out = NULL;
-    if (status !=
-        LOCKER_BUSY) /* else the service answers, and the keys are free again when the call returns */
-        let_parts_go(all);
+    if (status != LOCKER_BUSY)
+        let_parts_go(all); /* else the service answers: the keys are free again when the call returns */
     free_all(&all->calls);
     return status;
 }

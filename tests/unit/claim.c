@@ -3,6 +3,7 @@
  * step by step" in ARCHITECTURE.md. And nobody lets go of a claim that is still inside.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -464,6 +465,51 @@ static void a_lost_that_was_told_outlasts_a_renewal(void **state)
     probe_end(&p, l);
 }
 
+enum { HASHED = 400000 };
+
+static int by_hash(const void *a, const void *b)
+{
+    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Finds two keys of one length and one hash, of which there is hardly ever none among so many. */
+static bool find_twins(char keys[2][16])
+{
+    static struct {
+        uint32_t hash, number;
+    } all[HASHED];
+    for (uint32_t i = 0; i < HASHED; i++) {
+        (void)snprintf(keys[0], 16, "%08u", i);
+        all[i].hash = locker_key_hash(keys[0], 8);
+        all[i].number = i;
+    }
+    qsort(all, HASHED, sizeof all[0], by_hash);
+    for (uint32_t i = 1; i < HASHED; i++)
+        if (all[i].hash == all[i - 1].hash) {
+            (void)snprintf(keys[0], 16, "%08u", all[i - 1].number);
+            (void)snprintf(keys[1], 16, "%08u", all[i].number);
+            return true;
+        }
+    return false;
+}
+
+static void keys_of_one_hash_are_two(void **state)
+{
+    char keys[2][16];
+    locker_handle *held[2];
+    locker_error err;
+    locker *l;
+    (void)state;
+    assert_true(find_twins(keys));
+    assert_ok(locker_open("memory:", NULL, &l, &err), err);
+    for (int i = 0; i < 2; i++)
+        assert_ok(locker_try_lock(l, keys[i], NULL, &held[i], &err), err);
+    for (int i = 0; i < 2; i++)
+        lk_give(held[i]);
+    lk_close_locker(l);
+}
+
 /* A renewal comes, and then the deadline before it, while a thread that asks a handle reads the clock. */
 static int64_t is_renewed_meanwhile(void *context)
 {
@@ -778,6 +824,7 @@ int main(void)
         cmocka_unit_test(an_extension_during_acquire_counts),
         cmocka_unit_test(a_late_renewal_revives_nothing),
         cmocka_unit_test(a_lost_that_was_told_outlasts_a_renewal),
+        cmocka_unit_test(keys_of_one_hash_are_two),
         cmocka_unit_test(what_is_renewed_while_the_clock_is_read_is_held),
         cmocka_unit_test(unlock_waits_for_renew),
         cmocka_unit_test(a_loss_before_the_release_has_begun_is_told),

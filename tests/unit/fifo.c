@@ -152,6 +152,26 @@ static void test_no_hand_over_to_another_ttl(void **state)
     lk_mock_end(mock, l);
 }
 
+static void test_no_hand_over_to_one_without_renewal(void **state)
+{
+    locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
+    lk_locking call;
+    locker_handle *h;
+    locker_error err;
+    locker *l;
+    locker_mock *mock = lk_mock_begin(&passes, &l);
+    (void)state;
+    o.no_renew = true;
+    assert_ok(locker_lock(l, "k", NULL, &h, &err), err);
+    lk_locking_start(&call, l, "k", &o);
+    lk_mock_await(mock, "k", 1);
+    locker_handle_free(h);
+    assert_int_equal(lk_locking_join(&call), LOCKER_OK);
+    assert_int_equal(lk_mock_calls(mock, LOCKER_OP_PASS), 0);
+    locker_handle_free(call.held);
+    lk_mock_end(mock, l);
+}
+
 static void test_one_that_leaves_lets_the_next_try(void **state)
 {
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
@@ -240,6 +260,7 @@ int main(void)
         cmocka_unit_test(test_refused_hand_over_releases),
         cmocka_unit_test(test_handing_over_is_bounded_in_time),
         cmocka_unit_test(test_no_hand_over_to_another_ttl),
+        cmocka_unit_test(test_no_hand_over_to_one_without_renewal),
         cmocka_unit_test(test_one_that_leaves_lets_the_next_try),
         cmocka_unit_test(test_queueing_service_gets_all),
         cmocka_unit_test(test_a_crowd_sends_one_attempt_at_a_time),

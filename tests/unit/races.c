@@ -124,6 +124,91 @@ static locker_status is_silent_at_first(probe *p, locker_claim *claim, locker_st
     return atomic_fetch_add(&p->mode, 1) > 0 ? status : LOCKER_TIMEOUT;
 }
 
+/* The first attempt of a call tells whether it has waited, in the lines that core keeps; each later one that it has. */
+static locker_status notes_whether_it_waited(probe *p, locker_claim *claim, locker_status status)
+{
+    (void)atomic_fetch_or(&p->mode, (unsigned)claim->has_waited << (atomic_load(&p->acquires) - 1));
+    if (atomic_load(&p->acquires) == 2)
+        p->svc->wake(p->svc, claim);
+    return atomic_load(&p->acquires) == 2 ? LOCKER_BUSY : status;
+}
+
+static void the_driver_is_told_who_has_waited(void **state)
+{
+    probe p;
+    lk_locking call;
+    locker_handle *h;
+    locker *l;
+    (void)state;
+    begin(&p);
+    p.driver.pass = NULL;
+    p.acquire = notes_whether_it_waited;
+    l = probe_open(&p);
+    h = lock(l, "k", NULL);
+    lk_locking_start(&call, l, "k", NULL);
+    lk_require_waiting(l, 1);
+    lk_give(h);
+    lk_give(lk_locking_grant(&call));
+    lk_give(lock(l, "k", NULL));
+    assert_int_equal(atomic_load(&p.acquires), 4);
+    assert_int_equal(atomic_load(&p.mode), 2 + 4); /* the second and the third */
+    end(&p, l);
+}
+
+static locker_status is_away_at_first(probe *p, locker_claim *claim, locker_status status)
+{
+    atomic_store(&p->claim, claim);
+    return atomic_load(&p->acquires) == 1 ? LOCKER_UNAVAILABLE : status;
+}
+
+/* A service that is out of reach is asked again later, not at once. */
+static void a_service_out_of_reach_is_left_in_peace(void **state)
+{
+    probe p;
+    lk_locking call;
+    locker *l;
+    (void)state;
+    begin(&p);
+    p.acquire = is_away_at_first;
+    l = probe_open(&p);
+    p.svc->suspect(p.svc, true);
+    lk_locking_start(&call, l, "k", NULL);
+    lk_require_waiting(l, 1);
+    assert_int_equal(atomic_load(&p.acquires), 1);
+    p.svc->suspect(p.svc, false);
+    p.svc->wake(p.svc, atomic_load(&p.claim));
+    lk_give(lk_locking_grant(&call));
+    assert_int_equal(atomic_load(&p.acquires), 2);
+    end(&p, l);
+}
+
+static locker_status is_over_on_arrival_at_first(probe *p, locker_claim *claim, locker_status status)
+{
+    atomic_store(&p->claim, claim);
+    if (atomic_load(&p->acquires) == 1)
+        probe_advance(p, PROBE_TTL_MS + 1);
+    return status;
+}
+
+/* A lease that is over when its answer comes is asked for again after a pause, in which others can have the lock. */
+static void a_lease_that_was_over_is_asked_for_after_a_pause(void **state)
+{
+    probe p;
+    lk_locking call;
+    locker *l;
+    (void)state;
+    begin(&p);
+    p.acquire = is_over_on_arrival_at_first;
+    l = probe_open(&p);
+    lk_locking_start(&call, l, "k", NULL);
+    lk_require_waiting(l, 1);
+    assert_int_equal(atomic_load(&p.acquires), 1);
+    p.svc->wake(p.svc, atomic_load(&p.claim));
+    lk_give(lk_locking_grant(&call));
+    assert_int_equal(atomic_load(&p.acquires), 2);
+    end(&p, l);
+}
+
 static void a_silent_service_is_asked_again_at_once(void **state)
 {
     probe p;
@@ -453,6 +538,32 @@ static void an_old_cancel_says_nothing_of_a_new_call(void **state)
 static lk_gate woken, may_go_on;
 
 /* The call has been woken up, and does not get the mutex yet. */
+/* One cancel for two calls: when the first has ended, it still ends the second. */
+static void a_cancel_is_for_all_that_have_it(void **state)
+{
+    locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
+    probe p;
+    lk_locking call[2];
+    locker_handle *h;
+    locker *l;
+    (void)state;
+    begin(&p);
+    l = probe_open(&p);
+    h = lock(l, "k", NULL);
+    o.cancel = locker_cancel_new();
+    for (int i = 0; i < 2; i++) {
+        lk_locking_start(&call[i], l, "k", &o);
+        lk_require_waiting(l, (uint64_t)i + 1);
+    }
+    lk_give(h);
+    h = lk_locking_grant(&call[0]);
+    locker_cancel_fire(o.cancel);
+    assert_status(LOCKER_CANCELED, lk_locking_join(&call[1]), call[1].err);
+    lk_give(h);
+    end(&p, l);
+    locker_cancel_free(o.cancel);
+}
+
 static void stands_when_woken(probe *p, pthread_mutex_t *mutex)
 {
     if (atomic_load(&p->mode) == 0)
@@ -956,6 +1067,79 @@ static void what_is_confirmed_is_not_renewed_early(void **state)
     end(&p, l);
 }
 
+static size_t together;
+
+static void notes_how_many(void *self, locker_claim *const *grants_, size_t count)
+{
+    (void)self, (void)grants_;
+    together = count > together ? count : together;
+}
+
+/* A renewal takes along one that is due a little later. */
+static void leases_of_about_one_time_are_renewed_together(void **state)
+{
+    probe p;
+    locker_handle *first, *second;
+    locker *l;
+    (void)state;
+    begin(&p);
+    p.acquire = grants;
+    p.driver.renew = notes_how_many;
+    together = 0;
+    l = probe_open(&p);
+    first = lock(l, "a", NULL);
+    probe_advance(&p, PROBE_TTL_MS / 30);
+    second = lock(l, "b", NULL);
+    probe_advance(&p, PROBE_TTL_MS / 3 - PROBE_TTL_MS / 30);
+    keeper_turns(&p);
+    assert_int_equal(together, 2);
+    lk_give(first);
+    lk_give(second);
+    end(&p, l);
+}
+
+/* However near its end, a lease is renewed with a pause between two attempts. */
+static void a_lease_that_ends_is_not_renewed_without_a_pause(void **state)
+{
+    probe p;
+    locker_handle *h;
+    locker *l;
+    (void)state;
+    begin(&p);
+    l = probe_open(&p);
+    h = lock(l, "k", NULL);
+    probe_advance(&p, PROBE_TTL_MS - 30);
+    keeper_turns(&p);
+    assert_int_equal(atomic_load(&p.renews), 1);
+    probe_advance(&p, 10);
+    keeper_turns(&p);
+    assert_int_equal(atomic_load(&p.renews), 1);
+    probe_advance(&p, 10);
+    keeper_turns(&p);
+    assert_int_equal(atomic_load(&p.renews), 2);
+    lk_give(h);
+    end(&p, l);
+}
+
+/* Nobody is to confirm it, so nothing is late. */
+static void what_is_not_renewed_is_never_suspect(void **state)
+{
+    locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
+    probe p;
+    locker_handle *h;
+    locker_error err;
+    locker *l;
+    (void)state;
+    begin(&p);
+    l = probe_open(&p);
+    o.no_renew = true;
+    assert_ok(locker_lock(l, "k", &o, &h, &err), err);
+    p.svc->suspect(p.svc, true);
+    assert_int_equal(locker_handle_state(h), LOCKER_STATE_HELD);
+    lk_give(h);
+    end(&p, l);
+}
+
 /* However leases come and go, each ends at its own time. */
 static void each_lease_ends_at_its_own_time(void **state)
 {
@@ -1118,6 +1302,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_wake_during_an_attempt_counts),
+        cmocka_unit_test(the_driver_is_told_who_has_waited),
+        cmocka_unit_test(a_service_out_of_reach_is_left_in_peace),
+        cmocka_unit_test(a_lease_that_was_over_is_asked_for_after_a_pause),
         cmocka_unit_test(a_silent_service_is_asked_again_at_once),
         cmocka_unit_test(an_outage_is_waited_out_by_a_second),
         cmocka_unit_test(a_try_does_not_outlast_session_after_session),
@@ -1126,6 +1313,7 @@ int main(void)
         cmocka_unit_test(the_last_word_decides_between_timeout_and_unavailable),
         cmocka_unit_test(a_call_outlives_its_interrupt),
         cmocka_unit_test(a_cancel_that_was_seen_stays_seen),
+        cmocka_unit_test(a_cancel_is_for_all_that_have_it),
         cmocka_unit_test(an_old_cancel_says_nothing_of_a_new_call),
         cmocka_unit_test(nothing_is_handed_to_who_was_canceled),
         cmocka_unit_test(a_cancel_during_pass_waits_for_its_end),
@@ -1143,6 +1331,9 @@ int main(void)
         cmocka_unit_test(an_unlock_sees_for_itself_that_the_lease_is_over),
         cmocka_unit_test(the_descriptor_of_what_was_unlocked_is_quiet),
         cmocka_unit_test(what_is_confirmed_is_not_renewed_early),
+        cmocka_unit_test(leases_of_about_one_time_are_renewed_together),
+        cmocka_unit_test(a_lease_that_ends_is_not_renewed_without_a_pause),
+        cmocka_unit_test(what_is_not_renewed_is_never_suspect),
         cmocka_unit_test(each_lease_ends_at_its_own_time),
         cmocka_unit_test(two_are_never_in_dispatch),
         cmocka_unit_test(an_early_turn_is_the_keepers),

@@ -583,6 +583,49 @@ static void a_waiter_rides_only_while_a_third_of_the_lease_is_left(void **state)
     probe_end(&p, l);
 }
 
+/* Where the service has a queue: behind a writer of the locker that waits there, a reader asks for a place, too. */
+static void a_reader_stands_behind_a_writer_that_the_service_has(void **state)
+{
+    const locker_lock_options *const how[] = {&share, NULL, &share};
+    probe p;
+    locker_semantics promises;
+    lk_locking call[3];
+    (void)state;
+    begin(&p, &promises);
+    p.driver.caps |= LOCKER_CAP_QUEUE;
+    locker *const l = probe_open(&p);
+    locker_handle *const h = lock(l, "k", NULL);
+    for (int i = 0; i < 3; i++) {
+        lk_locking_start(&call[i], l, "k", how[i]);
+        lk_require_waiting(l, (uint64_t)i + 1);
+        assert_int_equal(atomic_load(&p.acquires), i + 2);
+    }
+    probe_end(&p, l);
+    for (int i = 0; i < 3; i++)
+        assert_status(LOCKER_CLOSED, lk_locking_join(&call[i]), call[i].err);
+    locker_handle_free(h);
+}
+
+/* show names one label for all who ride, and what an owner enters is counted as its own. */
+static void nobody_rides_under_another_name(void **state)
+{
+    locker_lock_options owned = share, named = share;
+    probe p;
+    locker_semantics promises;
+    (void)state;
+    begin(&p, &promises);
+    p.acquire = grants;
+    locker *const l = probe_open(&p);
+    owned.owner = "me";
+    named.label = owned.label = "a label";
+    locker_handle *const h[] = {lock(l, "k", &owned), lock(l, "k", &named), lock(l, "k", &share)};
+    assert_int_equal(atomic_load(&p.acquires), 3);
+    assert_int_equal(lk_stats(l).rode, 0);
+    for (int i = 0; i < 3; i++)
+        lk_give(h[i]);
+    probe_end(&p, l);
+}
+
 static void outlasts_the_lease(probe *p, pthread_mutex_t *mutex)
 {
     (void)mutex;
@@ -732,6 +775,155 @@ static void what_is_over_when_the_last_is_taken_is_taken_again(void **state)
     probe_end(&p, l);
 }
 
+/* What releases are told, and answer. */
+static struct {
+    size_t begun, ended;
+    int64_t until;      /* of the first */
+    bool differs;       /* another one had another */
+    const char *stands; /* the key whose release stands at the gate; NULL: none */
+    locker_status answer[3];
+} releases;
+
+static void begins(void *self, locker_claim *const *grants, size_t count)
+{
+    (void)self, (void)grants;
+    releases.begun += count;
+}
+
+static locker_status ends(void *self, locker_claim *grant, int64_t until, locker_error *err)
+{
+    probe *const p = self;
+    const locker_status answer = releases.answer[releases.ended % 3];
+    if (releases.ended++ == 0)
+        releases.until = until;
+    releases.differs = releases.differs || until != releases.until;
+    probe_advance(p, 100);
+    if (releases.stands != NULL && strcmp(releases.stands, grant->key) == 0)
+        (void)probe_stands(p, grant, answer);
+    return answer == LOCKER_OK ? answer : locker_error_set(err, answer, 0, "the release of %s", grant->key);
+}
+
+static locker *begin_releasing(probe *p, locker_semantics *promises)
+{
+    begin(p, promises);
+    memset(&releases, 0, sizeof releases);
+    p->acquire = grants;
+    p->driver.begin_release = begins;
+    p->driver.release = ends;
+    return probe_open(p);
+}
+
+/* Each is begun before the first is awaited, all of them until the same time; and what is worst is told. */
+static void several_are_released_together(void **state)
+{
+    static const char *const keys[] = {"a", "b", "c"};
+    static const locker_status answers[][4] = {
+        {LOCKER_OK, LOCKER_OK, LOCKER_OK, LOCKER_OK},
+        {LOCKER_OK, LOCKER_UNKNOWN, LOCKER_OK, LOCKER_UNKNOWN},
+        {LOCKER_LOST, LOCKER_UNKNOWN, LOCKER_OK, LOCKER_LOST},
+        {LOCKER_UNKNOWN, LOCKER_OK, LOCKER_LOST, LOCKER_LOST},
+    };
+    probe p;
+    locker_semantics promises;
+    locker_error err;
+    locker_handle *h;
+    (void)state;
+    locker *const l = begin_releasing(&p, &promises);
+    for (size_t i = 0; i < sizeof answers / sizeof answers[0]; i++) {
+        memset(&releases, 0, sizeof releases);
+        memcpy(releases.answer, answers[i], sizeof releases.answer);
+        assert_ok(locker_lock_all(l, keys, 3, NULL, &h, &err), err);
+        assert_status(answers[i][3], locker_unlock(h, &err), err);
+        assert_int_equal(releases.begun, 3);
+        assert_int_equal(releases.ended, 3);
+        assert_false(releases.differs);
+        locker_handle_free(h);
+    }
+    memset(&releases, 0, sizeof releases);
+    assert_ok(locker_lock_all(l, keys, 3, NULL, &h, &err), err);
+    locker_handle_free(h);
+    assert_int_equal(releases.begun, 3);
+    assert_false(releases.differs);
+    p.holder = NULL; /* which these releases don't tell the probe */
+    probe_end(&p, l);
+}
+
+/* A key that is not handed over is open to the next who wants it, whatever the others' answers take. */
+static void a_waiter_of_one_key_does_not_wait_for_the_others(void **state)
+{
+    static const char *const keys[] = {"a", "b"};
+    locker_lock_options shorter = LOCKER_LOCK_OPTIONS_INIT;
+    probe p;
+    locker_semantics promises;
+    locker_error err;
+    locker_handle *h;
+    lk_locking waits;
+    lk_unlocking unlocking;
+    (void)state;
+    locker *const l = begin_releasing(&p, &promises);
+    releases.stands = "b"; /* which is awaited first */
+    assert_ok(locker_lock_all(l, keys, 2, NULL, &h, &err), err);
+    shorter.ttl_ms = PROBE_TTL_MS - 1;
+    lk_locking_start(&waits, l, "a", &shorter);
+    lk_require_waiting(l, 1);
+    lk_unlocking_start(&unlocking, h);
+    lk_gate_await(&p.entered, 1, "a release");
+    lk_give(lk_locking_grant(&waits));
+    lk_gate_open(&p.leave, 1);
+    assert_status(LOCKER_OK, lk_unlocking_join(&unlocking), unlocking.err);
+    locker_handle_free(h);
+    p.holder = NULL;
+    probe_end(&p, l);
+}
+
+/* What may be handed over to a waiter of the locker is, part by part. */
+static void parts_are_handed_over(void **state)
+{
+    static const char *const keys[] = {"a", "b", "c"};
+    probe p;
+    locker_semantics promises;
+    locker_error err;
+    locker_handle *h;
+    lk_locking waits;
+    (void)state;
+    locker *const l = begin_releasing(&p, &promises);
+    assert_ok(locker_lock_all(l, keys, 3, NULL, &h, &err), err);
+    lk_locking_start(&waits, l, "b", NULL);
+    lk_require_waiting(l, 1);
+    assert_ok(locker_unlock(h, &err), err);
+    locker_handle *const next = lk_locking_grant(&waits);
+    assert_int_equal(atomic_load(&p.passes), 1);
+    assert_int_equal(releases.begun, 2);
+    lk_give(next);
+    locker_handle_free(h);
+    p.holder = NULL;
+    probe_end(&p, l);
+}
+
+/* A session ends, and all keys are lost one after the other: the handle is told once. */
+static void a_loss_of_all_keys_is_told_once(void **state)
+{
+    static const char *const keys[] = {"a", "b", "c"};
+    static atomic_int told;
+    locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
+    probe p;
+    locker_semantics promises;
+    locker_error err;
+    locker_handle *h;
+    (void)state;
+    begin(&p, &promises);
+    p.acquire = grants;
+    locker *const l = probe_open(&p);
+    options.on_lost = counts;
+    options.user = &told;
+    atomic_store(&told, 0);
+    assert_ok(locker_lock_all(l, keys, 3, &options, &h, &err), err);
+    p.svc->lease_lost(p.svc, NULL, "the session has ended");
+    probe_end(&p, l); /* which tells all losses before it ends */
+    assert_int_equal(atomic_load(&told), 1);
+    lk_give_lost(h);
+}
+
 static lk_gate in_callback, may_look;
 static atomic_size_t seen;
 
@@ -870,11 +1062,17 @@ int main(void)
         cmocka_unit_test(nobody_is_taken_along_on_what_was_broken_meanwhile),
         cmocka_unit_test(a_waiter_is_not_taken_along_on_a_try_s_short_lease),
         cmocka_unit_test(a_waiter_rides_only_while_a_third_of_the_lease_is_left),
+        cmocka_unit_test(a_reader_stands_behind_a_writer_that_the_service_has),
+        cmocka_unit_test(nobody_rides_under_another_name),
         cmocka_unit_test(a_ride_that_is_over_before_its_call_wakes_up_is_none),
         cmocka_unit_test(what_remains_of_several_is_what_remains_of_the_first),
         cmocka_unit_test(several_keys_have_the_time_of_one),
         cmocka_unit_test(a_try_whose_leases_are_too_short_ends),
         cmocka_unit_test(what_is_over_when_the_last_is_taken_is_taken_again),
+        cmocka_unit_test(a_loss_of_all_keys_is_told_once),
+        cmocka_unit_test(several_are_released_together),
+        cmocka_unit_test(a_waiter_of_one_key_does_not_wait_for_the_others),
+        cmocka_unit_test(parts_are_handed_over),
         cmocka_unit_test(all_parts_are_there_while_a_loss_is_told),
         cmocka_unit_test(closing_waits_for_a_call_that_is_between_two_keys),
     };
