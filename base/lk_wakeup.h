@@ -5,10 +5,12 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "lk_fd.h"
+
 /** -1: errno says why. To be closed by close(). */
 static inline int lk_wakeup_new(void)
 {
-    return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return lk_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 }
 
 /** Readable from now on. Also from a signal handler, which has to save errno. */

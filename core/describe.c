@@ -26,7 +26,7 @@ int main(int argc, char **argv)
     }
     (void)load(argv[1]); /* where the module finds it by its name, wherever it lies */
     const locker_driver *const *const entry = dlsym(load(argv[2]), LOCKER_MODULE_ENTRY);
-    FILE *const file = entry != NULL ? fopen(argv[3], "we") : NULL;
+    FILE *const file = entry != NULL ? fopen(argv[3], "we") : NULL; /* any descriptor: a tool of the build */
     bool written = file != NULL;
     if (written) {
         lk_description description;

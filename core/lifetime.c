@@ -10,6 +10,7 @@
 
 #include "frame.h"
 #include "lifetime.h"
+#include "lk_fd.h"
 #include "lk_wakeup.h"
 
 static int add(int epoll_fd, const int *fd, uint32_t how)
@@ -23,8 +24,9 @@ int lk_descriptors_open(locker *l)
     const locker_clock *const c = &l->clock, *const system = locker_system_clock();
     const bool timed = c->now == system->now && c->wait == system->wait && c->poll == system->poll;
     l->timer_at = LOCKER_NEVER;
-    if ((l->epoll_fd = epoll_create1(EPOLL_CLOEXEC)) < 0 || (l->keeper_wakeup_fd = lk_wakeup_new()) < 0 ||
-        (timed && (l->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK)) < 0))
+    if ((l->epoll_fd = lk_fd_high(epoll_create1(EPOLL_CLOEXEC))) < 0 ||
+        (l->keeper_wakeup_fd = lk_wakeup_new()) < 0 ||
+        (timed && (l->timer_fd = lk_fd_high(timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK))) < 0))
         return errno;
     const int rc = add(l->epoll_fd, &l->keeper_wakeup_fd, 0);
     return rc != 0 || !timed ? rc : add(l->epoll_fd, &l->timer_fd, EPOLLET); /* an edge need not be read */
@@ -32,7 +34,8 @@ int lk_descriptors_open(locker *l)
 
 static int add_leader(locker *l)
 {
-    if ((l->leader_fd = epoll_create1(EPOLL_CLOEXEC)) < 0 || (l->leader_wakeup_fd = lk_wakeup_new()) < 0)
+    if ((l->leader_fd = lk_fd_high(epoll_create1(EPOLL_CLOEXEC))) < 0 ||
+        (l->leader_wakeup_fd = lk_wakeup_new()) < 0)
         return errno;
     const int rc = add(l->leader_fd, &l->driver_fd, 0);
     return rc != 0 ? rc : add(l->leader_fd, &l->leader_wakeup_fd, 0);

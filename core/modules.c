@@ -18,6 +18,7 @@
 
 #include "description.h"
 #include "lk_error.h"
+#include "lk_fd.h"
 #include "registry.h"
 
 enum { DESCRIPTION_MAX = 64 * 1024, HEADERS_MAX = 64 };
@@ -85,7 +86,7 @@ static locker_status refuse(locker_error *err, const char *path, const char *why
 /* Look at the file before it is loaded. Nobody can change it in between but who may write the directory. */
 static locker_status check_file(const char *path, locker_error *err)
 {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const int fd = lk_fd_high(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     if (fd < 0)
         return refuse_by_errno(err, errno, path);
     char directory[PATH_MAX];
@@ -197,7 +198,8 @@ static void discard(modules *list)
 /* The file's whole text, to be freed; NULL and errno. */
 static char *text_of(const char *path)
 {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* it may be a pipe without a writer */
+    const int fd =
+        lk_fd_high(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)); /* it may be a pipe without a writer */
     char *const text = fd < 0 ? NULL : malloc(DESCRIPTION_MAX + 1);
     const ssize_t length = text == NULL ? -1 : read(fd, text, DESCRIPTION_MAX + 1);
     const int failure = length < 0 ? errno : EFBIG;

@@ -184,9 +184,9 @@ static locker_status fill_defaults(const locker_parameter *table, locker_value *
 static locker_status read_secret(const char *name, char **path, locker_error *err)
 {
     enum { SECRET_MAX = 1023 };
-    char line[SECRET_MAX + 3]; /* and the line's end, and a NUL */
-    FILE *f = fopen(*path, "re");
-    if (f == NULL) /* without a slash it may be the secret itself */
+    char line[SECRET_MAX + 3];    /* and the line's end, and a NUL */
+    FILE *f = fopen(*path, "re"); /* any descriptor: it is only read, and closed at once */
+    if (f == NULL)                /* without a slash it may be the secret itself */
         return locker_error_set(err, LOCKER_CONFIG, errno, "can't open %s %.200s: %s", name,
                                 strchr(*path, '/') != NULL ? *path : "(a name without '/' is not shown)",
                                 strerror(errno));

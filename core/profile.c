@@ -169,7 +169,7 @@ locker_status lk_config_profile(lk_config *config, const char *file, const char 
     if (strstr(file, "://") != NULL) /* with a password, maybe */
         return lk_misconfigured(
             err, "the name of the configuration file is a URI: LOCKER_URI or locker_open() takes that");
-    p.stream = fopen(file, "re");
+    p.stream = fopen(file, "re"); /* any descriptor: it is only read, and closed at once */
     if (p.stream == NULL)
         return locker_error_set(err, LOCKER_CONFIG, errno, "can't open %s: %s", file, strerror(errno));
     const int rc = ini_parse_stream(read_line, &p, handle, &p);

@@ -7,6 +7,7 @@
 
 #include "frame.h"
 #include "handle.h"
+#include "lk_fd.h"
 #include "lk_sized.h"
 #include "lock.h"
 
@@ -154,7 +155,7 @@ static int64_t remaining_ms(const lk_several *calls)
 /* An epoll is readable when one of those that it watches is. */
 static int watch_parts(const several *all)
 {
-    const int epoll = epoll_create1(EPOLL_CLOEXEC);
+    const int epoll = lk_fd_high(epoll_create1(EPOLL_CLOEXEC));
     for (size_t i = 0; epoll >= 0 && i < all->count; i++) {
         struct epoll_event event = {.events = EPOLLIN};
         const int fd = locker_handle_fd(all->parts[i]);

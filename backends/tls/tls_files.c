@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "lk_fd.h"
 #include "tls_files.h"
 
 static const char *reason(void)
@@ -19,7 +20,7 @@ static const char *reason(void)
 static locker_status look_at(const char *option, const char *path, bool secret, locker_error *err)
 {
     struct stat state = {.st_mode = 0};
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const int fd = lk_fd_high(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     const int failure = fd < 0 || fstat(fd, &state) != 0 ? errno : 0;
     if (fd >= 0)
         close(fd);

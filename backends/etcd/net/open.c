@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "lk_error.h"
+#include "lk_fd.h"
 #include "lk_wakeup.h"
 #include "state.h"
 
@@ -87,7 +88,7 @@ LK_UNCHECKED static lk_etcd_net *make(lk_etcd *e, const lk_etcd_owner *owner, co
     lk_list_init(&net->requests);
     lk_list_init(&net->spare);
     lk_list_init(&net->calls);
-    net->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    net->epoll_fd = lk_fd_high(epoll_create1(EPOLL_CLOEXEC));
     net->kick_fd = lk_wakeup_new();
     return net;
 }

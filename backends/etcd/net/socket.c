@@ -8,6 +8,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "lk_fd.h"
 #include "lk_poll.h"
 #include "lk_wakeup.h"
 #include "state.h"
@@ -49,7 +50,7 @@ static void tune(int fd)
 int lk_etcd_socket_open_locked(lk_etcd_net *net)
 {
     const lk_address *const to = &net->endpoints->list[net->endpoint];
-    const int fd = socket(to->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    const int fd = lk_fd_high(socket(to->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (fd < 0)
         return errno;
     tune(fd);

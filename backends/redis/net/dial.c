@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "dial.h"
+#include "lk_fd.h"
 
 static const int64_t silence_ns = LK_S; /* who says nothing to the begin of TLS for so long may speak none */
 static const int64_t plain_ns = 250 * LK_MS; /* how long that one is asked */
@@ -48,7 +49,7 @@ static void tune(int fd)
 static int open_address(int family, int protocol, const struct sockaddr *address, socklen_t len,
                         int64_t until, int *failure)
 {
-    const int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, protocol);
+    const int fd = lk_fd_high(socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, protocol));
     *failure = fd < 0 ? errno : connect_until(fd, address, len, until);
     if (fd < 0 || *failure == 0)
         return fd;

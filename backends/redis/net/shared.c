@@ -3,6 +3,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "lk_fd.h"
 #include "shared.h"
 
 bool lk_redis_shared_init(lk_redis_shared *shared, const locker_services *svc, uint64_t seed)
@@ -10,7 +11,7 @@ bool lk_redis_shared_init(lk_redis_shared *shared, const locker_services *svc, u
     shared->svc = svc;
     shared->clock = svc->clock;
     shared->jitter = seed | 1;
-    shared->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    shared->epoll_fd = lk_fd_high(epoll_create1(EPOLL_CLOEXEC));
     if (shared->epoll_fd < 0)
         return false;
     const int rc = locker_cond_init(&shared->changed);

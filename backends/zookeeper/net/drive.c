@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 
+#include "lk_fd.h"
 #include "lk_poll.h"
 #include "lk_thread.h"
 #include "lk_wakeup.h"
@@ -51,7 +52,7 @@ void lk_zk_leave(lk_zk_net *net)
 /* The library doesn't keep why it could not connect. If it was for want of a descriptor, no server is to blame. */
 static int why_no_socket(void)
 {
-    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int fd = lk_fd_high(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (fd < 0)
         return errno;
     close(fd);
@@ -295,7 +296,7 @@ static void blocking_begin_locked(lk_zk_net *net) LK_REQUIRES(*net)
     blocking->until = lk_time_after(now, lk_time_later(patience, blocking_least_ns));
     trouble_locked(net, net->set.tls != NULL ? "the server did not answer" : ""); /* until it does */
     const bool fits = net->set.tls == NULL || socket < FD_SETSIZE; /* its handshake waits by select */
-    blocking->own = fits ? fcntl(socket, F_DUPFD_CLOEXEC, 0) : -1;
+    blocking->own = fits ? fcntl(socket, F_DUPFD_CLOEXEC, STDERR_FILENO + 1) : -1;
     blocking->joinable = blocking->own >= 0 && lk_thread_start(&blocking->thread, connect_blocking, net) == 0;
     if (blocking->joinable) {
         lk_zk_keeper_by_locked(net, blocking->until);

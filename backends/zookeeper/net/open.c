@@ -2,6 +2,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 
+#include "lk_fd.h"
 #include "lk_wakeup.h"
 #include "state.h"
 
@@ -43,7 +44,7 @@ locker_status lk_zk_net_open(lk_zk_net **out, lk_zk *z, const lk_zk_owner *owner
     lk_list_init(&net->requests);
     lk_list_init(&net->spare);
     lk_list_init(&net->unasked);
-    net->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    net->epoll_fd = lk_fd_high(epoll_create1(EPOLL_CLOEXEC));
     net->kick_fd = lk_wakeup_new();
     if (net->epoll_fd < 0 || net->kick_fd < 0)
         return locker_error_set(

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "lk_fd.h"
 #include "tls_sasl.h"
 
 /* libzookeeper_mt may be loaded, whose names are the same, and which is of no use to a handle of this one. */
@@ -48,7 +49,7 @@ static locker_status check_file(const char *name, const char *path, locker_error
                                 "the path of %s, '%s', has a ',', which ZooKeeper's client library can't "
                                 "take; give the file another name",
                                 name, path);
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const int fd = lk_fd_high(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     const int why = fd < 0 ? errno : 0;
     const bool is_file = fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
     if (fd >= 0)
