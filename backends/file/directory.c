@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "directory.h"
+#include "lk_fd.h"
 #include "lk_time.h"
 
 const char *lk_file_filesystem_refused(uint64_t type)
@@ -17,16 +18,31 @@ const char *lk_file_filesystem_refused(uint64_t type)
         uint32_t type;
         const char *name;
     } refused[] = {
-        {0x00006969, "NFS"},    {0x0000517B, "SMB"},
-        {0xFF534D42, "CIFS"},   {0xFE534D42, "SMB2"},
-        {0x0000564C, "NCP"},    {0x5346414F, "AFS"},
-        {0x6B414653, "AFS"},    {0x73757245, "Coda"},
-        {0x00C36400, "Ceph"},   {0x01021997, "9P"},
-        {0x0BD00BD0, "Lustre"}, {0x47504653, "GPFS"},
-        {0x7461636F, "OCFS2"},  {0x01161970, "GFS2"},
-        {0x20030528, "PVFS2"},  {0x19830326, "BeeGFS"},
-        {0xAAD7AAEA, "PanFS"},  {0x786F4256, "VirtualBox"},
-        {0xBACBACBC, "VMware"}, {0x65735546, "FUSE (which may be sshfs or another network filesystem)"},
+        {0x00006969, "NFS"},
+        {0x0000517B, "SMB"},
+        {0xFF534D42, "CIFS"},
+        {0xFE534D42, "SMB2"},
+        {0x0000564C, "NCP"},
+        {0x5346414F, "AFS"},
+        {0x6B414653, "AFS"},
+        {0x73757245, "Coda"},
+        {0x00C36400, "Ceph"},
+        {0x01021997, "9P"},
+        {0x0BD00BD0, "Lustre"},
+        {0x47504653, "GPFS"},
+        {0x7461636F, "OCFS2"},
+        {0x01161970, "GFS2"},
+        {0x20030528, "PVFS2"},
+        {0x19830326, "BeeGFS"},
+        {0xAAD7AAEA, "PanFS"},
+        {0x786F4256, "VirtualBox"},
+        {0xBACBACBC, "VMware"},
+        {0x7C7C6673, "Parallels"},
+        {0x61636673, "ACFS"},
+        {0x013111A8, "IBRIX"},
+        {0xBEEFDEAD, "SNFS"},
+        {0xA501FCF5, "VxFS"},
+        {0x65735546, "FUSE (which may be sshfs or another network filesystem)"},
     };
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
         if (refused[i].type == (uint32_t)type)
@@ -118,7 +134,7 @@ locker_status lk_file_directory_open(const char *path, bool shared, int *out, lo
     const bool made = mkdir(path, shared ? 0770 : 0700) == 0;
     const int code = made ? 0 : errno;
     /* A directory that is there is good enough, whatever mkdir would have said (EROFS, EACCES above it). */
-    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    const int fd = lk_fd_high(open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (fd < 0)
         return fail_open(path, errno == ENOENT && code != 0 ? code : errno, err);
     locker_status status = LOCKER_OK;
@@ -156,7 +172,7 @@ static int look_at_path(const lk_file *self, struct stat *there)
     const size_t len = (size_t)(strrchr(self->path, '/') - self->path) + 1;
     memcpy(above, self->path, len);
     above[len] = '\0';
-    const int fd = open(above, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    const int fd = lk_fd_high(open(above, O_PATH | O_DIRECTORY | O_CLOEXEC));
     if (fd < 0)
         return errno == ENOTDIR || errno == ELOOP ? ENOENT : errno;
     const int code = fstatat(fd, self->path + len, there, AT_SYMLINK_NOFOLLOW) == 0 ? 0 : errno;
@@ -192,7 +208,7 @@ void lk_file_new_name(char out[LK_FILE_NEW_NAME])
 
 static int open_part(int parent, const char *name)
 {
-    return openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return lk_fd_high(openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
 
 bool lk_file_directory_make(const lk_file *self, int parent, const char *name)
@@ -261,7 +277,9 @@ locker_status lk_file_fail(const lk_file *self, const char *what, const lk_file_
         {EISDIR, LOCKER_DENIED, not_regular},
         {ENXIO, LOCKER_DENIED, not_regular},
         {ESPIPE, LOCKER_DENIED, not_regular},
+        {EBADMSG, LOCKER_DENIED, "it is another program's: move it away, or use a directory for locks alone"},
         {EROFS, LOCKER_CONFIG, "use a directory that can be written"},
+        {EFBIG, LOCKER_UNAVAILABLE, "raise the limit on the size of files (ulimit -f)"},
         {ENOSPC, LOCKER_UNAVAILABLE, no_room},
         {EDQUOT, LOCKER_UNAVAILABLE, no_room},
         {EMFILE, LOCKER_UNAVAILABLE, too_many},

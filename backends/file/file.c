@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "directory.h"
+#include "lk_fd.h"
 #include "sweep.h"
 #include "watch.h"
 
@@ -96,8 +97,9 @@ LK_UNCHECKED static locker_status file_open(const locker_driver_config *config, 
     status = self->path == NULL || self->prefix == NULL
                  ? lk_out_of_memory(err)
                  : lk_file_directory_open(self->path, self->shared, &self->dir_fd, err);
-    if (status == LOCKER_OK && ((self->epoll_fd = epoll_create1(EPOLL_CLOEXEC)) < 0 ||
-                                (self->watch_fd = fcntl(self->dir_fd, F_DUPFD_CLOEXEC, 0)) < 0))
+    if (status == LOCKER_OK &&
+        ((self->epoll_fd = lk_fd_high(epoll_create1(EPOLL_CLOEXEC))) < 0 ||
+         (self->watch_fd = fcntl(self->dir_fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)) < 0))
         status = locker_error_set(
             err, LOCKER_UNAVAILABLE, errno,
             "can't make a descriptor for events: %s; raise the limit on open files (ulimit -n)",

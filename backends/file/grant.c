@@ -37,8 +37,8 @@ static locker_status write_grant(lk_file *self, const lk_file_name *name, lk_fil
         return lk_file_fail(self, "read", name, code, err);
     if (reading == LK_FILE_RECORD_FOREIGN)
         return lk_denied(err,
-                         "%.150s/%.150s is too long to be a lock file and is left alone; move it away, or "
-                         "use a directory for locks alone",
+                         "%.150s/%.150s is another program's file and is left alone; move it away, or use a "
+                         "directory for locks alone",
                          self->path, name->text);
     if (reading == LK_FILE_RECORD_DAMAGED)
         self->svc->log(self->svc, LOCKER_LOG_WARN,

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "directory.h"
+#include "lk_fd.h"
 #include "lockfile.h"
 
 int lk_file_range_lock(int fd, short type, off_t byte)
@@ -116,6 +117,14 @@ locker_status lk_file_confirm(const lk_file *self, const lk_file_name *name, con
     return code == ESTALE ? LK_FILE_AGAIN : lk_file_fail(self, "find", name, code, err);
 }
 
+/* True if the file is a lock file by what is in it: then another name, such as cp -l gives it, is no harm. */
+static bool has_record(int fd)
+{
+    lk_file_record record;
+    lk_file_reading reading;
+    return lk_file_record_read(fd, &record, &reading) == 0 && reading == LK_FILE_RECORD_GOOD;
+}
+
 locker_status lk_file_check(const lk_file *self, const lk_file_name *name, int fd, struct statx *s,
                             locker_error *err)
 {
@@ -124,8 +133,8 @@ locker_status lk_file_check(const lk_file *self, const lk_file_name *name, int f
     const char *wrong = NULL;
     if (!S_ISREG(s->stx_mode))
         wrong = "is no regular file";
-    else if (s->stx_nlink > 1)
-        wrong = "has more than one hard link";
+    else if (s->stx_nlink > 1 && !has_record(fd))
+        wrong = "has more than one hard link, and no record of a lock";
     else if (s->stx_mode & S_IWOTH)
         wrong = "can be written by everybody";
     else if (!self->shared && s->stx_uid != self->uid && s->stx_uid != 0)
@@ -141,9 +150,9 @@ enum { OPEN = O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK };
 static int open_at(int parent, const char *name, int flags, mode_t mode)
 {
     /* Reading the record is no use of the file worth a time stamp; only its owner may leave that out. */
-    int fd = openat(parent, name, flags | OPEN | O_NOATIME, mode);
+    int fd = lk_fd_high(openat(parent, name, flags | OPEN | O_NOATIME, mode));
     if (fd < 0 && errno == EPERM)
-        fd = openat(parent, name, flags | OPEN, mode);
+        fd = lk_fd_high(openat(parent, name, flags | OPEN, mode));
     return fd;
 }
 

@@ -51,20 +51,38 @@ bool lk_file_name_from(lk_file_name *name, const char *text)
     return true;
 }
 
-static bool ends_in(const char *text, size_t len, const char *end)
+/* True if the component ends in `end`, and all before that is what lk_file_name_set() writes. */
+static bool is_encoded(const char *text, size_t len, const char *end)
 {
     const size_t end_len = strlen(end);
-    return len > end_len && memcmp(text + len - end_len, end, end_len) == 0;
+    if (text[0] == '.' || len <= end_len || memcmp(text + len - end_len, end, end_len) != 0)
+        return false;
+    for (size_t i = 0; i < len - end_len; i++)
+        if (!lk_escape_spares((unsigned char)text[i]) && text[i] != '%' && text[i] != '@')
+            return false;
+    return true;
 }
 
 bool lk_file_name_is_lock(const char *component)
 {
     const size_t len = strlen(component);
-    return component[0] != '.' && len <= LK_FILE_PART + 5 && ends_in(component, len, ".lock");
+    return len <= LK_FILE_PART + 5 && is_encoded(component, len, ".lock");
 }
 
 bool lk_file_name_is_part(const char *component)
 {
     const size_t len = strlen(component);
-    return component[0] != '.' && len == LK_FILE_PART + 2 && ends_in(component, len, ".d");
+    return len == LK_FILE_PART + 2 && is_encoded(component, len, ".d");
+}
+
+bool lk_file_name_fits(const char *name, const char *pattern)
+{
+    for (; *pattern != '\0'; pattern++) {
+        const bool digits = *pattern == 'd' || *pattern == 'x';
+        const size_t len = strspn(name, *pattern == 'd' ? "0123456789" : "0123456789abcdef");
+        if (digits ? len == 0 || len > 16 : *name != *pattern)
+            return false;
+        name += digits ? len : 1;
+    }
+    return *name == '\0';
 }

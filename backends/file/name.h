@@ -25,3 +25,6 @@ bool lk_file_name_from(lk_file_name *name, const char *text);
 /* Whether what has this name in a directory can be a lock file, or a directory that a long name is cut into. */
 bool lk_file_name_is_lock(const char *component);
 bool lk_file_name_is_part(const char *component);
+/* True if the name is the pattern, in which each 'd' stands for a decimal number, and each 'x' for a hexadecimal one, of 1 to 16
+ * digits. */
+bool lk_file_name_fits(const char *name, const char *pattern);

@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #include "holders.h"
+#include "lk_fd.h"
 #include "lk_time.h"
 #include "lockfile.h"
 #include "queue.h"
@@ -135,7 +136,7 @@ static int make_ticket(lk_file *self, lk_file_claim *c, int queue, bool holds)
     lk_file_ticket_name(name, c);
     if (mknodat(queue, name, S_IFIFO | (self->shared ? 0660 : 0600), 0) != 0)
         return errno;
-    const int fd = openat(queue, name, O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+    const int fd = lk_fd_high(openat(queue, name, O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC));
     if (fd < 0) {
         const int code = errno; /* ENOENT: one who found nobody at its other end has removed it */
         (void)unlinkat(queue, name, 0);

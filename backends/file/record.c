@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "lk_time.h"
+#include "put.h"
 #include "record.h"
 
 enum {
@@ -85,6 +86,15 @@ static bool parse(const char *text, lk_file_record *record)
     return true;
 }
 
+/* True if the text begins as a record does, or a crash of the host has left zeros in its place. */
+static bool may_be_ours(const char *text, size_t len)
+{
+    for (size_t i = 0; i < len && i < sizeof magic - 1; i++)
+        if (text[i] != magic[i] && text[i] != '\0')
+            return false;
+    return true;
+}
+
 int lk_file_record_read(int fd, lk_file_record *record, lk_file_reading *reading)
 {
     *record = (lk_file_record){.since_ms = -1};
@@ -94,7 +104,7 @@ int lk_file_record_read(int fd, lk_file_record *record, lk_file_reading *reading
         return errno;
     if (got == 0)
         *reading = LK_FILE_RECORD_EMPTY;
-    else if (got > LK_FILE_RECORD_SIZE)
+    else if (got > LK_FILE_RECORD_SIZE || !may_be_ours(text, (size_t)got))
         *reading = LK_FILE_RECORD_FOREIGN;
     else if (got == LK_FILE_RECORD_SIZE && parse(text, record))
         *reading = LK_FILE_RECORD_GOOD;
@@ -103,14 +113,13 @@ int lk_file_record_read(int fd, lk_file_record *record, lk_file_reading *reading
     return 0;
 }
 
-/* Read a record that its holder may be writing at this moment: a torn one is whole a moment later. */
 int lk_file_record_read_steady(int fd, lk_file_record *record)
 {
     lk_file_reading reading = LK_FILE_RECORD_DAMAGED;
     int code = 0;
     for (int i = 0; i < TRIES && code == 0 && reading == LK_FILE_RECORD_DAMAGED; i++)
         code = lk_file_record_read(fd, record, &reading);
-    return code;
+    return code == 0 && reading == LK_FILE_RECORD_FOREIGN ? EBADMSG : code;
 }
 
 int lk_file_record_write(int fd, const char *template, const lk_file_record *record, bool sync)
@@ -123,7 +132,7 @@ int lk_file_record_write(int fd, const char *template, const lk_file_record *rec
     put_number(text + SINCE_AT, NUMBER, (uint64_t)record->since_ms);
     put_number(text + OWNER_LEN_AT, 3, len);
     memcpy(text + OWNER_AT, record->owner, len);
-    const ssize_t put = pwrite(fd, text, sizeof text, 0);
+    const ssize_t put = lk_file_put(fd, text, sizeof text, 0);
     if (put < 0)
         return errno;
     if ((size_t)put < sizeof text) /* the device took a part: the next write would say why */

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "directory.h"
+#include "lk_fd.h"
 #include "lk_time.h"
 #include "lockfile.h"
 #include "queue.h"
@@ -90,20 +91,49 @@ static void add(sweep *s, const char *path, size_t len)
 
 static DIR *list_directory(int parent, const char *name)
 {
-    const int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    const int fd = lk_fd_high(openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     DIR *directory = fd >= 0 ? fdopendir(fd) : NULL;
     if (fd >= 0 && directory == NULL)
         close(fd);
     return directory;
 }
 
-/* What was being made when its maker died. */
-static void remove_left(int parent, const char *name)
+/* True if the mode is one that this driver gives to what it makes; the umask, and a maker that died, can have left less of it. */
+static bool is_mode_of_ours(const struct stat *s)
 {
-    struct stat s;
-    if (fstatat(parent, name, &s, AT_SYMLINK_NOFOLLOW) == 0 &&
-        lk_time_of(CLOCK_REALTIME) / LK_S - s.st_mtim.tv_sec > LEFT)
-        (void)unlinkat(parent, name, S_ISDIR(s.st_mode) ? AT_REMOVEDIR : 0);
+    return (s->st_mode & (S_ISUID | S_ISVTX | S_IRWXO)) == 0 &&
+           (S_ISDIR(s->st_mode) || (s->st_mode & (S_ISGID | S_IXUSR | S_IXGRP)) == 0);
+}
+
+/* True if a file that was never renamed is empty or has a record, nobody uses it, and it is still the one at its name. */
+static bool is_left_file(const sweep *s, int parent, const char *entry, const struct stat *seen)
+{
+    lk_file_name name;
+    lk_file_record record;
+    lk_file_reading reading;
+    struct stat now;
+    if (!S_ISREG(seen->st_mode) || seen->st_nlink != 1 || !lk_file_name_from(&name, entry))
+        return false;
+    const int fd = lk_file_open_in(s->self, parent, &name, O_RDONLY);
+    if (fd < 0)
+        return false;
+    const bool left = fstat(fd, &now) == 0 && now.st_ino == seen->st_ino && !lk_file_whole_locked(fd) &&
+                      lk_file_record_read(fd, &record, &reading) == 0 &&
+                      (reading == LK_FILE_RECORD_EMPTY || reading == LK_FILE_RECORD_GOOD);
+    close(fd);
+    return left;
+}
+
+/* Remove what was being made when its maker died: an empty directory, or a file without another name. */
+static void remove_left(const sweep *s, int parent, const char *name)
+{
+    struct stat seen;
+    if (!lk_file_name_fits(name, LK_FILE_NEW_PREFIX "d-x-x") ||
+        fstatat(parent, name, &seen, AT_SYMLINK_NOFOLLOW) != 0 || !is_mode_of_ours(&seen) ||
+        lk_time_of(CLOCK_REALTIME) / LK_S - seen.st_mtim.tv_sec <= LEFT)
+        return;
+    if (S_ISDIR(seen.st_mode) || is_left_file(s, parent, name, &seen))
+        (void)unlinkat(parent, name, S_ISDIR(seen.st_mode) ? AT_REMOVEDIR : 0);
 }
 
 static void list_part(sweep *s, int parent, char *path, size_t len);
@@ -115,7 +145,7 @@ static void list_entry(sweep *s, DIR *directory, const struct dirent *entry, cha
     if (len + name_len + 1 >= LK_FILE_PATH_MAX)
         return;
     if (strncmp(entry->d_name, LK_FILE_NEW_PREFIX, strlen(LK_FILE_NEW_PREFIX)) == 0) {
-        remove_left(dirfd(directory), entry->d_name);
+        remove_left(s, dirfd(directory), entry->d_name);
         return;
     }
     memcpy(path + len, entry->d_name, name_len + 1);
@@ -125,6 +155,12 @@ static void list_entry(sweep *s, DIR *directory, const struct dirent *entry, cha
         list_part(s, dirfd(directory), path, len + name_len);
 }
 
+static bool is_directory_of_ours(int fd)
+{
+    struct stat s;
+    return fstat(fd, &s) == 0 && is_mode_of_ours(&s);
+}
+
 /* A directory that a long name was cut into. One that is empty goes: who wants a file in it makes it anew. */
 static void list_part(sweep *s, int parent, char *path, size_t len)
 {
@@ -132,7 +168,7 @@ static void list_part(sweep *s, int parent, char *path, size_t len)
     DIR *directory = list_directory(parent, name);
     if (directory == NULL)
         return;
-    bool empty = true;
+    bool empty = is_directory_of_ours(dirfd(directory));
     path[len] = '/';
     for (const struct dirent *entry; (entry = readdir(directory)) != NULL;) {
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
@@ -155,7 +191,7 @@ static void list_all(sweep *s, size_t limit, long *at)
         seekdir(directory, *at);
     *at = 0;
     for (const struct dirent *entry; directory != NULL && (entry = readdir(directory)) != NULL;) {
-        if (strncmp(entry->d_name, LK_FILE_QUEUE_PREFIX, sizeof LK_FILE_QUEUE_PREFIX - 1) == 0)
+        if (lk_file_queue_is_name(entry->d_name))
             lk_file_queue_sweep(s->self, entry->d_name);
         else
             list_entry(s, directory, entry, path, 0);
@@ -189,18 +225,16 @@ static void sort(sweep *s)
 
 /* ---- one file ---- */
 
-/* Whether the record is one of ours; an empty one is if nobody else made the file, as far as its mode tells. */
-static bool is_ours(const lk_file *self, int fd, uint64_t *token)
+/* True if the file has a record of ours. Nothing tells whose an empty one is, so it stays: another program may have made it, and
+ * hold it by flock(). Of ours only one is empty whose maker was killed right behind making it, or had no room to write. */
+static bool is_ours(int fd, uint64_t *token)
 {
     lk_file_record record;
     lk_file_reading reading;
-    struct stat s;
     if (lk_file_record_read(fd, &record, &reading) != 0)
         return false;
     *token = record.token;
-    if (reading != LK_FILE_RECORD_EMPTY)
-        return reading == LK_FILE_RECORD_GOOD;
-    return fstat(fd, &s) == 0 && (s.st_mode & 07777) == (self->shared ? 0660 : 0600);
+    return reading == LK_FILE_RECORD_GOOD;
 }
 
 /* Remember its token, if nobody uses it. */
@@ -212,7 +246,7 @@ static void look(sweep *s, found *f)
     const int fd = lk_file_open(s->self, &name, O_RDONLY);
     if (fd < 0)
         return;
-    f->idle = !lk_file_whole_locked(fd) && is_ours(s->self, fd, &f->token) &&
+    f->idle = !lk_file_whole_locked(fd) && is_ours(fd, &f->token) &&
               lk_file_tokens_raise(&s->tokens, name.hash, f->token);
     close(fd);
 }
@@ -222,7 +256,7 @@ static bool remove_locked_file(sweep *s, const lk_file_name *name, int parent, i
 {
     uint64_t token;
     const char *last = name->text + name->last;
-    return is_ours(s->self, fd, &token) && lk_file_tokens_cover(&s->tokens, name->hash, token) &&
+    return is_ours(fd, &token) && lk_file_tokens_cover(&s->tokens, name->hash, token) &&
            lk_file_compare_at(parent, last, id) == 0 && unlinkat(parent, last, 0) == 0;
 }
 

@@ -10,6 +10,7 @@
 
 #include "directory.h"
 #include "lk_escape.h"
+#include "lk_fd.h"
 #include "tickets.h"
 
 void lk_file_queue_name(char out[LK_FILE_QUEUE_NAME], const lk_file_id *id)
@@ -20,7 +21,7 @@ void lk_file_queue_name(char out[LK_FILE_QUEUE_NAME], const lk_file_id *id)
 
 int lk_file_queue_open_name(const lk_file *self, const char *name)
 {
-    return openat(self->dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return lk_fd_high(openat(self->dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
 
 int lk_file_queue_open(const lk_file *self, const lk_file_id *id, bool create)
@@ -67,9 +68,17 @@ void lk_file_ticket_read(const char *name, locker_waiter *out)
     out->owner[n] = '\0';
 }
 
+bool lk_file_queue_is_name(const char *name)
+{
+    return lk_file_name_fits(name, LK_FILE_QUEUE_PREFIX "x-x-x");
+}
+
 static bool is_ticket(const char *name)
 {
-    return strnlen(name, LK_FILE_TICKET_LENGTH) == LK_FILE_TICKET_LENGTH && name[0] != '.';
+    static const char digits[] = "0123456789abcdef";
+    return strspn(name, digits) == 16 && name[16] == '-' && strspn(name + 17, digits) == 8 &&
+           name[25] == '-' && strspn(name + 26, digits) == 8 &&
+           (name[LK_FILE_TICKET_LENGTH] == '\0' || strchr("-+", name[LK_FILE_TICKET_LENGTH]) != NULL);
 }
 
 int lk_file_ticket_compare(const char *a, const char *b)
@@ -79,7 +88,7 @@ int lk_file_ticket_compare(const char *a, const char *b)
 
 int lk_file_ticket_open(int queue, const char *name)
 {
-    return openat(queue, name, O_WRONLY | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
+    return lk_fd_high(openat(queue, name, O_WRONLY | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC));
 }
 
 /* One byte shorter than a ticket's name, so that no release takes it for one. */
@@ -96,7 +105,8 @@ void lk_file_ticket_record(char out[LK_FILE_RECORD_NAME + 1], char kind, const c
 static bool is_record(const char *name)
 {
     return (name[0] == LK_FILE_RECORD_HELD || name[0] == LK_FILE_RECORD_BROKEN) &&
-           strlen(name) == LK_FILE_RECORD_NAME;
+           strspn(name + 1, "0123456789abcdef") == LK_FILE_RECORD_NAME - 1 &&
+           name[LK_FILE_RECORD_NAME] == '\0';
 }
 
 /* ------------------------------------------------------------------ all tickets ---- */
@@ -106,9 +116,13 @@ static bool is_half_made(const char *name)
     return name[0] == '.' && is_ticket(name + 1);
 }
 
+/* Where the filesystem does not tell the type, the name decides. */
 static int is_ours(const struct dirent *e)
 {
-    return is_ticket(e->d_name) || is_half_made(e->d_name) || is_record(e->d_name);
+    const bool may_be_fifo = e->d_type == DT_FIFO || e->d_type == DT_UNKNOWN;
+    const bool may_be_link = e->d_type == DT_LNK || e->d_type == DT_UNKNOWN;
+    return (may_be_fifo && (is_ticket(e->d_name) || is_half_made(e->d_name))) ||
+           (may_be_link && is_record(e->d_name));
 }
 
 static int compare_entries(const struct dirent **a, const struct dirent **b)
@@ -221,7 +235,8 @@ bool lk_file_tickets_poke(const lk_file_tickets *t, int i)
     if (reached < 0)
         return false;
     /* Read as well, for a writer alone would get SIGPIPE when the owner closes it right now. */
-    const int fd = openat(t->queue, name, O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
+    const int fd =
+        lk_fd_high(openat(t->queue, name, O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC));
     struct stat s;
     int written = 1;
     const bool pokes = fd >= 0 && fstat(fd, &s) == 0 && S_ISFIFO(s.st_mode) &&

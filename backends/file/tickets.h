@@ -12,6 +12,8 @@
 enum { LK_FILE_QUEUE_NAME = 48 }; /* that, and three numbers */
 
 void lk_file_queue_name(char out[LK_FILE_QUEUE_NAME], const lk_file_id *id);
+/* True if the name is one that lk_file_queue_name() makes. */
+bool lk_file_queue_is_name(const char *name);
 /* A queue's directory. -1: errno says why. */
 int lk_file_queue_open_name(const lk_file *self, const char *name);
 int lk_file_queue_open(const lk_file *self, const lk_file_id *id, bool create);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "lockfile.h"
+#include "put.h"
 #include "tokens.h"
 
 typedef struct {
@@ -124,9 +125,23 @@ static int make(const lk_file *self)
     return -1;
 }
 
+/* True if the file may be written as ours: it is not too long, and no more slots are damaged than are good. Slots that were never
+ * written are zero. */
+static bool is_ours(int fd)
+{
+    slot all[LK_FILE_TOKEN_SLOTS + 1] = {0};
+    int good = 0, bad = 0;
+    const ssize_t got = pread(fd, all, sizeof all, 0);
+    for (size_t i = 0; i < LK_FILE_TOKEN_SLOTS; i++) {
+        const bool written = all[i].token != 0 || all[i].check != 0;
+        good += written && all[i].check == check_of(all[i].token);
+        bad += written && all[i].check != check_of(all[i].token);
+    }
+    return got >= 0 && got <= SIZE && bad <= good;
+}
+
 bool lk_file_tokens_open(lk_file *self, lk_file_tokens *tokens)
 {
-    struct stat s;
     int code;
     *tokens = (lk_file_tokens){.fd = lk_file_open_in(self, self->dir_fd, &file_name, O_RDWR)};
     if (tokens->fd < 0 && errno == ENOENT)
@@ -140,9 +155,9 @@ bool lk_file_tokens_open(lk_file *self, lk_file_tokens *tokens)
         lk_file_tokens_close(tokens);
         return false;
     }
-    if (fstat(tokens->fd, &s) == 0 && s.st_size <= SIZE)
+    if (is_ours(tokens->fd))
         return true;
-    warn(self, "it is too long to be ours");
+    warn(self, "it is another program's, or damaged");
     lk_file_tokens_close(tokens);
     return false;
 }
@@ -170,7 +185,7 @@ bool lk_file_tokens_raise(lk_file_tokens *tokens, uint32_t hash, uint64_t token)
     bool done = read_slot(tokens->fd, hash, &last) == 0;
     if (done && last < token) {
         const slot s = {token, check_of(token)};
-        done = pwrite(tokens->fd, &s, sizeof s, place_of(hash)) == SLOT;
+        done = lk_file_put(tokens->fd, &s, sizeof s, place_of(hash)) == SLOT;
         last = token;
     }
     if (done)

@@ -13,6 +13,7 @@
  * A watch without claims stays until its next event, usually our release: removing it makes one as well. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -20,6 +21,7 @@
 #include <unistd.h>
 
 #include "directory.h"
+#include "lk_fd.h"
 #include "lk_time.h"
 #include "lockfile.h"
 #include "queue.h"
@@ -42,18 +44,21 @@ int lk_file_descriptor(void *self)
 
 void lk_file_watch_warn(lk_file *self)
 {
-    if (!atomic_exchange_explicit(&self->warned, true, memory_order_relaxed))
-        self->svc->log(self->svc, LOCKER_LOG_WARN,
-                       "no inotify for %.200s: waiting polls every 50 ms; raise "
-                       "fs.inotify.max_user_instances and fs.inotify.max_user_watches",
-                       self->path);
+    if (atomic_exchange_explicit(&self->warned, true, memory_order_relaxed))
+        return;
+    const int code = LK_READ(self->watch_code);
+    const char *const advice = code == ENOSPC   ? "raise fs.inotify.max_user_watches"
+                               : code == EMFILE ? "raise fs.inotify.max_user_instances or ulimit -n"
+                                                : "see what is wrong there";
+    self->svc->log(self->svc, LOCKER_LOG_WARN, "no inotify for %.200s: %s: waiting polls every 50 ms; %s",
+                   self->path, strerror(code), advice);
 }
 
 static bool start_locked(lk_file *self) LK_REQUIRES(self->mutex)
 {
     if (self->inotify_fd >= 0)
         return true;
-    const int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    const int fd = lk_fd_high(inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
     if (fd < 0)
         return false;
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
@@ -64,12 +69,39 @@ static bool start_locked(lk_file *self) LK_REQUIRES(self->mutex)
     return self->inotify_fd >= 0;
 }
 
-/* Through /proc it is the open file itself that is watched, whatever is at its name by then. -1: it can't be. */
-static int add_descriptor_locked(lk_file *self, int fd, uint32_t events) LK_REQUIRES(self->mutex)
+/* The path of the claim's lock file, or of the lock directory (NULL), with `behind` after it. */
+static void set_path(const lk_file *self, const lk_file_claim *c, const char *behind, char path[PATH_MAX])
 {
-    char path[40];
-    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    return start_locked(self) ? inotify_add_watch(self->inotify_fd, path, events) : -1;
+    lk_file_name name = {.text = ""};
+    if (c != NULL)
+        lk_file_name_set(&name, self->prefix, c->claim->key, c->claim->key_len);
+    (void)snprintf(path, PATH_MAX, "%s/%s%s", self->path, name.text, behind);
+}
+
+/* Watch what is behind the open file, which is the claim's, or the lock directory (NULL). -1: errno says why not. Through /proc the
+ * open file itself is watched, whatever is at its name by then: the thread's own entry, for the process's has no descriptors once
+ * main() has ended. Where there is no /proc, what is at the path is watched; the callers look behind that whether it is that file. */
+static int add_behind_locked(lk_file *self, int fd, const lk_file_claim *c, const char *behind,
+                             uint32_t events) LK_REQUIRES(self->mutex)
+{
+    char path[PATH_MAX];
+    if (!start_locked(self))
+        return -1;
+    snprintf(path, sizeof path, "/proc/thread-self/fd/%d%s", fd, behind);
+    const int wd = inotify_add_watch(self->inotify_fd, path, events);
+    if (wd >= 0 || (errno != ENOENT && errno != ENOTDIR))
+        return wd;
+    set_path(self, c, behind, path);
+    return inotify_add_watch(self->inotify_fd, path, events | IN_DONT_FOLLOW);
+}
+
+static int add_descriptor_locked(lk_file *self, int fd, const lk_file_claim *c, uint32_t events)
+    LK_REQUIRES(self->mutex)
+{
+    const int wd = add_behind_locked(self, fd, c, "", events);
+    if (wd < 0)
+        LK_WRITE(self->watch_code, errno);
+    return wd;
 }
 
 static void break_grant_locked(lk_file *self, lk_file_claim *c) LK_REQUIRES(self->mutex)
@@ -91,11 +123,10 @@ static void look_at_locked(lk_file *self, lk_file_claim *c) LK_REQUIRES(self->mu
  * lock directory of their own at the path meanwhile. One that we may not read can't be watched. */
 static void watch_above_locked(lk_file *self) LK_REQUIRES(self->mutex)
 {
-    char path[40 + 3 * ABOVE_MAX];
-    int len = snprintf(path, sizeof path, "/proc/self/fd/%d", self->dir_fd);
+    char above[3 * ABOVE_MAX + 1] = "";
     for (int i = 0; i < ABOVE_MAX; i++) {
-        len += snprintf(path + len, sizeof path - (size_t)len, "/..");
-        const int wd = inotify_add_watch(self->inotify_fd, path, IN_MOVE_SELF);
+        memcpy(above + 3 * i, "/..", sizeof "/..");
+        const int wd = add_behind_locked(self, self->dir_fd, NULL, above, IN_MOVE_SELF);
         if (wd >= 0 && wd == self->above_wd)
             return; /* the root, which is above itself */
         if (wd >= 0)
@@ -105,7 +136,7 @@ static void watch_above_locked(lk_file *self) LK_REQUIRES(self->mutex)
 
 bool lk_file_watch_directory_locked(lk_file *self)
 {
-    self->dir_wd = add_descriptor_locked(self, self->dir_fd, DIRECTORY_EVENTS);
+    self->dir_wd = add_descriptor_locked(self, self->dir_fd, NULL, DIRECTORY_EVENTS);
     self->above_wd = self->dir_wd;
     if (self->dir_wd >= 0)
         watch_above_locked(self);
@@ -115,7 +146,7 @@ bool lk_file_watch_directory_locked(lk_file *self)
 bool lk_file_watch_add_locked(lk_file *self, lk_file_claim *c)
 {
     /* The mutex is held over it, because dispatch could otherwise remove a watch that this call returns. */
-    const int wd = lk_table_reserve(&self->watches) ? add_descriptor_locked(self, c->fd, FILE_EVENTS) : -1;
+    const int wd = lk_table_reserve(&self->watches) ? add_descriptor_locked(self, c->fd, c, FILE_EVENTS) : -1;
     if (wd < 0)
         return false;
     c->wd = wd;
@@ -134,11 +165,11 @@ static bool is_watched_locked(const lk_file *self, int wd) LK_REQUIRES(self->mut
 /* A watch for a grant, which tells nothing of those that try and fail. */
 static void watch_held_locked(lk_file *self, lk_file_claim *c) LK_REQUIRES(self->mutex)
 {
-    const int wd = lk_table_reserve(&self->watches) ? add_descriptor_locked(self, c->fd, HELD_EVENTS) : -1;
+    const int wd = lk_table_reserve(&self->watches) ? add_descriptor_locked(self, c->fd, c, HELD_EVENTS) : -1;
     if (wd < 0)
         return;
     if (is_watched_locked(self, wd)) /* one who waits for the same file in this instance wants to hear more */
-        (void)add_descriptor_locked(self, c->fd, FILE_EVENTS);
+        (void)add_descriptor_locked(self, c->fd, c, FILE_EVENTS);
     c->wd = wd;
     lk_table_add(&self->watches, &c->by_wd, (uint32_t)wd);
 }

@@ -66,8 +66,9 @@ int main(int argc, char **argv)
                                     {"wanderer", lk_wanderer_play},
                                     {"stormer", lk_stormer_play},
                                     {"sweeper", lk_sweeper_play},
+                                    {"edge", lk_edge_play},
                                     {NULL, NULL}};
     static const lk_group *const groups[] = {&lk_text,  &lk_trust,   &lk_breaking, &lk_crash, &lk_queue,
-                                             &lk_races, &lk_removal, &lk_sharing,  NULL};
+                                             &lk_races, &lk_removal, &lk_sharing,  &lk_edges, NULL};
     return lk_run_group(argc, argv, groups, roles);
 }

@@ -11,9 +11,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -433,11 +436,13 @@ static void a_damaged_slot_goes_on_from_the_clock(void **state)
     assert_int_equal(ftruncate(fd, 9), 0);
     assert_int_equal(lk_file_tokens_floor(self, 0, &token), 0);
     assert_true(token == 0);
-    /* It is of use again at once. */
-    char junk[20000];
-    memset(junk, 'x', sizeof junk);
-    assert_int_equal(pwrite(fd, junk, 16384, 0), 16384);
     close(fd);
+    assert_int_equal(unlink(lk_place_file(place, ".tokens")), 0);
+    /* A file with a damaged slot is of use all the same. */
+    assert_true(lk_file_tokens_open(self, &tokens));
+    assert_true(lk_file_tokens_raise(&tokens, 1, 5));
+    assert_int_equal(pwrite(tokens.fd, "xxxxxxxxxxxxxxxx", 16, 0), 16);
+    lk_file_tokens_close(&tokens);
     uint64_t last = lk_place_token(place, "k");
     assert_true(last < ahead);
     sweep(self);
@@ -457,14 +462,15 @@ static void somebody_elses_tokens_are_left_alone(void **state)
     char target[200], text[20000], after[sizeof text];
     memset(text, 'z', sizeof text);
     snprintf(target, sizeof target, "%s/target", place->base);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 5; i++) {
+        static const size_t lengths[] = {0, 0, sizeof text, 16, 16384};
         const char *path = lk_place_file(place, ".tokens");
         if (i == 0)
             assert_int_equal(symlink(target, path), 0);
         else if (i == 1)
             assert_int_equal(mkdir(path, 0700), 0);
         else
-            put_file(place, ".tokens", text, i == 2 ? sizeof text : 16);
+            put_file(place, ".tokens", text, lengths[i]);
         if (i == 3)
             assert_int_equal(chmod(path, 0602), 0); /* everybody can write it */
         (void)lk_place_token(place, "k");
@@ -478,7 +484,7 @@ static void somebody_elses_tokens_are_left_alone(void **state)
             const int fd = open(path, O_RDONLY | O_CLOEXEC);
             const ssize_t len = read(fd, after, sizeof after);
             close(fd);
-            assert_int_equal(len, i == 2 ? sizeof text : 16);
+            assert_int_equal(len, lengths[i]);
             assert_memory_equal(text, after, (size_t)len);
         }
         assert_int_equal(i == 1 ? rmdir(path) : unlink(path), 0);
@@ -548,11 +554,28 @@ static void what_is_used_stays(void **state)
     bare_close(self);
 }
 
+static void put_socket(const lk_place *place, const char *name)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int base = open(place->locks, O_PATH | O_DIRECTORY | O_CLOEXEC); /* a socket's path is short */
+    snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/%s", base, name);
+    assert_int_equal(bind(fd, (const struct sockaddr *)&address, sizeof address), 0);
+    close(base);
+    close(fd);
+}
+
+static bool is_any(const char *name)
+{
+    return strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
+}
+
 static void what_is_no_lock_file_stays(void **state)
 {
     static const char *const names[] = {"long.lock", "damaged.lock", "directory.lock", "link.lock",
                                         "hard.lock", "open.lock",    "elsewhere.lock", "record",
-                                        ".x.lock",   "high.lock"};
+                                        ".x.lock",   "high.lock",    "postgres.lock",  "a b.lock",
+                                        "fifo.lock", "socket.lock",  "zeros.lock",     "empty.lock"};
     lk_place *place = *state;
     lk_file *self = bare_open(place->locks);
     char text[1000];
@@ -565,22 +588,90 @@ static void what_is_no_lock_file_stays(void **state)
     put_ahead(place, "high.lock", UINT64_MAX - 2);
     assert_int_equal(symlink("record", lk_place_file(place, "link.lock")), 0);
     char other[200];
-    put_ahead(place, "hard.lock", 5);
+    put_file(place, "hard.lock", "", 0);
     snprintf(other, sizeof other, "%s/other", place->base);
     assert_int_equal(link(lk_place_file(place, "hard.lock"), other), 0);
     put_ahead(place, "open.lock", 5);
     assert_int_equal(chmod(lk_place_file(place, "open.lock"), 0602), 0);
     put_file(place, "elsewhere.lock", "", 0); /* such as another program makes */
     assert_int_equal(chmod(lk_place_file(place, "elsewhere.lock"), 0644), 0);
-    put_file(place, "empty.lock", "", 0); /* ours: killed before it was written */
+    put_file(place, "empty.lock", "", 0); /* as one of ours that was killed before it was written */
+    put_ahead(place, "a b.lock", 5);      /* no key is encoded so */
+    memset(text, '\0', sizeof text);
+    put_file(place, "zeros.lock", text, LK_FILE_RECORD_SIZE);
+    assert_int_equal(mkfifo(lk_place_file(place, "fifo.lock"), 0600), 0);
+    put_socket(place, "socket.lock");
+    put_file(place, "postgres.lock", "", 0);
+    const int held = open(lk_place_file(place, "postgres.lock"), O_RDWR | O_CLOEXEC);
+    assert_int_equal(flock(held, LOCK_EX), 0);
+    put_ahead(place, "twice.lock", 5); /* ours, with another name */
+    snprintf(other, sizeof other, "%s/twice", place->base);
+    assert_int_equal(link(lk_place_file(place, "twice.lock"), other), 0);
     (void)lk_place_token(place, "k");
     sweep(self);
+    close(held);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!is_there(place, names[i]))
             test_fails("%s was removed", names[i]);
     assert_false(is_there(place, "k.lock"));
-    assert_false(is_there(place, "empty.lock"));
+    assert_false(is_there(place, "twice.lock"));
     bare_close(self);
+}
+
+static void make_old(const char *path)
+{
+    static const struct timespec old[2] = {{1000000, 0}, {1000000, 0}};
+    assert_int_equal(utimensat(AT_FDCWD, path, old, AT_SYMLINK_NOFOLLOW), 0);
+}
+
+/* Old files, directories, links, FIFOs and sockets of other programs, whose names begin as ours do, or are ours to the letter. */
+static void what_others_keep_beside_stays(void **state)
+{
+    enum { TICKET = 34 };
+    static const char *const files[] = {".new-important", ".new-1-2-3x",    ".new-1-2-z",
+                                        ".new-7-8-9",     ".queue-of-mail", ".queue-1-2-3"};
+    static const char *const directories[] = {".new-things", ".new-1-2-5", ".queue-mail", ".queue-8-1-5"};
+    lk_place *place = *state;
+    lk_file *self = bare_open(place->locks);
+    char path[300], part[243], ticket[TICKET + 1];
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        put_file(place, files[i], "data", 4);
+    assert_int_equal(symlink("nowhere", lk_place_file(place, ".new-7-8-a")), 0);
+    assert_int_equal(mkfifo(lk_place_file(place, ".new-7-8-b"), 0600), 0);
+    put_socket(place, ".new-7-8-c");
+    put_ahead(place, ".new-7-8-d", 5); /* one of ours, with a name elsewhere */
+    snprintf(path, sizeof path, "%s/elsewhere", place->base);
+    assert_int_equal(link(lk_place_file(place, ".new-7-8-d"), path), 0);
+    put_file(place, ".new-7-8-e", "", 0);
+    assert_int_equal(chmod(lk_place_file(place, ".new-7-8-e"), 0644), 0);
+    for (size_t i = 0; i < sizeof directories / sizeof *directories; i++)
+        assert_int_equal(mkdir(lk_place_file(place, directories[i]), 0755), 0);
+    memset(part, 'y', 240);
+    strcpy(part + 240, ".d");
+    assert_int_equal(mkdir(lk_place_file(place, part), 0755), 0);
+    /* In a directory with the name of a queue: what is no ticket, and what is none but has the name of one. */
+    strcpy(ticket, "00000000000000aa-00000001-00000002");
+    snprintf(path, sizeof path, ".queue-8-1-5/%s", ticket);
+    put_file(place, path, "data", 4);
+    ticket[0] = '1';
+    snprintf(path, sizeof path, ".queue-8-1-5/%s", ticket);
+    put_socket(place, path);
+    assert_int_equal(
+        mkfifo(lk_place_file(place, ".queue-8-1-5/a-name-that-is-longer-than-a-ticket-is"), 0600), 0);
+    put_file(place, ".queue-8-1-5/=0123456789abcdef0123456789abcdef", "data", 4);
+    assert_int_equal(symlink("x", lk_place_file(place, ".queue-8-1-5/=0123456789-not-a-number-at-all-=")), 0);
+    (void)lk_place_token(place, "k");
+    const size_t before = count_in(place->locks, is_any),
+                 inside = count_in(lk_place_file(place, ".queue-8-1-5"), is_any);
+    DIR *all_of_them = opendir(place->locks);
+    for (const struct dirent *entry; (entry = readdir(all_of_them)) != NULL;)
+        if (is_any(entry->d_name))
+            make_old(lk_place_file(place, entry->d_name));
+    closedir(all_of_them);
+    sweep(self);
+    bare_close(self);
+    assert_int_equal(count_in(place->locks, is_any), before); /* .tokens has come, and k.lock gone */
+    assert_int_equal(count_in(lk_place_file(place, ".queue-8-1-5"), is_any), inside);
 }
 
 /* ------------------------------------------------------------------ whom it wakes ---- */
@@ -948,6 +1039,7 @@ static const struct CMUnitTest tests[] = {
     place_test(a_break_counts_on_from_a_removed_file),
     place_test(what_is_used_stays),
     place_test(what_is_no_lock_file_stays),
+    place_test(what_others_keep_beside_stays),
     place_test(a_removal_wakes_no_holder),
     place_test(a_holder_hears_of_a_removal),
     place_test(a_lasting_holder_hears_of_a_change_of_the_path),

@@ -106,6 +106,11 @@ static void files(void **state)
     close(open(target, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
     assert_int_equal(link(target, lk_place_file(place, "d.lock")), 0);
     denied(place, "d", "hard link");
+    /* A copy of the directory by cp -al gives our own files other names, too. */
+    (void)lk_place_token(place, "copied");
+    snprintf(target, sizeof(target), "%s/copy", place->base);
+    assert_int_equal(link(lk_place_file(place, "copied.lock"), target), 0);
+    (void)lk_place_token(place, "copied");
     close(open(lk_place_file(place, "e.lock"), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
     assert_int_equal(chmod(lk_place_file(place, "e.lock"), 0666), 0);
     denied(place, "e", "everybody");
@@ -210,6 +215,15 @@ static void filesystems(void **state)
     assert_string_equal(lk_file_filesystem_refused(0xFE534D42), "SMB2");
     assert_non_null(lk_file_filesystem_refused((uint64_t)(int64_t)(int32_t)0xFF534D42));
     assert_non_null(strstr(lk_file_filesystem_refused(0x65735546), "FUSE"));
+    static const uint32_t remote[] = {
+        /* those that coreutils calls remote, and that hold files of their own */
+        0x61636673, 0x5346414F, 0x6B414653, 0x00C36400, 0xFF534D42, 0x73757245, 0x19830326, 0x65735546,
+        0x01161970, 0x47504653, 0x013111A8, 0x0BD00BD0, 0x0000564C, 0x00006969, 0x7461636F, 0xAAD7AAEA,
+        0x7C7C6673, 0x0000517B, 0xFE534D42, 0xBEEFDEAD, 0x786F4256, 0xBACBACBC, 0xA501FCF5};
+    for (size_t i = 0; i < sizeof remote / sizeof *remote; i++)
+        if (lk_file_filesystem_refused(remote[i]) == NULL)
+            test_fails("%#x is not refused", remote[i]);
+    assert_null(lk_file_filesystem_refused(0x794C7630)); /* overlay */
     assert_null(lk_file_filesystem_refused(0xEF53));     /* ext4 */
     assert_null(lk_file_filesystem_refused(0x01021994)); /* tmpfs */
 }

@@ -1,0 +1,226 @@
+/* edges.c: surroundings that a program seldom has: no standard streams, no main thread, no /proc, a limit on the size of files. Each
+ * test's body runs in a child, which answers by its exit code. */
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "child.h"
+#include "file_test.h"
+#include "holding.h"
+#include "record.h"
+
+enum { FINE = 0, NOT_OPEN = 2, NOT_GRANTED, WARNED, LOW_DESCRIPTOR, WRONG_ANSWER, NOT_ALLOWED = 77 };
+
+static bool streams_are_closed;
+static atomic_int warnings; /* what the lockers of this child have warned of */
+
+static void count_warnings(locker_log_level level, const char *text, void *context)
+{
+    (void)level;
+    (void)text;
+    (void)context;
+    warnings++;
+}
+
+static locker *open_counting(const char *uri)
+{
+    locker_options o = LOCKER_OPTIONS_INIT;
+    locker_error err;
+    locker *l = NULL;
+    o.log = count_warnings;
+    o.log_level = LOCKER_LOG_WARN;
+    return locker_open(uri, &o, &l, &err) == LOCKER_OK ? l : NULL;
+}
+
+static const char *uri_of_waiter;
+
+static void *wait_for_key(void *result)
+{
+    locker *l = open_counting(uri_of_waiter);
+    const locker_lock_options o = lk_wait_options(LK_TEST_PATIENCE_MS);
+    locker_handle *held = NULL;
+    locker_error err;
+    const int status = l == NULL ? -1 : (int)locker_lock(l, "k", &o, &held, &err);
+    locker_handle_free(held);
+    locker_close(l);
+    *(int *)result = status;
+    return NULL;
+}
+
+static bool somebody_waits(locker *l)
+{
+    locker_info info = LOCKER_INFO_INIT;
+    locker_error err;
+    const bool waits = locker_show(l, "k", &info, &err) == LOCKER_OK && info.waiters > 0;
+    locker_info_clear(&info);
+    return waits;
+}
+
+/* A lock that is held, waited for in another thread until it waits, then let go of; and one that several hold. */
+static int work(const char *uri)
+{
+    locker_lock_options shared = LOCKER_LOCK_OPTIONS_INIT;
+    locker_handle *held = NULL, *beside = NULL;
+    locker_error err;
+    pthread_t waiter;
+    int granted = -1;
+    locker *l = open_counting(uri);
+    if (l == NULL)
+        return NOT_OPEN;
+    shared.mode = LOCKER_SHARED;
+    if (locker_lock(l, "k", NULL, &held, &err) != LOCKER_OK ||
+        locker_lock(l, "s", &shared, &beside, &err) != LOCKER_OK)
+        return NOT_GRANTED;
+    uri_of_waiter = uri;
+    if (pthread_create(&waiter, NULL, wait_for_key, &granted) != 0)
+        return NOT_GRANTED;
+    while (!somebody_waits(l))
+        sched_yield();
+    for (int fd = 0; fd <= STDERR_FILENO && streams_are_closed; fd++)
+        if (fcntl(fd, F_GETFD) >= 0)
+            return LOW_DESCRIPTOR;
+    if (locker_unlock(held, &err) != LOCKER_OK)
+        return NOT_GRANTED;
+    locker_handle_free(held);
+    locker_handle_free(beside);
+    pthread_join(waiter, NULL);
+    locker_close(l);
+    return granted != LOCKER_OK ? NOT_GRANTED : warnings > 0 ? WARNED : FINE;
+}
+
+static int without_streams(const char *uri)
+{
+    for (int fd = 0; fd <= STDERR_FILENO; fd++)
+        close(fd);
+    streams_are_closed = true;
+    return work(uri);
+}
+
+static void *work_alone(void *uri)
+{
+    char state = 'R';
+    while (state != 'Z') { /* until the main thread has ended */
+        FILE *status = fopen("/proc/self/stat", "re");
+        if (status == NULL || fscanf(status, "%*d %*s %c", &state) != 1)
+            _exit(NOT_ALLOWED);
+        fclose(status);
+    }
+    _exit(work(uri));
+}
+
+static int without_main_thread(char *uri)
+{
+    static char copy[200];
+    pthread_t other;
+    snprintf(copy, sizeof copy, "%s", uri);
+    if (pthread_create(&other, NULL, work_alone, copy) != 0)
+        return NOT_ALLOWED;
+    pthread_exit(NULL);
+}
+
+static int without_proc(const char *uri)
+{
+    if (unshare(CLONE_NEWNS) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0)
+        return NOT_ALLOWED;
+    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("tmpfs", "/proc", "tmpfs", 0, "mode=0755") != 0)
+        return NOT_ALLOWED;
+    return work(uri);
+}
+
+/* So many keys that a sweep is due, under a limit that lets records be written and .tokens only in part. */
+static int many_keys(const char *uri)
+{
+    const struct rlimit limit = {LK_FILE_RECORD_SIZE, RLIM_INFINITY};
+    locker *l = open_counting(uri);
+    if (l == NULL || setrlimit(RLIMIT_FSIZE, &limit) != 0)
+        return NOT_OPEN;
+    for (int i = 0; i < 1500; i++) {
+        locker_handle *held;
+        locker_error err;
+        char key[16];
+        snprintf(key, sizeof key, "%d", i);
+        if (locker_lock(l, key, NULL, &held, &err) != LOCKER_OK || locker_unlock(held, &err) != LOCKER_OK)
+            return NOT_GRANTED;
+        locker_handle_free(held);
+    }
+    locker_close(l);
+    return FINE;
+}
+
+static int no_room_for_a_record(const char *uri)
+{
+    const struct rlimit limit = {LK_FILE_RECORD_SIZE - 1, RLIM_INFINITY};
+    locker *l = open_counting(uri);
+    locker_handle *held;
+    locker_error err;
+    if (l == NULL || setrlimit(RLIMIT_FSIZE, &limit) != 0)
+        return NOT_OPEN;
+    const bool told = locker_try_lock(l, "k", NULL, &held, &err) == LOCKER_UNAVAILABLE &&
+                      strstr(err.text, "ulimit -f") != NULL;
+    locker_close(l);
+    return told ? FINE : WRONG_ANSWER;
+}
+
+int lk_edge_play(int argc, char **argv)
+{
+    if (argc != 2)
+        return 1;
+    if (strcmp(argv[0], "streams") == 0)
+        return without_streams(argv[1]);
+    if (strcmp(argv[0], "main") == 0)
+        return without_main_thread(argv[1]);
+    if (strcmp(argv[0], "proc") == 0)
+        return without_proc(argv[1]);
+    return strcmp(argv[0], "keys") == 0 ? many_keys(argv[1]) : no_room_for_a_record(argv[1]);
+}
+
+static void plays(const lk_place *place, const char *edge)
+{
+    const int code = lk_child_end(lk_child_start("edge", (const char *[]){edge, place->uri, NULL}));
+    if (code == NOT_ALLOWED) {
+        print_message("not allowed to make such surroundings here\n");
+        skip();
+    }
+    assert_int_equal(code, FINE);
+}
+
+static void no_descriptor_is_below_three(void **state)
+{
+    plays(*state, "streams");
+}
+
+static void the_main_thread_may_end(void **state)
+{
+    plays(*state, "main");
+}
+
+static void events_need_no_proc(void **state)
+{
+    plays(*state, "proc");
+}
+
+static void a_limit_on_files_kills_nobody(void **state)
+{
+    lk_place *place = *state;
+    plays(place, "keys");
+    plays(place, "record");
+}
+
+static const struct CMUnitTest tests[] = {
+    place_test(no_descriptor_is_below_three),
+    place_test(the_main_thread_may_end),
+    place_test(events_need_no_proc),
+    place_test(a_limit_on_files_kills_nobody),
+};
+
+const lk_group lk_edges = {"edges", tests, sizeof(tests) / sizeof(tests[0]), NULL, NULL};
