@@ -48,6 +48,8 @@ static locker_status open_claim(lk_file *self, const lk_file_name *name, lk_file
     if (c->fd < 0)
         return lk_file_fail(self, "open", name, errno, err);
     struct statx s;
+    lk_file_record record;
+    lk_file_reading reading;
     locker_status status = lk_file_check(self, name, c->fd, &s, err);
     if (status == LOCKER_OK) {
         c->id = lk_file_id_of(&s);
@@ -56,6 +58,7 @@ static locker_status open_claim(lk_file *self, const lk_file_name *name, lk_file
     }
     /* The group needs the right to write, which the umask may have taken. */
     if (status == LOCKER_OK && self->shared && s.stx_uid == self->uid && (s.stx_mode & 0777) != 0660 &&
+        lk_file_record_read(c->fd, &record, &reading) == 0 && reading != LK_FILE_RECORD_FOREIGN &&
         fchmod(c->fd, 0660) != 0)
         status = lk_file_fail(self, "set the mode of", name, errno, err);
     if (status != LOCKER_OK)

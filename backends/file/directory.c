@@ -1,11 +1,13 @@
 /* directory.c: the lock directory. Whoever can write into it can take, fake and break locks, so it is used
  * only if nobody else can; and only where this host's kernel ends a lock with its process, as promised. */
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/vfs.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "directory.h"
@@ -67,13 +69,47 @@ static locker_status check_filesystem(int fd, const char *path, locker_error *er
     return LOCKER_OK;
 }
 
+/* True if this process is in the group. */
+static bool is_in_group(gid_t group)
+{
+    enum { MOST = 65536 }; /* the kernel's limit */
+    gid_t few[64], *all = few;
+    int count = getgroups((int)(sizeof few / sizeof *few), few);
+    if (count < 0 && (all = malloc(MOST * sizeof *all)) != NULL)
+        count = getgroups(MOST, all);
+    bool is_in = getegid() == group;
+    for (int i = 0; i < count && !is_in; i++)
+        is_in = all[i] == group;
+    if (all != few)
+        free(all);
+    return is_in;
+}
+
+/* True if a member of this process's group has made the directory for that group. Only a member, or root, can give a directory to a
+ * group and set its set-group-id bit; but in a directory with that bit whoever may write there makes such directories. So that must
+ * not be everybody. */
+static bool is_of_member(int fd, const struct stat *s)
+{
+    struct stat above;
+    return (s->st_mode & S_IWGRP) != 0 && (s->st_mode & S_ISGID) != 0 && is_in_group(s->st_gid) &&
+           fstatat(fd, "..", &above, 0) == 0 &&
+           ((above.st_mode & S_IWOTH) == 0 || (above.st_mode & S_ISGID) == 0);
+}
+
 static locker_status check_trust(int fd, const char *path, bool shared, locker_error *err)
 {
     struct stat s;
     if (fstat(fd, &s) != 0)
         return locker_error_set(err, LOCKER_UNAVAILABLE, errno, "can't look at the lock directory %.200s: %s",
                                 path, strerror(errno));
-    if (s.st_uid != geteuid() && s.st_uid != 0)
+    const bool foreign = s.st_uid != geteuid() && s.st_uid != 0;
+    if (foreign && shared && !is_of_member(fd, &s))
+        return lk_misconfigured(
+            err,
+            "the lock directory %.200s belongs to user %lu, and not to a group of user %lu with mode 2770; "
+            "chgrp it to a group of both and chmod 2770 it, run as a member of its group, or chown it to root",
+            path, (unsigned long)s.st_uid, (unsigned long)geteuid());
+    if (foreign && !shared)
         return lk_misconfigured(err,
                                 "the lock directory %.200s belongs to user %lu, not to user %lu or root; "
                                 "name another directory, or run as its owner",
@@ -109,6 +145,7 @@ static locker_status fail_open(const char *path, int code, locker_error *err)
 {
     static const cause causes[] = {
         {ENOTDIR, LOCKER_CONFIG, "it is no directory, or something above it is none"},
+        {EEXIST, LOCKER_UNAVAILABLE, "it comes and goes; try again"},
         {ENOENT, LOCKER_CONFIG, "the directory above it does not exist; create that first"},
         {EACCES, LOCKER_DENIED, "name one of your own"},
         {EPERM, LOCKER_DENIED, "name one of your own"},
@@ -129,23 +166,125 @@ static locker_status fail_open(const char *path, int code, locker_error *err)
                             path, strerror(code), c->advice);
 }
 
+void lk_file_new_name(char out[LK_FILE_NEW_NAME])
+{
+    static _Atomic uint32_t last; /* relaxed: a number that no other name of the process has */
+    snprintf(out, LK_FILE_NEW_NAME, LK_FILE_NEW_PREFIX "%ld-%llx-%x", (long)getpid(),
+             (unsigned long long)lk_time_of(CLOCK_BOOTTIME),
+             (unsigned)atomic_fetch_add_explicit(&last, 1, memory_order_relaxed));
+}
+
+/* Set the access mode of a directory by its access control list. That keeps its set-group-id bit, and so is possible where a filter
+ * of system calls (systemd's RestrictSUIDSGID) forbids every chmod() that mentions the bit. */
+static bool set_mode_by_acl(int fd, mode_t mode)
+{
+    enum { VERSION = 2, USER = 0x01, GROUP = 0x04, OTHER = 0x20 };
+    const struct {
+        uint32_t version;
+        struct {
+            uint16_t tag, rights;
+            uint32_t id;
+        } entry[3];
+    } acl = {htole32(VERSION),
+             {{htole16(USER), htole16(mode >> 6 & 7), UINT32_MAX},
+              {htole16(GROUP), htole16(mode >> 3 & 7), UINT32_MAX},
+              {htole16(OTHER), htole16(mode & 7), UINT32_MAX}}};
+    return fsetxattr(fd, "system.posix_acl_access", &acl, sizeof acl, 0) == 0;
+}
+
+static bool has_mode(int fd, mode_t mode)
+{
+    struct stat s;
+    return fstat(fd, &s) == 0 && (s.st_mode & 07777) == mode;
+}
+
+bool lk_file_share(int fd, mode_t mode)
+{
+    if (has_mode(fd, mode) || fchmod(fd, mode) == 0)
+        return true;
+    const int code = errno;
+    if (set_mode_by_acl(fd, mode & 0777) && has_mode(fd, mode))
+        return true;
+    errno = code;
+    return false;
+}
+
+/* Make it under a name of its own, and give it its mode and its name as one step: nobody finds it half made. 0, or an errno; EEXIST: it
+ * is there. */
+static int make_shared(int parent, const char *name)
+{
+    char fresh[LK_FILE_NEW_NAME];
+    lk_file_new_name(fresh);
+    if (mkdirat(parent, fresh, 0770) != 0)
+        return errno;
+    const int fd = lk_fd_high(openat(parent, fresh, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    /* The set-group-id bit gives what is made in it the directory's group, whoever makes it. */
+    const bool made =
+        fd >= 0 && lk_file_share(fd, 02770) && renameat2(parent, fresh, parent, name, RENAME_NOREPLACE) == 0;
+    const int code = made ? 0 : errno;
+    if (fd >= 0)
+        close(fd);
+    if (!made)
+        (void)unlinkat(parent, fresh, AT_REMOVEDIR);
+    return code;
+}
+
+/* Make the lock directory for a group. 0, or an errno. */
+static int make_root(const char *path)
+{
+    char above[PATH_MAX]; /* the caller has seen that it is long enough */
+    const size_t len = (size_t)(strrchr(path, '/') - path) + 1;
+    struct stat s;
+    if (lstat(path, &s) == 0)
+        return EEXIST;
+    memcpy(above, path, len);
+    above[len] = '\0';
+    const int parent = lk_fd_high(open(above, O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (parent < 0)
+        return errno;
+    const int code = make_shared(parent, path + len);
+    close(parent);
+    return code;
+}
+
+/* True if directories can be made in it that all of its group can use: without them nobody could share a lock or wait in order. */
+static bool can_be_shared(int fd)
+{
+    char name[LK_FILE_NEW_NAME];
+    lk_file_new_name(name);
+    const int code = make_shared(fd, name);
+    if (code == 0)
+        (void)unlinkat(fd, name, AT_REMOVEDIR);
+    errno = code;
+    return code == 0;
+}
+
+static locker_status fail_sharing(const char *path, const char *what, int code, locker_error *err)
+{
+    return locker_error_set(
+        err, LOCKER_CONFIG, code,
+        "can't %s %.150s with mode 2770: %s; make it by hand (mkdir, chgrp, chmod 2770), and "
+        "set the umask to 007 (UMask=0007) where a service may not set the set-group-id bit "
+        "(RestrictSUIDSGID)",
+        what, path, strerror(code));
+}
+
 locker_status lk_file_directory_open(const char *path, bool shared, int *out, locker_error *err)
 {
-    const bool made = mkdir(path, shared ? 0770 : 0700) == 0;
-    const int code = made ? 0 : errno;
+    const int code = shared ? make_root(path) : mkdir(path, 0700) == 0 ? 0 : errno;
+    if (shared && code == EPERM)
+        return fail_sharing(path, "make the lock directory", code, err);
     /* A directory that is there is good enough, whatever mkdir would have said (EROFS, EACCES above it). */
     const int fd = lk_fd_high(open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (fd < 0)
         return fail_open(path, errno == ENOENT && code != 0 ? code : errno, err);
     locker_status status = LOCKER_OK;
-    /* The set-group-id bit gives the files in it the directory's group, whoever makes them. */
-    if (made && shared && fchmod(fd, 02770) != 0)
-        status = locker_error_set(err, LOCKER_UNAVAILABLE, errno, "can't set the mode of %.200s: %s", path,
-                                  strerror(errno));
     if (status == LOCKER_OK)
         status = check_trust(fd, path, shared, err);
     if (status == LOCKER_OK)
         status = check_filesystem(fd, path, err);
+    if (status == LOCKER_OK && shared && !can_be_shared(fd) && errno == EPERM)
+        status = fail_sharing(path, "make directories in", errno, err);
     if (status == LOCKER_OK)
         *out = fd;
     else
@@ -198,14 +337,6 @@ int lk_file_directory_compare(const lk_file *self)
     return code == 0 ? ESTALE : code;
 }
 
-void lk_file_new_name(char out[LK_FILE_NEW_NAME])
-{
-    static _Atomic uint32_t last; /* relaxed: a number that no other name of the process has */
-    snprintf(out, LK_FILE_NEW_NAME, LK_FILE_NEW_PREFIX "%ld-%llx-%x", (long)getpid(),
-             (unsigned long long)lk_time_of(CLOCK_BOOTTIME),
-             (unsigned)atomic_fetch_add_explicit(&last, 1, memory_order_relaxed));
-}
-
 static int open_part(int parent, const char *name)
 {
     return lk_fd_high(openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
@@ -215,21 +346,9 @@ bool lk_file_directory_make(const lk_file *self, int parent, const char *name)
 {
     if (!self->shared)
         return mkdirat(parent, name, 0700) == 0;
-    char fresh[LK_FILE_NEW_NAME];
-    lk_file_new_name(fresh);
-    if (mkdirat(parent, fresh, 0770) != 0)
-        return false;
-    const int fd = open_part(parent, fresh);
-    /* The set-group-id bit gives what is made in it the directory's group, whoever makes it. */
-    const bool made =
-        fd >= 0 && fchmod(fd, 02770) == 0 && renameat2(parent, fresh, parent, name, RENAME_NOREPLACE) == 0;
-    const int code = errno;
-    if (fd >= 0)
-        close(fd);
-    if (!made)
-        (void)unlinkat(parent, fresh, AT_REMOVEDIR);
+    const int code = make_shared(parent, name);
     errno = code;
-    return made;
+    return code == 0;
 }
 
 int lk_file_parent(const lk_file *self, const lk_file_name *name, bool create)

@@ -15,6 +15,9 @@ int lk_file_directory_compare(const lk_file *self);
 #define LK_FILE_NEW_PREFIX ".new-"
 enum { LK_FILE_NEW_NAME = 64 };
 void lk_file_new_name(char out[LK_FILE_NEW_NAME]);
+/* Give what was just made in a shared directory its mode, if the umask, or the lack of a default ACL, left it another. False: errno
+ * says why not. */
+bool lk_file_share(int fd, mode_t mode);
 /* Make a directory that all who may use the lock directory can use. False: errno says why; EEXIST: it is there. */
 bool lk_file_directory_make(const lk_file *self, int parent, const char *name);
 /* The directory that holds the file: dir_fd itself, or one below it. -1: errno says why. */

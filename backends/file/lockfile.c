@@ -165,7 +165,7 @@ int lk_file_make(const lk_file *self, int parent, char name[LK_FILE_NEW_NAME])
 {
     lk_file_new_name(name);
     const int fd = open_at(parent, name, O_RDWR | O_CREAT | O_EXCL, self->shared ? 0660 : 0600);
-    if (fd < 0 || !self->shared || fchmod(fd, 0660) == 0)
+    if (fd < 0 || !self->shared || lk_file_share(fd, 0660))
         return fd;
     const int code = errno;
     (void)unlinkat(parent, name, 0);

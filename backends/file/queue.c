@@ -152,7 +152,8 @@ static int make_ticket(lk_file *self, lk_file_claim *c, int queue, bool holds)
         close(fd);
     else if (holds)
         code = lk_file_holder_write(queue, c);
-    if (code == 0 && ((self->shared && fchmod(fd, 0660) != 0) || renameat(queue, name, queue, name + 1) != 0))
+    if (code == 0 &&
+        ((self->shared && !lk_file_share(fd, 0660)) || renameat(queue, name, queue, name + 1) != 0))
         code = errno;
     if (code == 0)
         return 0;

@@ -102,9 +102,9 @@ int lk_file_tokens_floor(lk_file *self, uint32_t hash, uint64_t *token)
 /* Who makes it may have another group. */
 static bool share(const lk_file *self, int fd)
 {
-    struct stat directory;
-    return !self->shared || fstat(self->dir_fd, &directory) != 0 ||
-           fchown(fd, (uid_t)-1, directory.st_gid) == 0;
+    struct stat directory, file;
+    return !self->shared || fstat(self->dir_fd, &directory) != 0 || fstat(fd, &file) != 0 ||
+           file.st_gid == directory.st_gid || fchown(fd, (uid_t)-1, directory.st_gid) == 0;
 }
 
 /* It must be there after a crash of the host, as what is written to it must. */

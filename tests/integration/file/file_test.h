@@ -39,7 +39,7 @@ const char *lk_place_file(const lk_place *place, const char *name);
 uint64_t lk_place_token(const lk_place *place, const char *key);
 
 extern const lk_group lk_text, lk_trust, lk_breaking, lk_crash, lk_queue, lk_races, lk_removal, lk_sharing,
-    lk_edges;
+    lk_edges, lk_members;
 
 /* The role of a child that holds a lock, forks a child of its own and is then killed. */
 int lk_forker_play(int argc, char **argv);
@@ -50,3 +50,5 @@ int lk_stormer_play(int argc, char **argv);
 int lk_sweeper_play(int argc, char **argv);
 /* One in surroundings of which a test tells the name. */
 int lk_edge_play(int argc, char **argv);
+/* A user of the group that shares a directory. */
+int lk_member_play(int argc, char **argv);

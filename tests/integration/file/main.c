@@ -67,8 +67,10 @@ int main(int argc, char **argv)
                                     {"stormer", lk_stormer_play},
                                     {"sweeper", lk_sweeper_play},
                                     {"edge", lk_edge_play},
+                                    {"member", lk_member_play},
                                     {NULL, NULL}};
-    static const lk_group *const groups[] = {&lk_text,  &lk_trust,   &lk_breaking, &lk_crash, &lk_queue,
-                                             &lk_races, &lk_removal, &lk_sharing,  &lk_edges, NULL};
+    static const lk_group *const groups[] = {&lk_text,  &lk_trust,   &lk_breaking, &lk_crash,
+                                             &lk_queue, &lk_races,   &lk_removal,  &lk_sharing,
+                                             &lk_edges, &lk_members, NULL};
     return lk_run_group(argc, argv, groups, roles);
 }
