@@ -279,8 +279,9 @@ locker_status lk_file_acquire(void *self_, locker_claim *claim, locker_error *er
 {
     lk_file *self = self_;
     lk_file_claim *c = claim->data;
-    if (LK_READ(self->moved))
-        return lk_file_fail_moved(self, err);
+    locker_status status = LK_READ(self->moved) ? lk_file_stay(self, err) : LOCKER_OK;
+    if (status != LOCKER_OK)
+        return status;
     lk_file_name name;
     lk_file_name_set(&name, self->prefix, claim->key, claim->key_len);
     if (c->state == LK_FILE_NONE) { /* once enrolled, dispatch reads them */
@@ -289,12 +290,16 @@ locker_status lk_file_acquire(void *self_, locker_claim *claim, locker_error *er
         c->deep = name.last != 0;
     }
     for (int round = 0; round < ROUNDS; round++) {
-        const locker_status status = attempt(self, &name, c, err);
+        status = attempt(self, &name, c, err);
         /* Whose file is another's by now, or out of reach, may be in a directory that is. One that was moved stays away. */
         const bool suspect = status == LK_FILE_AGAIN || status == LOCKER_UNAVAILABLE ||
                              (status == LOCKER_BUSY && !claim->will_wait);
-        if (suspect && lk_file_moved(self))
-            return lk_file_fail_moved(self, err);
+        if (suspect && lk_file_moved(self)) {
+            status = lk_file_stay(self, err);
+            if (status == LOCKER_OK)
+                continue;
+            return status;
+        }
         /* No descriptor left, no room, a path that can't be walked: such things pass, and who has begun to wait goes
          * on over them; who only asks for the first time is told at once. */
         if (status == LOCKER_UNAVAILABLE && claim->has_waited)

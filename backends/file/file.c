@@ -126,8 +126,9 @@ static locker_status file_ping(void *self_, int64_t until, locker_error *err)
 {
     (void)until;
     lk_file *self = self_;
-    if (lk_file_moved(self))
-        return lk_file_fail_moved(self, err);
+    locker_status status = lk_file_stay(self, err);
+    if (status != LOCKER_OK)
+        return status;
     const int code = lk_file_directory_compare(self);
     if (code != 0)
         return locker_error_set(err, LOCKER_UNAVAILABLE, code, "can't look at the lock directory %.200s: %s",

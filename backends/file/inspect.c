@@ -93,8 +93,9 @@ locker_status lk_file_show(void *self_, const char *key, size_t key_len, int64_t
     (void)until;
     lk_file *self = self_;
     lk_file_record record;
-    if (lk_file_moved(self))
-        return lk_file_fail_moved(self, err);
+    locker_status status = lk_file_stay(self, err);
+    if (status != LOCKER_OK)
+        return status;
     lk_file_name name;
     lk_file_name_set(&name, self->prefix, key, key_len);
     const int fd = lk_file_open(self, &name, O_RDONLY);
@@ -109,7 +110,6 @@ locker_status lk_file_show(void *self_, const char *key, size_t key_len, int64_t
     struct statx s;
     if (code == 0 && statx(fd, "", AT_EMPTY_PATH, STATX_INO, &s) != 0)
         code = errno;
-    locker_status status = LOCKER_OK;
     if (code == 0) {
         if (met == F_WRLCK)
             describe_holder(&record, info);
@@ -252,11 +252,12 @@ locker_status lk_file_break(void *self_, const char *key, size_t key_len, const 
 {
     (void)until;
     lk_file *self = self_;
-    if (lk_file_moved(self))
-        return lk_file_fail_moved(self, err);
+    locker_status status = lk_file_stay(self, err);
+    if (status != LOCKER_OK)
+        return status;
     lk_file_name name;
     lk_file_name_set(&name, self->prefix, key, key_len);
-    locker_status status = LK_FILE_AGAIN;
+    status = LK_FILE_AGAIN;
     for (int i = 0; i < TRIES && status == LK_FILE_AGAIN; i++) {
         const int parent = lk_file_parent(self, &name, false);
         if (parent < 0)

@@ -212,7 +212,8 @@ static void gone_locked(lk_file *self) LK_REQUIRES(self->mutex)
 {
     if (atomic_exchange_explicit(&self->moved, true, memory_order_relaxed))
         return;
-    self->svc->lease_lost(self->svc, NULL, "the lock directory was moved away");
+    if (self->held > 0)
+        self->svc->lease_lost(self->svc, NULL, "the lock directory was moved away");
     notify_all_locked(self); /* waiters are told by acquire */
 }
 
@@ -268,8 +269,62 @@ bool lk_file_moved(lk_file *self)
     return true;
 }
 
-locker_status lk_file_fail_moved(const lk_file *self, locker_error *err)
+static bool is_removed(const lk_file *self)
 {
+    struct stat s;
+    return fstat(self->dir_fd, &s) == 0 && s.st_nlink == 0;
+}
+
+/* True if what is at the path is what others find there: this process has the root that it had. */
+static bool sees_path(const lk_file *self)
+{
+    struct stat root;
+    return stat("/", &root) == 0 && root.st_ino == self->root.st_ino && root.st_dev == self->root.st_dev;
+}
+
+static bool holds(lk_file *self)
+{
+    lk_mutex_lock(&self->mutex);
+    const bool any = self->held > 0;
+    lk_mutex_unlock(&self->mutex);
+    return any;
+}
+
+/* Put the new directory's descriptor in the place of the old one's. What goes on in the old one meanwhile comes to nothing: a grant is
+ * confirmed by the whole path. */
+static void move_to_locked(lk_file *self, int fd) LK_REQUIRES(self->mutex)
+{
+    if (self->held > 0 || !is_removed(self))
+        return; /* another thread was faster */
+    for (int wd = self->dir_wd; wd >= 0 && wd <= self->above_wd; wd++)
+        (void)inotify_rm_watch(self->inotify_fd, wd);
+    self->dir_wd = self->above_wd = -1;
+    if (dup3(fd, self->dir_fd, O_CLOEXEC) >= 0)
+        LK_WRITE(self->moved, false);
+}
+
+/* What cleans /tmp and its like removes a directory that was empty and unused for days: a locker that holds nothing makes it again, as
+ * one that is opened now would. */
+static locker_status make_again(lk_file *self, locker_error *err)
+{
+    locker_error why;
+    int fd;
+    if (lk_file_directory_open(self->path, self->shared, &fd, &why) != LOCKER_OK)
+        return lk_unavailable(err, "the lock directory was removed, and can't be made again: %.400s",
+                              why.text);
+    lk_mutex_lock(&self->mutex);
+    move_to_locked(self, fd);
+    lk_mutex_unlock(&self->mutex);
+    close(fd);
+    return LOCKER_OK;
+}
+
+locker_status lk_file_stay(lk_file *self, locker_error *err)
+{
+    if (!lk_file_moved(self))
+        return LOCKER_OK;
+    if (is_removed(self) && sees_path(self) && !holds(self))
+        return make_again(self, err);
     return lk_unavailable(err, "the lock directory %.200s was moved away or removed; open the locker again",
                           self->path);
 }
@@ -344,12 +399,10 @@ static void touch_locked(lk_file *self) LK_REQUIRES(self->mutex)
 {
     if (lk_file_now(self) < self->touch_at)
         return;
-    if (self->held > 0) {
-        (void)futimens(self->dir_fd, NULL);
-        LK_EACH(lk_file_claim, c, link, &self->claims)
-            if (c->state == LK_FILE_HELD)
-                (void)futimens(c->fd, NULL);
-    }
+    (void)futimens(self->dir_fd, NULL);
+    LK_EACH(lk_file_claim, c, link, &self->claims)
+        if (c->state == LK_FILE_HELD)
+            (void)futimens(c->fd, NULL);
     lk_file_touch_later_locked(self);
 }
 

@@ -20,7 +20,8 @@ bool lk_file_broken_locked(lk_file *self, lk_file_claim *c) LK_REQUIRES(self->mu
 bool lk_file_look_later_locked(lk_file *self, bool watched) LK_REQUIRES(self->mutex);
 /* Whether the lock directory isn't at its path any more. Tells all grants and waiters, if that is news. */
 bool lk_file_moved(lk_file *self);
-locker_status lk_file_fail_moved(const lk_file *self, locker_error *err);
+/* OK if the lock directory is at its path. One that was removed is made again when nothing is held. Else UNAVAILABLE. */
+locker_status lk_file_stay(lk_file *self, locker_error *err);
 /* Set when the files of grants are touched next. */
 void lk_file_touch_later_locked(lk_file *self) LK_REQUIRES(self->mutex);
 void lk_file_watch_warn(lk_file *self);

@@ -3,6 +3,7 @@
  */
 #pragma once
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 #include <locker/driver.h>
@@ -31,6 +32,9 @@ const locker_clock *lk_clock(void);
 void lk_clock_stop(void);
 /* It goes on, so many ns ahead of the system's. */
 void lk_clock_go(int64_t ahead);
+
+/* Called once, before the next locker begins to watch. */
+extern void (*_Atomic lk_before_inotify)(void);
 
 /* locks/NAME. Overwritten by the next call. */
 const char *lk_place_file(const lk_place *place, const char *name);

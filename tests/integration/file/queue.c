@@ -35,8 +35,13 @@ int __wrap_mknodat(int dir, const char *path, mode_t mode, dev_t device)
     return no_fifos ? -1 : __real_mknodat(dir, path, mode, device);
 }
 
+void (*_Atomic lk_before_inotify)(void);
+
 int __wrap_inotify_init1(int flags)
 {
+    void (*const once)(void) = atomic_exchange(&lk_before_inotify, NULL);
+    if (once != NULL)
+        once();
     errno = EMFILE;
     return no_inotify ? -1 : __real_inotify_init1(flags);
 }

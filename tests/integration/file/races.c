@@ -736,6 +736,21 @@ static void a_file_that_went_before_the_grant_is_no_loss(void **state)
 }
 
 /* The holder is stopped and lets go of nothing. */
+/* Its first grant begins to watch, and the break comes right before that: the look at the file comes behind it. */
+static void nobody_holds_what_was_broken_before_it_was_watched(void **state)
+{
+    lk_place *place = here = *state;
+    locker *l = lk_place_open(place);
+    locker_handle *held;
+    locker_error err;
+    lk_before_inotify = break_it;
+    assert_ok(locker_lock(l, "k", NULL, &held, &err), err);
+    assert_null(lk_before_inotify);
+    lk_expect_busy(place->l, "k");
+    lk_give(held);
+    locker_close(l);
+}
+
 static void a_waiter_follows_the_name(void **state)
 {
     static void (*const takings[])(void) = {move_it, break_it};
@@ -1306,6 +1321,7 @@ static const struct CMUnitTest tests[] = {
     place_test(a_file_that_was_away_is_a_lost_lock),
     place_test(a_directory_that_was_away_is_all_lost),
     place_test(a_file_that_went_before_the_grant_is_no_loss),
+    place_test(nobody_holds_what_was_broken_before_it_was_watched),
     place_test(a_waiter_follows_the_name),
     place_test(a_waiter_takes_no_file_that_was_moved),
     place_test(a_holder_hears_of_a_change_of_the_path),

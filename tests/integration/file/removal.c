@@ -30,6 +30,24 @@
 
 extern const locker_driver lk_file_driver;
 
+int __real_fdatasync(int fd);
+int __wrap_fdatasync(int fd);
+
+/* What stands for the disk: whether it fails, and which file is to be there when something is flushed to it. */
+static bool flush_fails;
+static const char *there_at_flush;
+static int flushes;
+
+int __wrap_fdatasync(int fd)
+{
+    struct stat s;
+    if (there_at_flush == NULL)
+        return __real_fdatasync(fd);
+    flushes += stat(there_at_flush, &s) == 0;
+    errno = EIO;
+    return flush_fails ? -1 : __real_fdatasync(fd);
+}
+
 static const lk_file_sweep_limits all = {.most = 0, .keep = 0, .list = 100000};
 
 /* ------------------------------------------------------------------ an instance without core ---- */
@@ -377,6 +395,29 @@ static void tokens_grow_over_removals(void **state)
     /* ... and what is in the file is lost */
     assert_int_equal(truncate(lk_place_file(place, "k.lock"), 7), 0);
     assert_true(lk_place_token(place, "k") >= last);
+    bare_close(self);
+}
+
+/* With sync=yes: after a crash of the host a file that is gone has its token in the table. */
+static void a_token_is_on_the_disk_before_its_file_goes(void **state)
+{
+    lk_place *place = *state;
+    lk_file *self = bare_open(place->locks);
+    char path[200];
+    self->sync = true;
+    (void)lk_place_token(place, "k");
+    snprintf(path, sizeof path, "%s", lk_place_file(place, "k.lock"));
+    flushes = 0;
+    there_at_flush = path;
+    flush_fails = true;
+    sweep(self);
+    assert_int_equal(flushes, 1);
+    assert_true(is_there(place, "k.lock"));
+    flush_fails = false;
+    sweep(self);
+    there_at_flush = NULL;
+    assert_int_equal(flushes, 2);
+    assert_false(is_there(place, "k.lock"));
     bare_close(self);
 }
 
@@ -1033,6 +1074,7 @@ static const struct CMUnitTest tests[] = {
     place_test(long_directories_are_swept_in_parts),
     place_test(long_names_go_with_their_directories),
     place_test(tokens_grow_over_removals),
+    place_test(a_token_is_on_the_disk_before_its_file_goes),
     place_test(a_slot_never_goes_back),
     place_test(a_damaged_slot_goes_on_from_the_clock),
     place_test(somebody_elses_tokens_are_left_alone),

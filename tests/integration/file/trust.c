@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -11,6 +12,8 @@
 
 #include "directory.h"
 #include "file_test.h"
+#include "holding.h"
+#include "locking.h"
 #include "puppet.h"
 #include "skips.h"
 
@@ -262,16 +265,88 @@ static void a_full_disk_is_told(void **state)
     assert_non_null(strstr(why.text, "make room"));
 }
 
-static void a_removed_directory_is_told(void **state)
+static void clean(const lk_place *place)
 {
-    lk_place *place = *state;
+    char command[200];
+    snprintf(command, sizeof command, "rm -r %s", place->locks);
+    assert_int_equal(system(command), 0);
+}
+
+static void excludes_another(const lk_place *place, const char *key)
+{
+    locker *other = lk_place_open(place);
     locker_handle *held;
     locker_error err;
-    assert_ok(locker_ping(place->l, NULL, &err), err);
-    assert_int_equal(rmdir(place->locks), 0);
-    assert_status(LOCKER_UNAVAILABLE, locker_ping(place->l, NULL, &err), err);
+    assert_ok(locker_try_lock(place->l, key, NULL, &held, &err), err);
+    lk_expect_busy(other, key);
+    lk_give(held);
+    assert_ok(locker_try_lock(other, key, NULL, &held, &err), err);
+    lk_expect_busy(place->l, key);
+    lk_give(held);
+    locker_close(other);
+}
+
+/* What cleans /tmp has removed it, once before the locker had a lock and once behind that. */
+static void an_idle_locker_makes_its_directory_again(void **state)
+{
+    lk_place *place = *state;
+    locker_info info = LOCKER_INFO_INIT;
+    locker_error err;
+    for (int i = 0; i < 5; i++) {
+        clean(place);
+        if (i == 1)
+            assert_ok(locker_ping(place->l, NULL, &err), err);
+        if (i == 2)
+            assert_ok(locker_show(place->l, "k", &info, &err), err);
+        if (i == 3)
+            assert_status(LOCKER_INVALID, locker_break(place->l, "k", NULL, NULL, &err), err);
+        excludes_another(place, "k");
+    }
+    clean(place);
+    assert_int_equal(mkdir(place->locks, 0777), 0);
+    assert_int_equal(chmod(place->locks, 0777), 0);
+    locker_handle *held;
     assert_status(LOCKER_UNAVAILABLE, locker_lock(place->l, "k", NULL, &held, &err), err);
-    assert_non_null(strstr(err.text, "removed"));
+    assert_non_null(strstr(err.text, "everybody")); /* it is trusted no more than at the opening */
+    assert_int_equal(chmod(place->locks, 0700), 0);
+    excludes_another(place, "k");
+}
+
+/* The holder is told, and nothing is granted until it has let go. */
+static void a_holder_loses_with_the_directory(void **state)
+{
+    lk_place *place = *state;
+    locker_handle *held, *none;
+    locker_error err;
+    assert_ok(locker_lock(place->l, "k", NULL, &held, &err), err);
+    clean(place);
+    const locker_status status = locker_try_lock(place->l, "other", NULL, &none, &err);
+    assert_int_equal(locker_handle_state(held), LOCKER_STATE_LOST);
+    if (status == LOCKER_OK) /* the loss was noticed before, and the lock withdrawn */
+        lk_give(none);
+    else
+        assert_status(LOCKER_UNAVAILABLE, status, err);
+    lk_give_lost(held);
+    excludes_another(place, "k");
+}
+
+static void one_that_waits_goes_on_in_the_new_directory(void **state)
+{
+    lk_place *place = *state;
+    locker *other = lk_place_open(place);
+    lk_locking waiter;
+    locker_handle *held;
+    locker_error err;
+    assert_ok(locker_lock(other, "k", NULL, &held, &err), err);
+    lk_locking_start(&waiter, place->l, "k", NULL);
+    lk_require_waiting(place->l, 1);
+    clean(place);
+    locker_handle *const granted = lk_locking_grant(&waiter);
+    lk_require_state(held, LOCKER_STATE_LOST);
+    lk_give_lost(held);
+    lk_expect_busy(other, "k");
+    lk_give(granted);
+    locker_close(other);
 }
 
 static const struct CMUnitTest tests[] = {
@@ -283,7 +358,9 @@ static const struct CMUnitTest tests[] = {
     place_test(what_a_group_shares_is_never_found_without_its_mode),
     cmocka_unit_test(filesystems),
     place_test(a_full_disk_is_told),
-    place_test(a_removed_directory_is_told),
+    place_test(an_idle_locker_makes_its_directory_again),
+    place_test(a_holder_loses_with_the_directory),
+    place_test(one_that_waits_goes_on_in_the_new_directory),
 };
 
 const lk_group lk_trust = {"trust", tests, sizeof(tests) / sizeof(tests[0]), NULL, NULL};
