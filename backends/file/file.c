@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "directory.h"
+#include "forks.h"
 #include "lk_fd.h"
 #include "sweep.h"
 #include "watch.h"
@@ -52,6 +53,7 @@ static locker_status check_config(const locker_driver_config *config, locker_err
 LK_UNCHECKED static void file_close(void *self_)
 {
     lk_file *self = self_;
+    lk_file_forks_leave(self);
     lk_table_destroy(&self->watches);
     lk_file_slots_destroy(&self->slots);
     const int fds[] = {self->watch_fd, self->epoll_fd, self->dir_fd};
@@ -104,6 +106,8 @@ LK_UNCHECKED static locker_status file_open(const locker_driver_config *config, 
             err, LOCKER_UNAVAILABLE, errno,
             "can't make a descriptor for events: %s; raise the limit on open files (ulimit -n)",
             strerror(errno));
+    if (status == LOCKER_OK && !lk_file_forks_join(self))
+        status = lk_out_of_memory(err);
     if (status == LOCKER_OK)
         *out = self;
     else

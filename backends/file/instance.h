@@ -29,8 +29,9 @@ enum { LK_FILE_BUSY_NAMES = 64 };
 
 typedef struct {
     const locker_services *svc;
-    char *path;   /* the lock directory, for texts */
-    char *prefix; /* of file names: the encoded namespace */
+    lk_list among_all; /* the instances of the process (forks.c) */
+    char *path;        /* the lock directory, for texts */
+    char *prefix;      /* of file names: the encoded namespace */
     int dir_fd;
     struct stat root; /* of the process at open: the path was walked from there */
     int epoll_fd;     /* what core polls; holds inotify_fd once there is one */

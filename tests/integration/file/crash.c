@@ -1,5 +1,6 @@
 /* crash.c: several processes, killed holders, and forked children that keep copies of descriptors. */
 #include <dirent.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -180,6 +181,86 @@ static void a_child_that_closed_keeps_nothing(void **state)
     lk_child_kill(forker); /* its input ends, and so does the child */
 }
 
+static locker *ghosts_locker;
+static locker_lock_options ghosts_options = LOCKER_LOCK_OPTIONS_INIT;
+
+static void *wait_as_ghost(void *unused)
+{
+    locker_handle *held;
+    locker_error err;
+    (void)unused;
+    return locker_lock(ghosts_locker, "k", &ghosts_options, &held, &err) == LOCKER_OK ? ghosts_locker : NULL;
+}
+
+/* ghost URI PERMITS: waits for "k", and has a child that does nothing until its input ends. */
+int lk_ghost_play(int argc, char **argv)
+{
+    locker_error err;
+    char line[LK_LINE_MAX];
+    pthread_t waiter;
+    if (argc < 2 || locker_open(argv[0], NULL, &ghosts_locker, &err) != LOCKER_OK)
+        return 1;
+    ghosts_options.permits = atoi(argv[1]);
+    if (pthread_create(&waiter, NULL, wait_as_ghost, NULL) != 0)
+        return 2;
+    lk_side_say("waits");
+    (void)lk_side_hear(line);
+    if (fork() == 0) {
+        lk_side_say("lives");
+        while (lk_side_hear(line))
+            ;
+        _exit(0);
+    }
+    for (;;)
+        pause();
+}
+
+static bool somebody_waits(void *l)
+{
+    locker_info info = LOCKER_INFO_INIT;
+    locker_error err;
+    const bool waits = locker_show(l, "k", &info, &err) == LOCKER_OK && info.waiters == 1;
+    locker_info_clear(&info);
+    return waits;
+}
+
+/* The child of one that died waiting lives on: nobody is told that somebody waits, neither who tries nor who waits himself. */
+static void a_dead_waiters_child_keeps_nobody_out(void **state)
+{
+    lk_place *place = *state;
+    for (int permits = 0; permits < 2; permits++) {
+        locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
+        locker_info info = LOCKER_INFO_INIT;
+        locker_handle *held;
+        locker_error err;
+        lk_locking next;
+        options.permits = permits;
+        assert_ok(locker_lock(place->l, "k", &options, &held, &err), err);
+        lk_child *ghost =
+            lk_child_start("ghost", (const char *[]){place->uri, permits == 0 ? "0" : "1", NULL});
+        lk_child_expect(ghost, "waits");
+        lk_require(somebody_waits, place->l, "the ghost waits");
+        lk_child_say(ghost, "fork");
+        lk_child_expect(ghost, "lives");
+        kill(ghost->pid, SIGKILL);
+        assert_int_equal(waitid(P_PID, (id_t)ghost->pid, NULL, WEXITED | WNOWAIT), 0); /* it is dead */
+        lk_give(held);
+        for (int i = 0; i < 5; i++) {
+            assert_ok(locker_try_lock(place->l, "k", &options, &held, &err), err);
+            lk_locking_start(&next, place->l, "k", &options);
+            lk_give(held);
+            lk_give(lk_locking_grant(&next));
+        }
+        /* Nobody is left who fixes the number of permits. */
+        assert_ok(locker_try_lock(place->l, "k", NULL, &held, &err), err);
+        lk_give(held);
+        assert_ok(locker_show(place->l, "k", &info, &err), err);
+        assert_int_equal(info.waiters, 0);
+        locker_info_clear(&info);
+        lk_child_kill(ghost); /* its input ends, and so does the child */
+    }
+}
+
 static const struct CMUnitTest tests[] = {
     place_test(processes_count_together),
     place_test(a_killed_holder_frees_at_once),
@@ -187,6 +268,7 @@ static const struct CMUnitTest tests[] = {
     place_test(tries_do_not_wake_a_waiter),
     place_test(unlock_works_beside_a_forked_child),
     place_test(a_child_that_closed_keeps_nothing),
+    place_test(a_dead_waiters_child_keeps_nobody_out),
 };
 
 const lk_group lk_crash = {"crash", tests, sizeof(tests) / sizeof(tests[0]), NULL, NULL};

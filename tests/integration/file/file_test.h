@@ -47,6 +47,8 @@ extern const lk_group lk_text, lk_trust, lk_breaking, lk_crash, lk_queue, lk_rac
 
 /* The role of a child that holds a lock, forks a child of its own and is then killed. */
 int lk_forker_play(int argc, char **argv);
+/* One that waits for a lock, forks a child, and is then killed. */
+int lk_ghost_play(int argc, char **argv);
 /* One that holds a lock and can't walk the path to its file any more. */
 int lk_wanderer_play(int argc, char **argv);
 /* One of those that lock, try or sweep without a pause. */

@@ -63,6 +63,7 @@ int main(int argc, char **argv)
 {
     static const lk_role roles[] = {LK_PUPPET_ROLE,
                                     {"forker", lk_forker_play},
+                                    {"ghost", lk_ghost_play},
                                     {"wanderer", lk_wanderer_play},
                                     {"stormer", lk_stormer_play},
                                     {"sweeper", lk_sweeper_play},

@@ -1,0 +1,78 @@
+/* forks.c: a fork's child closes its copies of waiters' descriptors at once. When the parent dies the child's copies would keep the
+ * mark on byte 1 and the ticket alive: who tries the lock would be told BUSY, and who stands behind would wait, for a waiter that is
+ * dead. What is held stays locked for as long as the child lives, as it always does: there exclusion comes first.
+ *
+ * A child that is made by the system call alone, without fork(), still has copies of all. */
+#include <pthread.h>
+#include <unistd.h>
+
+#include "forks.h"
+
+static lk_mutex mutex = {PTHREAD_MUTEX_INITIALIZER}; /* taken before the instances' */
+static lk_list instances LK_GUARDED_BY(mutex) = {&instances, &instances};
+static bool watched; /* written once */
+
+/* The lists stand still while the child's memory is made. */
+LK_UNCHECKED static void before_fork(void)
+{
+    lk_mutex_lock(&mutex);
+    LK_EACH(lk_file, self, among_all, &instances)
+        lk_mutex_lock(&self->mutex);
+}
+
+LK_UNCHECKED static void after_fork_in_parent(void)
+{
+    LK_EACH(lk_file, self, among_all, &instances)
+        lk_mutex_unlock(&self->mutex);
+    lk_mutex_unlock(&mutex);
+}
+
+static void close_slot(lk_file_slot *slot, int fd)
+{
+    if (fd < 0 || slot == NULL)
+        return;
+    LK_WRITE(slot->open, 0);
+    close(fd);
+}
+
+LK_UNCHECKED static void after_fork_in_child(void)
+{
+    LK_EACH(lk_file, self, among_all, &instances) {
+        LK_EACH(lk_file_claim, c, link, &self->claims) {
+            if (c->state != LK_FILE_WAITING)
+                continue;
+            close_slot(c->ticket_slot, c->ticket_fd);
+            close_slot(c->ahead_slot, c->ahead_fd);
+            close_slot(c->slot, c->fd);
+            c->ticket_fd = c->ahead_fd = c->fd = -1;
+        }
+        lk_mutex_init(&self->mutex);
+    }
+    lk_list_init(&instances);
+    lk_mutex_init(&mutex);
+}
+
+static void watch(void)
+{
+    watched = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) == 0;
+}
+
+bool lk_file_forks_join(lk_file *self)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch);
+    if (!watched)
+        return false;
+    lk_mutex_lock(&mutex);
+    lk_list_append(&instances, &self->among_all);
+    lk_mutex_unlock(&mutex);
+    return true;
+}
+
+void lk_file_forks_leave(lk_file *self)
+{
+    lk_mutex_lock(&mutex);
+    if (lk_list_linked(&self->among_all))
+        lk_list_remove(&self->among_all);
+    lk_mutex_unlock(&mutex);
+}
