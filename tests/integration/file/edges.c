@@ -17,6 +17,7 @@
 #include "file_test.h"
 #include "holding.h"
 #include "record.h"
+#include "skips.h"
 
 enum { FINE = 0, NOT_OPEN = 2, NOT_GRANTED, WARNED, LOW_DESCRIPTOR, WRONG_ANSWER, NOT_ALLOWED = 77 };
 
@@ -187,10 +188,8 @@ int lk_edge_play(int argc, char **argv)
 static void plays(const lk_place *place, const char *edge)
 {
     const int code = lk_child_end(lk_child_start("edge", (const char *[]){edge, place->uri, NULL}));
-    if (code == NOT_ALLOWED) {
-        print_message("not allowed to make such surroundings here\n");
-        skip();
-    }
+    if (code == NOT_ALLOWED)
+        skip_reported(edge, "such surroundings can't be made here");
     assert_int_equal(code, FINE);
 }
 

@@ -16,6 +16,7 @@
 #include "child.h"
 #include "file_test.h"
 #include "holding.h"
+#include "skips.h"
 
 enum { GROUP = 61000, FIRST = 60001, SECOND = 60002, STRANGER = 60003 };
 
@@ -155,10 +156,8 @@ static int setup(void **state)
 
 static void above(const lk_place *place, gid_t group, mode_t mode, char path[200])
 {
-    if (geteuid() != 0) {
-        print_message("only root can be two users\n");
-        skip();
-    }
+    if (geteuid() != 0)
+        skip_reported("file.members", "only root can be two users");
     snprintf(path, 200, "%s/above", place->base);
     assert_int_equal(mkdir(path, 0700), 0);
     assert_int_equal(chown(path, 0, group), 0);
