@@ -325,7 +325,9 @@ locker_status lk_file_stay(lk_file *self, locker_error *err)
         return LOCKER_OK;
     if (is_removed(self) && sees_path(self) && !holds(self))
         return make_again(self, err);
-    return lk_unavailable(err, "the lock directory %.200s was moved away or removed; open the locker again",
+    return lk_unavailable(err,
+                          "the lock directory %.200s was moved away or removed; let go of the locks that are "
+                          "lost, or open the locker again",
                           self->path);
 }
 
