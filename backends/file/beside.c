@@ -18,6 +18,7 @@ enum {
     YIELDS = 64,
     SLEEP = 200 * LK_US
 };
+_Static_assert(sizeof(off_t) == 8, "the bytes of holders lie beyond 32 bits: define _FILE_OFFSET_BITS as 64");
 static const off_t holders_at = (off_t)1 << 61;
 static const off_t slot_size = (off_t)1 << TOKEN_BITS;
 static const off_t holders_size = (off_t)LOCKER_PERMITS_MAX << TOKEN_BITS;

@@ -81,7 +81,7 @@ static bool parse(const char *text, lk_file_record *record)
         return false;
     record->token = token;
     record->since_ms = (int64_t)since;
-    memcpy(record->owner, text + OWNER_AT, len);
+    memcpy(record->owner, text + OWNER_AT, (size_t)len);
     record->owner[len] = '\0';
     return true;
 }
