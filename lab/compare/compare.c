@@ -17,6 +17,7 @@
 #include "die.h"
 #include "options.h"
 #include "output.h"
+#include "servers/lateness.h"
 #include "servers/scratch.h"
 #include "spawn.h"
 #include "worker.h"
@@ -199,25 +200,42 @@ static void begin_cell(lk_cell *cell, const lk_scenario *scenario)
         lk_die(LK_EXIT_SYSTEM, "can't write %s: %s", cell->history, strerror(errno));
 }
 
-/* What looked broken while processes stood still, with no breach in the history, says nothing of the
- * service. */
-static void excuse(comparing *c, lk_cell *cell, lk_verdict before)
+/* How slow the machine was during a cell. */
+typedef struct {
+    int64_t woke_late_ns; /* the canary, at worst */
+    int64_t waited_ms;    /* on a busy machine: how long workers and servers waited for it in all, else 0 */
+} slowness;
+
+static slowness how_slow(void)
+{
+    return (slowness){.woke_late_ns = lk_canary_worst(),
+                      .waited_ms = lk_lateness_is_busy() ? lk_lateness_ms() : 0};
+}
+
+/* A verdict that the history does not prove says nothing of the service if processes stood still, or waited for a processor for as
+ * long as a lease: three servers that share two processors with others renew no lease in time. */
+static void excuse(comparing *c, lk_cell *cell, lk_verdict before, const slowness *slow)
 {
     lk_result *result = cell->result;
-    const int64_t late = lk_canary_worst();
-    c->latest_ns = late > c->latest_ns ? late : c->latest_ns;
+    const bool woke_late = slow->woke_late_ns >= TOO_LATE_MS * INT64_C(1000000);
+    c->latest_ns = slow->woke_late_ns > c->latest_ns ? slow->woke_late_ns : c->latest_ns;
     if (result->verdict != LK_VERDICT_BROKEN || before == LK_VERDICT_BROKEN || cell->proven ||
-        late < TOO_LATE_MS * INT64_C(1000000))
+        (!woke_late && slow->waited_ms < TTL_MS))
         return;
     result->verdict = LK_VERDICT_NOT_RUN;
     char words[32];
-    lk_text_set(&result->why, "the machine was too slow (a thread woke %s late): %s",
-                lk_ms_words((double)late / 1e6, words, sizeof words), result->why);
+    (void)lk_ms_words(woke_late ? (double)slow->woke_late_ns / 1e6 : (double)slow->waited_ms, words,
+                      sizeof words);
+    lk_text_set(&result->why,
+                woke_late ? "the machine was too slow (a thread woke %s late): %s"
+                          : "the machine was too slow (processes waited for it for %s in all): %s",
+                words, result->why);
 }
 
 static void end_cell(comparing *c, lk_cell *cell, lk_verdict before)
 {
     lk_result *result = cell->result;
+    const slowness slow = how_slow(); /* while the workers are there */
     lk_dismiss_all(cell);
     lk_history_writer_close(cell->writer);
     if (lk_failed(cell) && result->verdict != LK_VERDICT_BROKEN) { /* what was broken before stays so */
@@ -229,7 +247,7 @@ static void end_cell(comparing *c, lk_cell *cell, lk_verdict before)
             lk_die(LK_EXIT_SYSTEM, "can't write %s: %s", c->choices.json, strerror(errno));
     }
     free(cell->failed);
-    excuse(c, cell, before);
+    excuse(c, cell, before, &slow);
     remove(cell->history);
     if (cell->harmed && cell->backend->kind && !cell->backend->kind->heal(cell->backend))
         lk_die(LK_EXIT_UNAVAILABLE, "the servers of '%s' do not come back after the scenario '%s'",
@@ -254,6 +272,7 @@ static void run_cell(comparing *c, const lk_scenario *scenario, lk_backend *back
 
         begin_cell(&cell, scenario);
         lk_canary_worst();
+        lk_lateness_mark();
         scenario->run(&cell);
         end_cell(c, &cell, before);
     }

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "expect.h"
-#include "lateness.h"
+#include "servers/lateness.h"
 
 /* A condition without a number in ms: the machine was late by at least this. */
 enum { LATE_MS = 20 };

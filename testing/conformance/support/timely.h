@@ -1,5 +1,5 @@
 /* timely.h: time limits in tests. A machine that is busy with other tests may be late at any line, by seconds. So a test that missed a
- * time limit is run again, at most four times, if the lateness of the machine explains by how much it missed it (lateness.h). Else, and
+ * time limit is run again, at most four times, if the lateness of the machine explains by how much it missed it (servers/lateness.h). Else, and
  * in the last run, it fails at once. Each rerun is printed, and reported to script/test by a line in the file that
  * LOCKER_TEST_RERUNS names. */
 #pragma once

@@ -10,11 +10,11 @@
 
 enum { THREADS_AT_MOST = 2048, DEPTH_AT_MOST = 8, FACTOR_OF_ENDED = 10 };
 
-/* A thread, and how long it has waited for a processor in all (proc_pid_schedstat). */
+/* A thread, and for how long it has run and has waited for a processor in all (/proc/PID/schedstat). */
 typedef struct {
     pid_t process, thread;
-    int64_t waited_ns;
-} waiting;
+    int64_t ran_ns, waited_ns;
+} turns;
 
 /* What all processors have done, in ticks (proc_stat(5)). */
 typedef struct {
@@ -22,7 +22,7 @@ typedef struct {
 } ticks;
 
 typedef struct {
-    waiting threads[THREADS_AT_MOST]; /* those of a process stand together */
+    turns threads[THREADS_AT_MOST]; /* those of a process stand together */
     size_t count;
     ticks ticks;
     int64_t used_ms;    /* processor time of this process and of the children that have ended */
@@ -69,17 +69,17 @@ static int64_t used_ms(int who)
 }
 
 /* False: the kernel does not count it, or the thread has ended. */
-static bool read_waited(pid_t process, pid_t thread, int64_t *waited_ns)
+static bool read_turns(turns *to, pid_t process, pid_t thread)
 {
     char path[80];
-    long long waited = 0;
+    long long ran = 0, waited = 0;
     snprintf(path, sizeof path, "/proc/%d/task/%d/schedstat", (int)process, (int)thread);
     FILE *const file = fopen(path, "re");
     if (file == NULL)
         return false;
-    const bool is_read = fscanf(file, "%*u %lld", &waited) == 1;
+    const bool is_read = fscanf(file, "%lld %lld", &ran, &waited) == 2;
     fclose(file);
-    *waited_ns = waited;
+    *to = (turns){process, thread, ran, waited};
     return is_read;
 }
 
@@ -104,15 +104,11 @@ static void each_thread(counts *to, pid_t process, int depth, bool is_for_childr
     DIR *const folder = opendir(path);
     for (const struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
         const pid_t thread = atoi(entry->d_name);
-        waiting *const next = &to->threads[to->count];
         if (thread > 0 && is_for_children)
             read_children(to, process, thread, depth);
         else if (thread > 0 && to->count < THREADS_AT_MOST &&
-                 read_waited(process, thread, &next->waited_ns)) {
-            next->process = process;
-            next->thread = thread;
+                 read_turns(&to->threads[to->count], process, thread))
             to->count++;
-        }
     }
     if (folder != NULL)
         closedir(folder);
@@ -133,21 +129,23 @@ static void read_all(counts *to)
     read_process(to, getpid(), 0);
 }
 
-static int64_t waited_before(const waiting *thread)
+/* The thread's turns at the mark; zeros if it has been made since. */
+static const turns *before(const turns *thread)
 {
+    static const turns none;
     for (size_t i = 0; i < marked.count; i++)
         if (marked.threads[i].thread == thread->thread && marked.threads[i].process == thread->process)
-            return marked.threads[i].waited_ns;
-    return 0;
+            return &marked.threads[i];
+    return &none;
 }
 
-/* The sum of this process' threads, and of each other process the longest. */
-static int64_t waited_ns(void)
+/* For how long they have waited: this process' threads in all, and of each other process the one that waited longest. */
+static int64_t waited_ms(void)
 {
     int64_t sum = 0, longest = 0;
     for (size_t i = 0; i < now.count; i++) {
-        const waiting *const thread = &now.threads[i];
-        const int64_t waited = thread->waited_ns - waited_before(thread);
+        const turns *const thread = &now.threads[i];
+        const int64_t waited = thread->waited_ns - before(thread)->waited_ns;
         if (i == 0 || thread->process != now.threads[i - 1].process) {
             sum += longest;
             longest = 0;
@@ -157,7 +155,17 @@ static int64_t waited_ns(void)
         else if (waited > longest)
             longest = waited;
     }
-    return sum + longest;
+    return (sum + longest) / 1000000;
+}
+
+/* How long threads of this process, and children of it, have run that have ended. */
+static int64_t ended_ran_ms(void)
+{
+    int64_t ran_ms = now.used_ms - marked.used_ms;
+    for (size_t i = 0; i < now.count; i++)
+        if (now.threads[i].process == getpid())
+            ran_ms -= (now.threads[i].ran_ns - before(&now.threads[i])->ran_ns) / 1000000;
+    return ran_ms > 0 ? ran_ms : 0;
 }
 
 void lk_lateness_mark(void)
@@ -178,6 +186,6 @@ int64_t lk_lateness_ms(void)
     if (now.count == 0)
         return INT64_MAX;
     const long tick_ms = 1000 / sysconf(_SC_CLK_TCK);
-    return waited_ns() / 1000000 + FACTOR_OF_ENDED * (now.used_ms - marked.used_ms) +
+    return waited_ms() + FACTOR_OF_ENDED * ended_ran_ms() +
            tick_ms * (int64_t)(now.ticks.stolen - marked.ticks.stolen) + now.stalled_ms - marked.stalled_ms;
 }
