@@ -9,6 +9,7 @@ set -eu
 program=$1 group=$3 test=$4
 FAULT=$2
 export FAULT
+unset LOCKER_TEST_RERUNS # a rerun of a driver with a fault is no test's
 shift 4
 fail() {
     echo "catches.sh: $*" >&2

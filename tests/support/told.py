@@ -23,8 +23,10 @@ def report_skip(what, why):
 
 
 def report_rerun(test, why):
-    """Report that a test is run again; the name of a test is one word."""
-    line = "%s %s" % (test, " ".join(str(why).split()))
+    """Report that a test is run again; the name of a test is one word. The last lines of a long text say what was late."""
+    program = os.path.basename(sys.argv[0]).removesuffix(".py")
+    text = " ".join(str(why).split())
+    line = "%s %s" % (test.replace("__main__", program), text if len(text) < 400 else text[:150] + " ... " + text[-230:])
     print("RERUN: " + line, file=sys.stderr)
     _append("LOCKER_TEST_RERUNS", line)
 
