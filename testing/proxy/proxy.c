@@ -333,6 +333,16 @@ void lk_proxy_harm(lk_proxy *p, lk_harm harm, const char *kind, unsigned nth, si
     set_fault(p, &(lk_fault){.harm = harm, .bytes = bytes}, kind, nth);
 }
 
+void lk_proxy_harm_each(lk_proxy *p, lk_harm harm, const char *kind, size_t bytes)
+{
+    set_fault(p, &(lk_fault){.harm = harm, .bytes = bytes, .goes_on = true}, kind, 1);
+}
+
+void lk_proxy_harm_none(lk_proxy *p)
+{
+    set_fault(p, &(lk_fault){0}, "", 0);
+}
+
 void lk_proxy_forge(lk_proxy *p, const char *kind, lk_forge *forge)
 {
     set_fault(p, &(lk_fault){.harm = LK_PROXY_FORGE, .forge = forge}, kind, 1);

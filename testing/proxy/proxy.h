@@ -75,6 +75,10 @@ unsigned lk_proxy_dropped(lk_proxy *proxy);
 /** Harms the reply to the nth request of that kind, from 1, counted from this call on. */
 void lk_proxy_harm(lk_proxy *proxy, lk_harm harm, const char *kind, unsigned nth, size_t bytes);
 
+/** Harm the reply to each request of that kind from this call on, until lk_proxy_harm_none() or another harm. */
+void lk_proxy_harm_each(lk_proxy *proxy, lk_harm harm, const char *kind, size_t bytes);
+void lk_proxy_harm_none(lk_proxy *proxy);
+
 /** What `forge` makes of the reply to the next request of that kind comes instead of it. */
 void lk_proxy_forge(lk_proxy *proxy, const char *kind, lk_forge *forge);
 

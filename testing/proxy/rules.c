@@ -19,6 +19,8 @@ lk_fault lk_rules_meet_locked(lk_rules *r, const lk_message *request)
     note_locked(r, request);
     if (r->nth == 0 || !r->protocol->is(request, r->kind) || --r->nth > 0)
         return (lk_fault){0};
+    if (r->fault.goes_on)
+        r->nth = 1;
     if (r->fault.harm == LK_PROXY_WITHHOLD) {
         r->withheld = r->seen;
         r->harmed++;

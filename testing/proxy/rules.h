@@ -12,6 +12,7 @@ enum { LK_UP, LK_DOWN };
 typedef struct {
     lk_harm harm; /* 0: nothing */
     size_t bytes;
+    bool goes_on; /* each further request of the kind meets it, too */
     lk_forge *forge;
     const char *head, *more;
 } lk_fault;

@@ -152,6 +152,25 @@ static void a_harm_meets_one_reply(void **state)
     redisFree(context);
 }
 
+static void a_harm_meets_each_reply_until_it_ends(void **state)
+{
+    enum { TIMES = 3 };
+    struct pair *p = *state;
+    const unsigned before = lk_proxy_harmed(p->proxy);
+    lk_server_do(p->server, "DEL harmed");
+    lk_proxy_harm_each(p->proxy, LK_PROXY_CUT, "harmed", 0);
+    for (int i = 0; i < TIMES; i++) {
+        redisContext *const context = connect_to(p);
+        ask_in_vain(context, "INCR harmed");
+        redisFree(context);
+    }
+    assert_int_equal(lk_proxy_harmed(p->proxy), before + TIMES);
+    lk_proxy_harm_none(p->proxy);
+    redisContext *const context = connect_to(p);
+    assert_int_equal(ask(context, "INCR harmed"), TIMES + 1);
+    redisFree(context);
+}
+
 static size_t seven(const lk_message *request, char *out, size_t size)
 {
     assert_true(request->length > 0 && size >= 4);
@@ -268,6 +287,7 @@ int main(void)
         cmocka_unit_test(records_of_zookeeper),
         cmocka_unit_test(it_passes_and_counts),
         cmocka_unit_test(a_harm_meets_one_reply),
+        cmocka_unit_test(a_harm_meets_each_reply_until_it_ends),
         cmocka_unit_test(it_answers_by_itself),
         cmocka_unit_test(what_is_held_back_flows_later),
         cmocka_unit_test(what_a_dead_client_said_arrives),

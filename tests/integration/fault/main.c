@@ -265,9 +265,11 @@ static void test_looking_fails(void **state)
     assert_status(LOCKER_UNAVAILABLE, locker_ping(faulty, NULL, &err), err);
     assert_status(LOCKER_UNAVAILABLE, locker_ping(faulty, NULL, &err), err);
     assert_ok(locker_show(faulty, "k", &info, &err), err);
-    assert_true(info.held);
+    if (locker_handle_state(held) !=
+        LOCKER_STATE_LOST) /* three time-outs may have been longer than the lease */
+        assert_true(info.held);
     locker_info_clear(&info);
-    lk_give(held);
+    locker_handle_free(held);
 }
 
 static void test_a_refused_pass_is_a_release(void **state)
