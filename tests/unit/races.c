@@ -1121,6 +1121,24 @@ static void a_lease_that_ends_is_not_renewed_without_a_pause(void **state)
     end(&p, l);
 }
 
+/* Whether somebody has tried to renew it or not. */
+static void a_lease_is_suspect_when_a_third_is_left(void **state)
+{
+    probe p;
+    locker_handle *h;
+    locker *l;
+    (void)state;
+    begin(&p);
+    l = probe_open(&p);
+    h = lock(l, "k", NULL);
+    probe_advance(&p, PROBE_TTL_MS * 2 / 3 - 1);
+    assert_int_equal(locker_handle_state(h), LOCKER_STATE_HELD);
+    probe_advance(&p, 1);
+    assert_int_equal(locker_handle_state(h), LOCKER_STATE_SUSPECT);
+    lk_give(h);
+    end(&p, l);
+}
+
 /* Nobody is to confirm it, so nothing is late. */
 static void what_is_not_renewed_is_never_suspect(void **state)
 {
@@ -1333,6 +1351,7 @@ int main(void)
         cmocka_unit_test(what_is_confirmed_is_not_renewed_early),
         cmocka_unit_test(leases_of_about_one_time_are_renewed_together),
         cmocka_unit_test(a_lease_that_ends_is_not_renewed_without_a_pause),
+        cmocka_unit_test(a_lease_is_suspect_when_a_third_is_left),
         cmocka_unit_test(what_is_not_renewed_is_never_suspect),
         cmocka_unit_test(each_lease_ends_at_its_own_time),
         cmocka_unit_test(two_are_never_in_dispatch),

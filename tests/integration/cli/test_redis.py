@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import socket
+import time
 import unittest
 
 from clitest import LOCKER, Redis, RedisCase, timely
@@ -54,6 +55,23 @@ class Run(RedisCase):
         self.assertEqual(holder.finish(), 0)
         self.assertEqual(self.redis.ask("EXISTS", "k"), ":0")
         self.code(0, "run", "-n", "k", "true")
+
+    @timely
+    def test_a_signal_ends_a_wait_for_several_keys_on_a_stopped_server(self):
+        """What had been locked is given back in the background: not one key after the other, each with a time-out."""
+        holder = self.hold("z")
+        also = [word for n in range(7) for word in ("--also", "k%d" % n)]
+        waiter = self.start(*also, "z", "--", "true")
+        waiter.event("waiting")
+        self.redis.freeze()
+        try:
+            began = time.monotonic()
+            waiter.process.send_signal(signal.SIGTERM)
+            self.assertEqual(waiter.finish(), 143)
+            self.assertLess(time.monotonic() - began, 8)
+        finally:
+            self.redis.thaw()
+        holder.finish()
 
     def test_show_and_break(self):
         running = self.hold("k", "--owner", "me", "-t", "20s")

@@ -571,6 +571,44 @@ static void a_release_goes_on_when_the_server_is_not_busy_any_more(void **state)
     lk_close_locker(l);
 }
 
+/* ------------------------------------------------------------------ several keys ---- */
+
+enum { SEVERAL = 8 };
+
+static locker_handle *take_several(locker *l)
+{
+    static const char *const keys[SEVERAL] = {"s/0", "s/1", "s/2", "s/3", "s/4", "s/5", "s/6", "s/7"};
+    locker_handle *held;
+    locker_error err;
+    assert_ok(locker_lock_all(l, keys, SEVERAL, NULL, &held, &err), err);
+    return held;
+}
+
+/* A server that has forgotten the script of a release is sent its text. */
+static void releases_of_several_find_no_script(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_at(env->server, "ttl=20s");
+    locker_handle *held = take_several(l);
+    lk_server_do(env->server, "SCRIPT FLUSH");
+    lk_give(held);
+    assert_int_equal(lk_server_integer(env->server, "EXISTS s/0 s/1 s/2 s/3 s/4 s/5 s/6 s/7"), 0);
+    lk_close_locker(l);
+}
+
+/* The connection is lost between two answers: what had none is asked again, and as the leases last, it was us who released. */
+static void releases_of_several_are_cut_off(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_through(env, "ttl=20s");
+    locker_handle *held = take_several(l);
+    lk_proxy_harm(env->proxy, LK_PROXY_CUT, "EVALSHA", 3, 0);
+    lk_give(held);
+    lk_proxy_await_harm(env->proxy, 1);
+    assert_int_equal(lk_server_integer(env->server, "EXISTS s/0 s/1 s/2 s/3 s/4 s/5 s/6 s/7"), 0);
+    lk_close_locker(l);
+}
+
 static const struct CMUnitTest tests[] = {
     server_test(a_lease_leaves_room_for_the_clocks),
     proxied_test(a_grant_by_a_late_message_counts_from_before),
@@ -589,6 +627,8 @@ static const struct CMUnitTest tests[] = {
     proxied_test(a_release_goes_on_when_the_server_is_back),
     proxied_test(a_place_is_taken_out_however_late),
     server_test(a_release_goes_on_when_the_server_is_not_busy_any_more),
+    server_test(releases_of_several_find_no_script),
+    proxied_test(releases_of_several_are_cut_off),
 };
 
 const lk_group lk_grants = {"grants", tests, sizeof tests / sizeof tests[0], NULL, NULL};

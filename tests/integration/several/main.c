@@ -227,6 +227,23 @@ static void releases_are_in_flight_together(void **state)
     lk_close_locker(l);
 }
 
+/* The connection is lost between two answers. What had none is asked again; whether it was us who released need not be known. */
+static void releases_that_are_cut_off_are_asked_again(void **state)
+{
+    lk_env *env = *state;
+    locker *l = open_at(env, lk_proxy_port(env->proxy), "command_timeout=20s"), *other = open_here(env);
+    locker_handle *held = take(l, 8);
+    locker_error err;
+    lk_proxy_harm(env->proxy, LK_PROXY_CUT, env->kind->release, 3, 0);
+    const locker_status status = locker_unlock(held, &err);
+    assert_true(status == LOCKER_OK || status == LOCKER_UNKNOWN);
+    lk_proxy_await_harm(env->proxy, 1);
+    locker_handle_free(held);
+    locker_handle_free(take(other, 8));
+    lk_close_locker(other);
+    lk_close_locker(l);
+}
+
 /* A try of keys whose leases end before the last is taken says so, and does not take them again and again. */
 static void a_try_with_leases_that_are_too_short_ends(void **state)
 {
@@ -275,6 +292,7 @@ static const struct CMUnitTest tests[] = {
     several_test(a_cancel_ends_a_wait_at_once),
     several_test(closing_takes_one_cleanup_timeout),
     several_test(releases_are_in_flight_together),
+    several_test(releases_that_are_cut_off_are_asked_again),
     several_test(a_try_with_leases_that_are_too_short_ends),
 };
 
