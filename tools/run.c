@@ -80,6 +80,9 @@ static int run_command(lk_run *r)
     lk_run_unwatch(r);
     if (lost && !r->system_error)
         code = r->options.lost_exit;
+    else if (!r->system_error)
+        r->ended_by = child.signal;
+    r->from_terminal = child.had_terminal;
     return code;
 }
 
@@ -122,11 +125,15 @@ int lk_cli_run(int argc, char **argv)
         code = run_command(&r);
     }
     lk_run_teller_end(&r.teller);
-    if (r.abandoned) {
-        fflush(NULL);
-        _exit(code);
+    if (!r.abandoned) {
+        locker_handle_free(r.held);
+        locker_close(r.l);
     }
-    locker_handle_free(r.held);
-    locker_close(r.l);
+    fflush(NULL);
+    if (r.from_terminal && (r.ended_by == SIGINT || r.ended_by == SIGQUIT))
+        kill(0, r.ended_by);
+    lk_run_die_of(r.ended_by);
+    if (r.abandoned)
+        _exit(code);
     return code;
 }

@@ -21,16 +21,24 @@ static bool have_terminal(int terminal)
     return terminal >= 0 && tcgetpgrp(terminal) == getpgrp();
 }
 
-static void lend_terminal(const lk_run_child *child)
+static bool has_terminal(const lk_run_child *child)
+{
+    return child->terminal >= 0 && tcgetpgrp(child->terminal) == child->pid;
+}
+
+static void lend_terminal(lk_run_child *child)
 {
     if (have_terminal(child->terminal))
         tcsetpgrp(child->terminal, child->pid);
+    child->lent = has_terminal(child);
 }
 
-static void take_terminal_back(const lk_run_child *child)
+/* A shell that was the command may have given the terminal to a job of its own. */
+static void take_terminal_back(lk_run_child *child)
 {
-    if (child->terminal >= 0 && tcgetpgrp(child->terminal) == child->pid)
+    if (child->lent && child->terminal >= 0 && tcgetpgrp(child->terminal) != getpgrp())
         tcsetpgrp(child->terminal, getpgrp());
+    child->lent = false;
 }
 
 /* What the child needs to become the command. */
@@ -128,6 +136,7 @@ static bool hear(idtype_t whom, pid_t pid, int of, siginfo_t *info)
 static void end(lk_run_child *child, const siginfo_t *info)
 {
     child->ended = true;
+    child->had_terminal = has_terminal(child);
     child->stopped_by = 0;
     child->code = info->si_code == CLD_EXITED ? info->si_status : 0;
     child->signal = info->si_code == CLD_EXITED ? 0 : info->si_status;
@@ -167,7 +176,7 @@ void lk_run_child_read_exec(lk_run_child *child)
 }
 
 /* Stop our whole group, as Ctrl-Z would have: a shell sees a pipeline or a script as one job. False: we are
- * not part of a job that anybody could continue. */
+ * not part of a job that a shell could continue. */
 static bool stop_ourselves(void)
 {
     sigset_t stop;
@@ -181,6 +190,22 @@ static bool stop_ourselves(void)
     return sigpending(&pending) == 0 && sigismember(&pending, SIGCONT) == 1;
 }
 
+/* The command waits for the terminal, and no shell can give it to us. The kernel sends HUP and CONT to a stopped group that
+ * nobody can continue; the command's group is none in its eyes because we could. */
+static void end_unheard(lk_run_child *child)
+{
+    static const int steps[] = {SIGHUP, SIGTERM, SIGKILL};
+    const int number = steps[child->unheard];
+    char name[32];
+    if (child->unheard + 1 < sizeof steps / sizeof steps[0])
+        child->unheard++;
+    lk_cli_message(
+        "the command needs the terminal, and no shell can bring it to the foreground; sending %s; give it another "
+        "standard input, such as </dev/null",
+        lk_run_signal_name(number, name, sizeof name));
+    lk_run_child_signal(child, number);
+}
+
 bool lk_run_child_stop_along(lk_run_child *child)
 {
     const int by = child->stopped_by;
@@ -190,7 +215,9 @@ bool lk_run_child_stop_along(lk_run_child *child)
     if (wants_terminal && have_terminal(child->terminal))
         return true;
     take_terminal_back(child);
-    return stop_ourselves() || !wants_terminal;
+    if (!stop_ourselves() && wants_terminal)
+        end_unheard(child);
+    return true;
 }
 
 void lk_run_child_continue(lk_run_child *child)

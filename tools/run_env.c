@@ -42,7 +42,7 @@ static bool is_among(const locker_info *info, uint64_t token)
     return info->token == token;
 }
 
-static int check_line(const lk_run *r, const char *key, uint64_t token)
+static int check_line(const lk_run *r, const char *key, uint64_t token, int32_t *mine)
 {
     locker_info info = LOCKER_INFO_INIT;
     locker_error err;
@@ -54,7 +54,9 @@ static int check_line(const lk_run *r, const char *key, uint64_t token)
         return LK_EXIT_OK;
     if (status != LOCKER_OK)
         return lk_cli_fail(status, &err);
-    if (!same)
+    if (same)
+        ++*mine;
+    if (!same || (r->options.permits > 0 && *mine < r->options.permits))
         return LK_EXIT_OK;
     return lk_cli_usage("run",
                         "'%s' is already held by the locker run that this command runs under: it would wait "
@@ -65,12 +67,14 @@ static int check_line(const lk_run *r, const char *key, uint64_t token)
 static int check_key(const lk_run *r, const char *key)
 {
     const char *line = getenv("LOCKER_HELD_KEYS"), *driver = locker_get_semantics(r->l)->driver;
+    int32_t mine =
+        0; /* permits of the key that ancestors have: a further one is free or is another's, who will release it */
     int code = LK_EXIT_OK;
     while (line && *line && !code) {
         const size_t length = strcspn(line, "\n");
         uint64_t token;
         if (line_matches(line, length, driver, key, &token))
-            code = check_line(r, key, token);
+            code = check_line(r, key, token, &mine);
         line += length + (line[length] == '\n');
     }
     return code;

@@ -1,25 +1,40 @@
 /* run_events.c: what --status-fd tells: one JSON object a line. */
-#include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "run_parts.h"
 
-/* A pipe that poll() calls writable takes a line of this size at once. */
-static void write_line(int fd, const json_t *object)
+enum { PIECE = 4096, PATIENCE_MS = 200 };
+
+/* Write a line in pieces. A pipe that poll() calls writable takes a piece at once. The reader of a line of several pieces has
+ * PATIENCE_MS in all to make room; then the rest of the line is dropped, and the next line begins with a newline. */
+static void write_line(int fd, const char *line, size_t length)
 {
+    static bool broken;
     struct pollfd ready = {.fd = fd, .events = POLLOUT};
-    char line[4096];
-    size_t length = object ? json_dumpb(object, line, sizeof line - 1, JSON_COMPACT) : 0;
-    if (length == 0 || length > sizeof line - 1)
-        return;
-    line[length++] = '\n';
-    if (poll(&ready, 1, 0) == 1 && (ready.revents & POLLOUT))
-        while (write(fd, line, length) < 0 && errno == EINTR)
-            continue;
+    size_t done = 0;
+    int64_t end = 0;
+    while (done < length) {
+        const int64_t left = end - lk_cli_now_ms(CLOCK_MONOTONIC);
+        if (poll(&ready, 1, done > 0 && !broken && left > 0 ? (int)left : 0) != 1 ||
+            !(ready.revents & POLLOUT))
+            break;
+        const size_t piece = length - done < PIECE ? length - done : PIECE;
+        if (broken && write(fd, "\n", 1) != 1)
+            return;
+        broken = false;
+        const ssize_t written = write(fd, line + done, piece);
+        if (written <= 0)
+            break;
+        if (done == 0)
+            end = lk_cli_now_ms(CLOCK_MONOTONIC) + PATIENCE_MS;
+        done += (size_t)written;
+    }
+    broken = broken || (done > 0 && done < length);
 }
 
 void lk_run_event(const lk_run *r, const char *name, const char *format, ...)
@@ -35,7 +50,13 @@ void lk_run_event(const lk_run *r, const char *name, const char *format, ...)
     json_object_set_new(object, "key", lk_cli_json_text(r->options.key));
     json_object_update(object, rest);
     json_decref(rest);
-    if (r->options.status_fd >= 0)
-        write_line(r->options.status_fd, object);
+    char *const text = r->options.status_fd >= 0 ? json_dumps(object, JSON_COMPACT) : NULL;
+    char *line = NULL;
+    const int length = text ? asprintf(&line, "%s\n", text) : -1;
+    if (length > 0)
+        write_line(r->options.status_fd, line, (size_t)length);
+    if (length >= 0)
+        free(line);
+    free(text);
     json_decref(object);
 }

@@ -2,11 +2,12 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "run_parts.h"
 
-enum { KILL_AFTER_DEFAULT_MS = 5000, MARGIN_MS = 100 };
+enum { KILL_AFTER_DEFAULT_MS = 5000, MARGIN_MS = 100, OPENING_MS = 1000 };
 
 const char *lk_run_advice(int error)
 {
@@ -33,7 +34,6 @@ static locker_status ask_for_lock(lk_run *r, locker_cancel *cancel, locker_error
 {
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
     const lk_run_options *o = &r->options;
-    const int64_t start = lk_cli_now_ms(CLOCK_MONOTONIC);
     options.ttl_ms = o->ttl_ms;
     options.cancel = cancel;
     options.mode = o->mode;
@@ -44,7 +44,7 @@ static locker_status ask_for_lock(lk_run *r, locker_cancel *cancel, locker_error
         return status;
     options.wait_ms = o->wait_ms;
     if (o->wait_ms > 0) {
-        options.wait_ms -= lk_cli_now_ms(CLOCK_MONOTONIC) - start;
+        options.wait_ms -= lk_cli_now_ms(CLOCK_MONOTONIC) - r->began_ms;
         if (options.wait_ms <= 0) /* the try took all the time that there was */
             return status == LOCKER_BUSY ? LOCKER_TIMEOUT : status;
     }
@@ -77,18 +77,20 @@ static void say_conflict(const lk_run *r, locker_status status, const locker_err
         lk_cli_message("%s", err->text);
 }
 
-static int refused(const lk_run *r, locker_status status, const locker_error *err, int number)
+static int refused(lk_run *r, locker_status status, const locker_error *err, int number)
 {
     const lk_run_options *o = &r->options;
     if (number) {
         char name[32];
+        r->ended_by = number;
         if (!o->common.quiet)
             lk_cli_message("%s came while waiting for '%s'", lk_run_signal_name(number, name, sizeof name),
                            o->key);
         return LK_EXIT_SIGNAL + number;
     }
     if (status == LOCKER_BUSY || status == LOCKER_TIMEOUT) {
-        if (!o->common.quiet)
+        /* As flock(1), -n says nothing where nobody looks: for a job of cron(8) it is no error. */
+        if (!o->common.quiet && (!o->nonblock || o->common.verbose || isatty(STDERR_FILENO)))
             say_conflict(r, status, err);
         return o->conflict_exit;
     }
@@ -140,6 +142,33 @@ static void name_after_command(const lk_run_options *o)
     program_invocation_short_name = slash != NULL && slash[1] != '\0' ? slash + 1 : o->command[0];
 }
 
+static char late_text[96];
+
+/* The wait is over before the service could be opened: nothing is asked for yet. */
+static void opening_is_late(int number)
+{
+    (void)number;
+    if (write(STDERR_FILENO, late_text, strlen(late_text)) < 0)
+        _exit(LK_EXIT_SYSTEM);
+    _exit(LK_EXIT_UNAVAILABLE);
+}
+
+/* Let --wait bound the opening too, which can't be cancelled; 0: no longer. */
+static void bound_opening(int64_t ms)
+{
+    const struct sigaction action = {.sa_handler = ms > 0 ? opening_is_late : SIG_DFL};
+    const struct itimerval when = {
+        .it_value = {.tv_sec = (time_t)(ms / 1000), .tv_usec = (suseconds_t)(ms % 1000) * 1000}};
+    char words[32];
+    snprintf(late_text, sizeof late_text, "locker: the lock service could not be opened within %s\n",
+             lk_cli_time_words(ms, words, sizeof words));
+    if (ms > 0)
+        sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &when, NULL);
+    if (ms == 0)
+        sigaction(SIGALRM, &action, NULL);
+}
+
 int lk_run_acquire(lk_run *r)
 {
     const lk_run_options *o = &r->options;
@@ -150,6 +179,9 @@ int lk_run_acquire(lk_run *r)
         return LK_EXIT_SYSTEM;
     }
     name_after_command(o);
+    r->began_ms = lk_cli_now_ms(CLOCK_MONOTONIC);
+    if (o->wait_ms > 0)
+        bound_opening(o->wait_ms > OPENING_MS ? o->wait_ms : OPENING_MS);
     int code = lk_cli_open(&o->common, o->owner, o->ttl_ms, &r->l);
     if (!code) {
         lk_cli_backend(&o->common, r->l, r->backend, sizeof r->backend);
@@ -157,6 +189,8 @@ int lk_run_acquire(lk_run *r)
     }
     if (!code)
         code = lk_run_check_nested(r);
+    if (o->wait_ms > 0)
+        bound_opening(0);
     locker_error err;
     if (!code) {
         lk_run_signals_stoppable(&r->signals, true);

@@ -233,6 +233,7 @@ static int check(const reading *s)
         return lk_cli_usage(me, "--nonblock and --wait exclude each other: give one");
     if (o->mode == LOCKER_SHARED && o->permits > 0)
         return lk_cli_usage(me, "--shared and --permits exclude each other: give one");
+    o->nonblock = s->nonblock;
     if (s->nonblock)
         o->wait_ms = 0;
     /* What the service leaves of it is looked at after the grant. */

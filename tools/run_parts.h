@@ -41,6 +41,7 @@ typedef struct {
     int lost_exit;
     int lost_signal;   /**< 0: ignore the loss */
     const char *owner; /**< NULL: the library's default */
+    bool nonblock;     /**< -n */
     bool foreground;
     bool wait_descendants; /**< hold the lock until everything that the command started has ended */
     int status_fd;         /**< -1: none; else our own close-on-exec copy */
@@ -104,7 +105,8 @@ typedef struct {
     locker *l;
     char backend[64];
     locker_handle *held;
-    int64_t ttl_ms; /**< 0: no lease */
+    int64_t began_ms; /**< when the wait began, of CLOCK_MONOTONIC */
+    int64_t ttl_ms;   /**< 0: no lease */
     int64_t kill_after_ms;
     int64_t margin_ms;       /**< how long before the deadline KILL is sent */
     bool lost;               /**< the lock was lost while the command ran */
@@ -112,7 +114,10 @@ typedef struct {
     int signal_fd, timer_fd; /**< what the loop reads; -1: not open */
     int system_error; /**< errno if the supervisor could not be started (the command has been killed); else 0 */
     lk_run_tree tree;
-    bool abandoned; /**< the service does not answer to the release: exit without waiting for it */
+    int ended_by; /**< the signal that ended the command or the wait; 0: none */
+    bool
+        from_terminal; /**< the command had the terminal then, so our own process group did not get the signal */
+    bool abandoned;    /**< the service does not answer to the release: exit without waiting for it */
 } lk_run;
 
 /* ------------------------------------------------------------------ options ---- */
@@ -145,6 +150,10 @@ void lk_run_signals_stoppable(const lk_run_signals *signals, bool stoppable);
 
 /** In the child before exec: as we found them. Async-signal-safe. */
 void lk_run_signals_restore(const lk_run_signals *signals);
+
+/** End as a process that INT or QUIT kills, so that a shell's loop or make(1) around us stops too. Returns for another signal, and
+ * where the kernel lets no signal end us (process 1). Async-signal-safe. */
+void lk_run_die_of(int number);
 
 /** From here on a signal that ends things ends the process. Returns 0 or an errno. */
 int lk_run_wait_begin(const lk_run_signals *signals);
@@ -206,14 +215,17 @@ void lk_run_warn_of_rights(const lk_run *r);
 
 typedef struct {
     pid_t pid;
-    bool group;     /**< it leads a process group of its own */
-    int terminal;   /**< the controlling terminal; -1: none, or --foreground */
-    int exec_pipe;  /**< readable when exec worked (end of file) or failed (an errno); -1: settled */
-    int exec_error; /**< errno of a failed exec, or 0 */
-    bool ended;     /**< a zombie, until lk_run_child_let_go() */
-    int code;       /**< valid when ended: its exit code; 0 when a signal ended it */
-    int signal;     /**< valid when ended: the signal that ended it, or 0 */
-    int stopped_by; /**< the signal that stopped it, until it is continued; 0: it runs */
+    bool group;        /**< it leads a process group of its own */
+    int terminal;      /**< the controlling terminal; -1: none, or --foreground */
+    int exec_pipe;     /**< readable when exec worked (end of file) or failed (an errno); -1: settled */
+    int exec_error;    /**< errno of a failed exec, or 0 */
+    bool ended;        /**< a zombie, until lk_run_child_let_go() */
+    int code;          /**< valid when ended: its exit code; 0 when a signal ended it */
+    int signal;        /**< valid when ended: the signal that ended it, or 0 */
+    bool lent;         /**< it got the terminal */
+    bool had_terminal; /**< valid when ended: the terminal was its own then */
+    size_t unheard;    /**< how many times it was stopped for the terminal with no shell to continue it */
+    int stopped_by;    /**< the signal that stopped it, until it is continued; 0: it runs */
 } lk_run_child;
 
 /** Start the command. Returns 0 or an errno. */

@@ -4,6 +4,9 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "run_parts.h"
@@ -72,6 +75,23 @@ void lk_run_signals_restore(const lk_run_signals *s)
     sigprocmask(SIG_SETMASK, &s->inherited_mask, NULL);
 }
 
+void lk_run_die_of(int number)
+{
+    const struct rlimit none = {0, 0};
+    const struct sigaction standard = {.sa_handler = SIG_DFL};
+    sigset_t set;
+    if (number != SIGINT && number != SIGQUIT)
+        return;
+    prctl(PR_SET_DUMPABLE,
+          0); /* a core file would be ours, and the limit does not keep a program from taking it */
+    setrlimit(RLIMIT_CORE, &none);
+    sigaction(number, &standard, NULL);
+    sigemptyset(&set);
+    sigaddset(&set, number);
+    kill(getpid(), number);
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+}
+
 /* While we wait for the lock; for the handler. */
 static locker_cancel *volatile cancel;
 static volatile sig_atomic_t in_service, came;
@@ -80,8 +100,10 @@ static void ending_came(int number)
 {
     /* Nothing is held yet and nothing asked for, so there is nothing to tidy up; opening can't be interrupted
      * in another way. */
-    if (!in_service)
+    if (!in_service) {
+        lk_run_die_of(number);
         _exit(LK_EXIT_SIGNAL + number);
+    }
     if (came == 0)
         came = number;
     locker_cancel_fire(cancel);
@@ -96,6 +118,28 @@ static void set_endings(const lk_run_signals *s, void (*handler)(int number))
             sigaction(number, &action, NULL);
 }
 
+/* As process 1 we are the parent of every orphan. */
+static void reap_orphans(int number)
+{
+    const int error = errno;
+    (void)number;
+    while (waitpid(-1, NULL, WNOHANG) > 0)
+        continue;
+    errno = error;
+}
+
+static void take_orphans(bool take)
+{
+    const struct sigaction action = {.sa_handler = take ? reap_orphans : SIG_DFL, .sa_flags = SA_RESTART};
+    sigset_t set;
+    if (getpid() != 1)
+        return;
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    sigaction(SIGCHLD, &action, NULL);
+    pthread_sigmask(take ? SIG_UNBLOCK : SIG_BLOCK, &set, NULL);
+}
+
 int lk_run_wait_begin(const lk_run_signals *s)
 {
     in_service = came = 0;
@@ -104,6 +148,7 @@ int lk_run_wait_begin(const lk_run_signals *s)
         return errno;
     set_endings(s, ending_came);
     pthread_sigmask(SIG_UNBLOCK, &s->endings, NULL);
+    take_orphans(true);
     return 0;
 }
 
@@ -115,6 +160,7 @@ locker_cancel *lk_run_wait_enter(void)
 
 int lk_run_wait_end(const lk_run_signals *s)
 {
+    take_orphans(false);
     pthread_sigmask(SIG_BLOCK, &s->endings, NULL);
     set_endings(s, SIG_DFL);
     locker_cancel_free(cancel);

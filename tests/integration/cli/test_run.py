@@ -3,11 +3,12 @@ import json
 import os
 import resource
 import signal
+import socket
 import subprocess
 import time
 import unittest
 
-from clitest import LIMIT, LOCKER, Case
+from clitest import LIMIT, LOCKER, Case, timely
 
 
 class ExitCodes(Case):
@@ -45,16 +46,29 @@ class ExitCodes(Case):
 
     def test_conflict(self):
         holder = self.hold("k")
-        for arguments in (["-n"], ["--nonblock"], ["-w", "0"], ["-w", "50ms"], ["--wait=0.05"]):
+        for arguments in (["-w", "0"], ["-w", "50ms"], ["--wait=0.05"]):
             self.wrong(75, "k", "run", *arguments, "k", "true")
-        self.wrong(75, "'k' is held by ", "run", "-n", "k", "true")
+        for arguments in (["-n"], ["--nonblock"]):  # no mail from cron(8)
+            self.assertEqual(self.code(75, "run", *arguments, "k", "true").stderr, "")
+        self.assertIn("'k' is held by ", self.code(75, "run", "-n", "-v", "k", "true").stderr)
         self.wrong(75, "'k' did not become free within 50ms; it is held by ", "run", "-w", "50ms", "k", "true")
-        self.wrong(9, "k", "run", "-n", "-E", "9", "k", "true")
-        self.wrong(0, "k", "run", "-n", "-E", "0", "k", "false")
+        self.code(9, "run", "-n", "-E", "9", "k", "true")
+        self.code(0, "run", "-n", "-E", "0", "k", "false")
         self.wrong(255, "k", "run", "-w", "10ms", "--conflict-exit-code=255", "k", "true")
         self.assertEqual(self.code(75, "run", "-q", "-n", "k", "true").stderr, "")
         self.assertEqual(holder.finish(), 0)
         self.code(0, "run", "-n", "k", "true")
+
+    @timely
+    def test_a_timed_wait_bounds_the_opening_too(self):
+        """Of a service that accepts connections and says nothing."""
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            for scheme in ("redis", "etcd", "zookeeper"):
+                start = time.monotonic()
+                done = self.locker("run", "-w", "500ms", "-u", "%s://127.0.0.1:%d" % (scheme, silent.getsockname()[1]), "k", "true")
+                if "not built" not in done.stderr:
+                    self.assertEqual(done.returncode, 69, done.stderr)
+                    self.assertLess(time.monotonic() - start, 2.0)
 
     def test_a_timed_wait_takes_its_time(self):
         self.hold("k")
@@ -186,6 +200,10 @@ class Environment(Case):
         # Another name for the same directory is the same service.
         self.wrong(64, "'k'", "run", "k", LOCKER, "run", "-u", self.uri + "/../locks", "k", "true")
 
+    def test_a_nested_permit_is_had_while_one_is_free(self):
+        self.code(0, "run", "-p", "3", "k", LOCKER, "run", "-p", "3", "k", LOCKER, "run", "-n", "-p", "3", "k", "true")
+        self.wrong(64, "'k'", "run", "-p", "2", "k", LOCKER, "run", "-p", "2", "k", LOCKER, "run", "-p", "2", "k", "true")
+
     def test_a_nested_run_on_another_key_or_service_is_not(self):
         self.code(0, "run", "k", LOCKER, "run", "other", "true")
         self.code(0, "run", "k", LOCKER, "run", "-u", self.uri + "2", "k", "true")
@@ -220,6 +238,12 @@ class StatusLines(Case):
         holder.finish()
         self.assertEqual(waiter.finish(), 0)
         self.assertEqual([e["event"] for e in waiter.events()], ["acquired", "exited", "released"])
+
+    def test_a_line_longer_than_a_pipe_takes_at_once(self):
+        more = [word for i in range(40) for word in ("--also", "%d" % i + 250 * "x")]
+        running = self.start(*more, "k", "--", "true")
+        self.assertEqual(len(running.event("acquired")["tokens"]), 41)
+        self.assertEqual(running.finish(), 0)
 
     def test_on_standard_output(self):
         done = self.code(0, "run", "--status-fd", "1", "k", "echo", "hi")

@@ -27,6 +27,11 @@ signal.pause()
 ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
+def ended_by(number):
+    """INT and QUIT end locker itself, so that what runs it stops too; a shell shows both as 128 plus the number."""
+    return -number if number in (signal.SIGINT, signal.SIGQUIT) else 128 + number
+
+
 class Waiting(Case):
     def test_a_signal_ends_the_wait(self):
         holder = self.hold("k")
@@ -35,7 +40,7 @@ class Waiting(Case):
                 waiter = self.start(*wait, "k", "--", "touch", os.path.join(self.directory, "ran"))
                 waiter.event("waiting")
                 waiter.process.send_signal(number)
-                self.assertEqual(waiter.finish(), 128 + number)
+                self.assertEqual(waiter.finish(), ended_by(number))
                 self.assertEqual(waiter.events(), [])
                 self.assertIn(number.name, waiter.error_text())
         self.assertFalse(os.path.exists(os.path.join(self.directory, "ran")))
@@ -51,7 +56,7 @@ class Waiting(Case):
                 os.kill(os.getpid(), number)
 
             process = subprocess.Popen([LOCKER, "run", "-q", "k", "true"], env=self.env, preexec_fn=pending)
-            self.assertEqual(process.wait(LIMIT), 128 + number)
+            self.assertEqual(process.wait(LIMIT), ended_by(number))
 
     def sleepers(self, waiter):
         """Its threads that wait for something, and whether each takes TERM: one that starts takes nothing yet."""
@@ -119,7 +124,7 @@ class Forwarding(Case):
         for number in ENDINGS:
             running = self.hold("k")
             running.process.send_signal(number)
-            self.assertEqual(running.process.wait(LIMIT), 128 + number)
+            self.assertEqual(running.process.wait(LIMIT), ended_by(number))
             self.assertEqual([e["event"] for e in running.events()], ["exited", "released"])
 
     def test_the_whole_group_gets_it(self):

@@ -118,8 +118,25 @@ class Terminal(Case):
             shell = self.shell(*options, "k", "--", "sh", "-c", "echo ready; exec cat")
             shell.lines_until("ready")
             shell.type(b"\x03")
-            self.assertEqual(shell.news.next(), "exited 130")
+            self.assertEqual(shell.news.next(), "exited -2")
             self.code(0, "run", "-n", "k", "true")
+
+    def test_control_backslash(self):
+        for options in ([], ["--foreground"]):
+            shell = self.shell(*options, "k", "--", "sh", "-c", "echo ready; exec sleep 300")
+            shell.lines_until("ready")
+            shell.type(b"\x1c")
+            self.assertEqual(shell.news.next(), "exited -3")
+
+    def test_the_terminal_comes_back_from_a_killed_shells_job(self):
+        script = '"$0" run -k 300ms k bash --norc -i; echo back; read line; echo "got $line"'
+        shell = self.shell(argv=["/bin/sh", "-c", script, LOCKER])
+        shell.type(b"sh -c 'trap \"\" TERM; echo jo''b; sleep 300; sleep 300'\n")
+        shell.lines_until("job")
+        self.code(0, "break", "k")
+        shell.lines_until("back")
+        shell.type(b"hello\n")
+        shell.lines_until("got hello")
 
     def test_foreground_gets_control_c_once(self):
         shell = self.shell("--foreground", "k", "--", "sh", "-c",
@@ -174,14 +191,14 @@ class Terminal(Case):
         shell = self.shell("k", "--", "echo", "ran")
         shell.lines_until("waiting for 'k', held by the holder since ")
         shell.type(b"\x03")
-        self.assertEqual(shell.news.next(), "exited 130")
+        self.assertEqual(shell.news.next(), "exited -2")
 
     def test_control_c_while_waiting(self):
         self.hold("k")
         shell = self.shell("-v", "k", "--", "echo", "ran")
         shell.lines_until("waiting for 'k'")
         shell.type(b"\x03")
-        self.assertEqual(shell.news.next(), "exited 130")
+        self.assertEqual(shell.news.next(), "exited -2")
 
     def test_the_terminal_is_lent_when_the_command_asks_for_it(self):
         """In a pipeline it is not given at the start: the other side may need it."""
