@@ -11,7 +11,8 @@ PAIRS = {"“": "”", "‘": "’", "(": ")", "[": "]"}
 def formatted(page):
     """Return the page as text, without overstriking, and what groff complains about."""
     try:
-        done = subprocess.run(["groff", "-mdoc", "-ww", "-Tutf8", "-P-cbou", page], stdout=subprocess.PIPE,
+        # How a line breaks (-W break) hangs on groff's version, and is no fault of the page.
+        done = subprocess.run(["groff", "-mdoc", "-ww", "-W", "break", "-Tutf8", "-P-cbou", page], stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, check=False)
     except FileNotFoundError:
         sys.exit("man.py: there is no groff; install the package groff-base")
