@@ -35,14 +35,15 @@ static bool is_open_locked(const locker *l, const lk_claim *grant, int64_t now) 
     return !grant->shut && (grant->pub.alone || now - grant->pub.granted_at < riding_at_most);
 }
 
-/* Return whether enough of the grant's lease is left for the claim. A try takes what it gets. A driver confirms a short lease
- * anew before it answers a waiter, but it never sees a claim that rides, and the grant may be a try's or be renewed late. So a
- * waiter rides only on a grant with a third of its lease left, and asks the service otherwise. */
+/* Return whether enough of the grant's lease is left for the claim. A try takes what it gets. A driver that renews each lease
+ * confirms a short one anew before it answers a waiter, but it never sees a claim that rides, and the grant may be a try's or
+ * be renewed late. So a waiter rides only on a grant with a third of its lease left, and asks the service otherwise. Where leases
+ * hang on a session, the service would give it the same deadline, and a later place in line. */
 static bool lasts_for_locked(const locker *l, const lk_claim *grant, const lk_claim *claim, int64_t now)
     LK_REQUIRES(l->mutex)
 {
-    (void)l;
-    return !claim->pub.will_wait || LK_READ(grant->valid_until) - now >= grant->pub.ttl_ns / 3;
+    return l->driver->renew == NULL || !claim->pub.will_wait ||
+           LK_READ(grant->valid_until) - now >= grant->pub.ttl_ns / 3;
 }
 
 /* Nobody is overtaken who waits here, either. */

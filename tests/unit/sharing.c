@@ -534,7 +534,6 @@ static void a_waiter_is_not_taken_along_on_a_try_s_short_lease(void **state)
     lk_locking first, second, waiter;
     (void)state;
     begin(&p, &promises);
-    p.driver.renew = NULL;
     p.acquire = answers_late_at_first;
     locker *const l = probe_open(&p);
     lk_locking_start(&first, l, "k", &try_to_share);
@@ -563,7 +562,6 @@ static void a_waiter_rides_only_while_a_third_of_the_lease_is_left(void **state)
     locker_semantics promises;
     (void)state;
     begin(&p, &promises);
-    p.driver.renew = NULL;
     p.acquire = grants_it_alone;
     locker *const l = probe_open(&p);
     locker_handle *const first = lock(l, "k", &share);
@@ -649,7 +647,6 @@ static void a_ride_that_is_over_before_its_call_wakes_up_is_none(void **state)
     lk_locking first, second;
     (void)state;
     begin(&p, &promises);
-    p.driver.renew = NULL;
     p.acquire = grants_late_at_first;
     p.waited = outlasts_the_lease;
     locker *const l = probe_open(&p);
@@ -664,6 +661,26 @@ static void a_ride_that_is_over_before_its_call_wakes_up_is_none(void **state)
     assert_int_equal(atomic_load(&p.acquires), 2);
     lk_give_lost(over);
     lk_give(asks);
+    probe_end(&p, l);
+}
+
+/* The service would give a waiter the session's deadline, as the grant has it, and a place behind whoever has come since. */
+static void a_waiter_rides_on_a_session_however_short(void **state)
+{
+    probe p;
+    locker_semantics promises;
+    (void)state;
+    begin(&p, &promises);
+    p.driver.renew = NULL;
+    p.acquire = grants_it_alone;
+    locker *const l = probe_open(&p);
+    locker_handle *const first = lock(l, "k", &share);
+    probe_advance(&p, PROBE_TTL_MS * 2 / 3 + 1);
+    locker_handle *const rides = lock(l, "k", &share);
+    assert_int_equal(atomic_load(&p.acquires), 1);
+    assert_int_equal(lk_stats(l).rode, 1);
+    lk_give(rides);
+    lk_give(first);
     probe_end(&p, l);
 }
 
@@ -1062,6 +1079,7 @@ int main(void)
         cmocka_unit_test(nobody_is_taken_along_on_what_was_broken_meanwhile),
         cmocka_unit_test(a_waiter_is_not_taken_along_on_a_try_s_short_lease),
         cmocka_unit_test(a_waiter_rides_only_while_a_third_of_the_lease_is_left),
+        cmocka_unit_test(a_waiter_rides_on_a_session_however_short),
         cmocka_unit_test(a_reader_stands_behind_a_writer_that_the_service_has),
         cmocka_unit_test(nobody_rides_under_another_name),
         cmocka_unit_test(a_ride_that_is_over_before_its_call_wakes_up_is_none),
