@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "file_test.h"
+#include "lk_time.h"
 #include "name.h"
 #include "record.h"
 
@@ -156,6 +157,23 @@ static void a_token_ahead_of_the_clock_is_counted_on(void **state)
     assert_true(lk_place_token(place, "k") == record.token + 2);
 }
 
+/* The grant comes in the microsecond of the last one, most times. */
+static void tokens_of_one_microsecond_differ(void **state)
+{
+    enum { GRANTS = 10000 };
+    lk_place *place = *state;
+    char template[LK_FILE_RECORD_SIZE];
+    const int fd = open(lk_place_file(place, "k.lock"), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    lk_file_record_template(template);
+    for (int i = 0; i < GRANTS; i++) {
+        const uint64_t last = (uint64_t)(lk_time_of(CLOCK_REALTIME) / LK_US);
+        uint64_t token = last;
+        assert_int_equal(lk_file_record_grant(fd, template, &token, "", false), 0);
+        assert_true(token > last);
+    }
+    close(fd);
+}
+
 /* None can follow the greatest. */
 static void a_token_at_its_end_is_damage(void **state)
 {
@@ -214,6 +232,7 @@ static const struct CMUnitTest tests[] = {
     place_test(a_record_comes_back),
     place_test(a_damaged_record_moves_no_token_back),
     place_test(a_token_ahead_of_the_clock_is_counted_on),
+    place_test(tokens_of_one_microsecond_differ),
     place_test(a_token_at_its_end_is_damage),
     place_test(somebody_elses_file_is_left_alone),
 };
