@@ -1,14 +1,38 @@
 # Completion of locker(1) for bash. Keys are not completed: a service can't list them.
 
-_locker_profiles() {
-    # The sections of the file that -f or LOCKER_CONFIG names.
+# Profiles, files and commands may have any name. bash puts what is completed into the line that it executes, so nothing here is
+# expanded, and each name is quoted.
+
+# The configuration file: of -f, else LOCKER_CONFIG, else the first of the usual ones.
+_locker_config() {
     local file=${LOCKER_CONFIG-} i
     for ((i = 1; i < COMP_CWORD; i++)); do
         case ${COMP_WORDS[i]} in
         -f | --config) file=${COMP_WORDS[i + 1]} ;;
         esac
     done
-    [[ -r $file ]] && sed -n 's/^[[:space:]]*\[\([^]]*\)\].*/\1/p' "$file"
+    if [[ -z $file ]]; then
+        file=${XDG_CONFIG_HOME:-$HOME/.config}/locker/locker.conf
+        [[ -f $file ]] || file=/etc/locker.conf
+    fi
+    printf '%s\n' "${file/#\~\//$HOME/}"
+}
+
+# Complete the sections of that file. A name that has more than printable ASCII is left out.
+_locker_profiles() {
+    local file name quoted LC_ALL=C
+    file=$(_locker_config)
+    [[ -f $file && -r $file ]] || return
+    while IFS= read -r name; do
+        [[ $name == *[!\ -~]* ]] && continue
+        printf -v quoted '%q' "$name"
+        [[ $name == "$1"* || $quoted == "$1"* ]] && COMPREPLY+=("$quoted")
+    done < <(sed -n 's/^[[:space:]]*\[\([^]]*\)\].*/\1/p' -- "$file")
+}
+
+_locker_files() {
+    compopt -o filenames 2>/dev/null # so that readline quotes them
+    mapfile -t COMPREPLY < <(compgen -f -- "$1")
 }
 
 # The index of the first word behind KEY, where COMMAND begins; 0 when it is not reached yet.
@@ -48,13 +72,14 @@ _locker() {
     if [[ ${COMP_WORDS[1]} == run ]]; then
         at=$(_locker_command_at)
         if ((at == COMP_CWORD)) && [[ $current != -* ]]; then
+            compopt -o filenames 2>/dev/null
             mapfile -t COMPREPLY < <(compgen -c -- "$current")
             return
         elif ((at)); then
             if declare -F _command_offset >/dev/null; then
                 _command_offset "$at"
             else
-                mapfile -t COMPREPLY < <(compgen -f -- "$current")
+                _locker_files "$current"
             fi
             return
         fi
@@ -66,9 +91,8 @@ _locker() {
     -s | --scenario)
         mapfile -t COMPREPLY < <(compgen -W 'counter uncontended hand-off throughput fairness crash stall slow-work unlock-after-loss readers permits restart restart-empty recovery failover failover-wait failover-recovery partition' -- "$current")
         ;;
-    --html) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
-    -f | --config) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
-    --profile) mapfile -t COMPREPLY < <(compgen -W "$(_locker_profiles)" -- "$current") ;;
+    --html | -f | --config) _locker_files "$current" ;;
+    --profile) _locker_profiles "$current" ;;
     -u | --uri | -b | --backend) mapfile -t COMPREPLY < <(compgen -W 'file:/// memory: redis:// zookeeper:// etcd://' -- "$current") ;;
     --on-lost) mapfile -t COMPREPLY < <(compgen -W 'term ignore int hup quit usr1 usr2 kill' -- "$current") ;;
     --promise | --allow)
@@ -89,7 +113,7 @@ _locker() {
             if [[ $current == -* ]]; then
                 mapfile -t COMPREPLY < <(compgen -W '--promise --allow --allow-empty --json -q --quiet -v --verbose -h --help -V --version' -- "$current")
             else
-                mapfile -t COMPREPLY < <(compgen -f -- "$current")
+                _locker_files "$current"
             fi
             ;;
         compare)
