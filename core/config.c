@@ -6,12 +6,18 @@
  * No text of the user's that can hold a password is put into an error. One slip, such as a '/' that is not
  * written as %2F, moves a part of the password to the host, the path or the parameters; so a host with more
  * behind its colon than a port is not quoted, nor a name that is no word; '@' behind the host is refused. */
+#include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
 #include <uriparser/Uri.h>
 
 #include "config.h"
+#include "lk_printable.h"
+#include "lk_trust.h"
 #include "registry.h"
 
 static void drop(const void *ours)
@@ -34,6 +40,8 @@ void lk_config_clear(lk_config *c)
         free(c->given[i].name);
         lk_wipe(c->given[i].text);
     }
+    for (size_t i = 0; i < LK_CONFIG_WARNINGS; i++)
+        free(c->warnings[i]);
     lk_wipe(c->pub.password);
     const void *const others[] = {c->given,    c->pub.hosts, c->pub.values,     c->pub.scheme,
                                   c->pub.user, c->pub.path,  c->pub.name_space, c->pub.owner};
@@ -46,11 +54,81 @@ locker_status lk_config_no_memory(locker_error *err)
     return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory while reading the configuration");
 }
 
+locker_status lk_config_warn(lk_config *c, locker_error *err, const char *format, ...)
+{
+    size_t i = 0;
+    while (i + 1 < LK_CONFIG_WARNINGS && c->warnings[i] != NULL)
+        i++;
+    va_list args;
+    va_start(args, format);
+    const int length = c->warnings[i] == NULL ? vasprintf(&c->warnings[i], format, args) : 0;
+    va_end(args);
+    if (length >= 0)
+        return LOCKER_OK;
+    c->warnings[i] = NULL;
+    return lk_config_no_memory(err);
+}
+
+locker_status lk_config_trust(lk_config *c, int fd, const char *what, const char *path, bool secret,
+                              locker_error *err)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0)
+        return locker_error_set(err, LOCKER_CONFIG, errno, "can't look at %s %.200s: %s", what, path,
+                                strerror(errno));
+    if (S_ISDIR(st.st_mode))
+        return lk_misconfigured(err, "%s %.200s is a directory: name a file", what, path);
+    const char *const problem = lk_trust_problem(path, &st);
+    if (problem != NULL)
+        return lk_misconfigured(err, "%s %.200s is not to be trusted: %s", what, path, problem);
+    if (!secret || !S_ISREG(st.st_mode) || (st.st_mode & S_IROTH) == 0)
+        return LOCKER_OK;
+    return lk_config_warn(
+        c, err,
+        "%s %s has a password that every user of this machine can read: chmod o= it, and change "
+        "the password",
+        what, path);
+}
+
+char *lk_config_printable(const char *text)
+{
+    const size_t size = 4 * strlen(text) + 1;
+    char *const clean = malloc(size);
+    if (clean != NULL)
+        (void)lk_printable(clean, size, text);
+    return clean;
+}
+
+/* The path's first character shows whether it is one of the filesystem or the service; a path with a ':' may be a password at
+ * a wrong place. */
+char *lk_config_service(const lk_config *c)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *const out = open_memstream(&text, &size);
+    if (out == NULL)
+        return NULL;
+    const char *const path = strchr(c->pub.path, ':') == NULL ? c->pub.path : "";
+    (void)fprintf(out, "%s:%s", c->pub.scheme, c->pub.host_count == 0 && path[0] == '/' ? "//" : "");
+    for (size_t i = 0; i < c->pub.host_count; i++) {
+        const locker_host *const h = &c->pub.hosts[i];
+        const bool is_ipv6 = strchr(h->name, ':') != NULL;
+        (void)fprintf(out, "%s%s%s%s", i == 0 ? "//" : ",", is_ipv6 ? "[" : "", h->name, is_ipv6 ? "]" : "");
+        if (h->port != 0)
+            (void)fprintf(out, ":%d", h->port);
+    }
+    (void)fprintf(out, "%s%s%s", path, c->pub.name_space[0] != '\0' ? "?namespace=" : "", c->pub.name_space);
+    const bool failed = ferror(out) != 0;
+    char *const clean = fclose(out) == 0 && !failed ? lk_config_printable(text) : NULL;
+    free(text);
+    return clean;
+}
+
 #define ASTRAY "in a user or password '/' is written %%2F, '?' %%3F, '#' %%23, '@' %%40 and ':' %%3A"
 
 const char *lk_config_word(const char *text)
 {
-    const size_t length = strspn(text, "abcdefghijklmnopqrstuvwxyz_+");
+    const size_t length = strspn(text, "abcdefghijklmnopqrstuvwxyz_+-");
     return length > 0 && length <= 40 && text[length] == '\0' ? text : "(not shown)";
 }
 
@@ -158,7 +236,7 @@ locker_status lk_config_add_host(lk_config *c, const char *text, size_t length, 
     return status;
 }
 
-locker_status lk_config_add(lk_config *c, const char *name, const char *text, locker_error *err)
+locker_status lk_config_add(lk_config *c, const char *name, const char *text, int line, locker_error *err)
 {
     for (size_t i = 0; i < c->given_count; i++)
         if (strcmp(c->given[i].name, name) == 0)
@@ -168,7 +246,7 @@ locker_status lk_config_add(lk_config *c, const char *name, const char *text, lo
         return lk_config_no_memory(err);
     c->given = given;
     given += c->given_count++;
-    *given = (lk_given){strdup(name), strdup(text)};
+    *given = (lk_given){strdup(name), strdup(text), line};
     return given->name != NULL && given->text != NULL ? LOCKER_OK : lk_config_no_memory(err);
 }
 
@@ -188,7 +266,7 @@ static locker_status read_query(lk_config *c, const UriUriA *u, locker_error *er
             status = lk_misconfigured(err, "parameter '%s' has no value: write NAME=VALUE",
                                       lk_config_word(item->key));
         else
-            status = lk_config_add(c, item->key, item->value, err);
+            status = lk_config_add(c, item->key, item->value, 0, err);
     }
     uriFreeQueryListA(list);
     return status;
@@ -249,6 +327,20 @@ static void find_hosts(const char *uri, const char **first, const char **after)
         *first = at + 1;
 }
 
+/* "etcd://http://h:2379": whether it is TLS the scheme says. */
+static locker_status check_nested(const lk_config *c, const char *first, const char *after, locker_error *err)
+{
+    static const char *const nested[] = {"http:", "https:", "tcp:", "tls:", "ssl:"};
+    for (size_t i = 0; i < sizeof nested / sizeof *nested; i++)
+        if ((size_t)(after - first) == strlen(nested[i]) &&
+            strncasecmp(first, nested[i], strlen(nested[i])) == 0)
+            return lk_misconfigured(err,
+                                    "the URI has %s// inside: write %s://HOST:PORT; a scheme of its own "
+                                    "means TLS, such as etcds:// or rediss://",
+                                    nested[i], c->pub.scheme);
+    return LOCKER_OK;
+}
+
 /* Take the hosts, and write the URI without them into *bare ("scheme://user@h/path?query"). */
 static locker_status split_hosts(lk_config *c, const char *uri, char **bare, locker_error *err)
 {
@@ -259,6 +351,7 @@ static locker_status split_hosts(lk_config *c, const char *uri, char **bare, loc
     if (*bare == NULL)
         return lk_config_no_memory(err);
     const bool listed = first < after;
+    status = check_nested(c, first, after, err);
     (void)stpcpy(stpcpy(mempcpy(*bare, uri, (size_t)(first - uri)), listed ? "h" : ""), after);
     const char *end;
     for (const char *host = first; listed && status == LOCKER_OK && host <= after; host = end + 1) {
@@ -274,13 +367,63 @@ void lk_config_lower(char *text)
         *text = (char)(*text >= 'A' && *text <= 'Z' ? *text + 32 : *text);
 }
 
+/* "localhost:6379" would have the scheme localhost. */
+static locker_status check_scheme(const char *uri, size_t length, locker_error *err)
+{
+    if (uri[0] == '/')
+        return lk_misconfigured(err,
+                                "the URI is a path: write file:// before it for locks in that directory");
+    if (length == 0 || uri[length] != ':')
+        return lk_misconfigured(err,
+                                "the URI has no scheme: write SCHEME:..., such as file:///run/lock/shop");
+    const bool is_address = strcspn(uri, ".") < length ||
+                            strncasecmp(uri, "localhost:", strlen("localhost:")) == 0 ||
+                            strspn(uri, "0123456789") == length || strspn(uri + length + 1, "0123456789") > 0;
+    if (is_address && strncmp(uri + length, "://", 3) != 0)
+        return lk_misconfigured(
+            err, "the URI begins with a host, without a scheme: write SCHEME://HOST:PORT, such as "
+                 "redis://localhost:6379");
+    return LOCKER_OK;
+}
+
+/* What people write for a scheme that there is; NULL: nothing that is known. */
+static const char *meant_scheme(const char *scheme)
+{
+    static const char *const meant[][2] = {{"redis-sentinel", "redis+sentinel"},
+                                           {"redis-cluster", "redis+cluster"},
+                                           {"sentinel", "redis+sentinel"},
+                                           {"rediss-sentinel", "rediss+sentinel"},
+                                           {"redis-socket", "redis+unix"},
+                                           {"redis-unix", "redis+unix"},
+                                           {"unix", "redis+unix"},
+                                           {"redis-tls", "rediss"},
+                                           {"redis+tls", "rediss"},
+                                           {"redis+ssl", "rediss"},
+                                           {"zoo", "zookeeper"},
+                                           {"zookeepers", "zookeeper"},
+                                           {"etcd3", "etcd"},
+                                           {"etcd+tls", "etcds"},
+                                           {"etcd-tls", "etcds"},
+                                           {"http", "etcd"},
+                                           {"https", "etcds"},
+                                           {"files", "file"},
+                                           {"mem", "memory"},
+                                           {"inmemory", "memory"}};
+    for (size_t i = 0; i < sizeof meant / sizeof *meant; i++)
+        if (strcmp(scheme, meant[i][0]) == 0)
+            return meant[i][1];
+    return NULL;
+}
+
 static locker_status read_scheme(lk_config *c, const char *uri, const locker_driver *driver,
                                  locker_error *err)
 {
     const size_t length = strspn(uri, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.");
+    const locker_status is_scheme = driver == NULL ? check_scheme(uri, length, err) : LOCKER_OK;
+    if (is_scheme != LOCKER_OK)
+        return is_scheme;
     if (length == 0 || uri[length] != ':')
-        return lk_misconfigured(err,
-                                "the URI has no scheme: write SCHEME:..., such as file:///run/lock/shop");
+        return check_scheme(uri, length, err);
     char *const scheme = strndup(uri, length);
     c->pub.scheme = scheme;
     if (scheme == NULL)
@@ -291,7 +434,9 @@ static locker_status read_scheme(lk_config *c, const char *uri, const locker_dri
         char shown[64];
         (void)snprintf(shown, sizeof shown,
                        "%.60s:", strchr(uri, '@') == NULL ? lk_config_word(c->pub.scheme) : "(not shown)");
-        const locker_status status = lk_driver_for(c->pub.scheme, shown, &c->driver, err);
+        locker_status status = lk_driver_for(c->pub.scheme, shown, &c->driver, err);
+        if (status == LOCKER_UNSUPPORTED && meant_scheme(scheme) != NULL)
+            return lk_unsupported(err, "there is no scheme '%s:': write %s:", scheme, meant_scheme(scheme));
         if (status != LOCKER_OK)
             return status;
     }

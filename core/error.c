@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "lk_error.h"
+#include "lk_printable.h"
 
 const char *locker_status_name(locker_status status)
 {
@@ -26,11 +27,17 @@ locker_status locker_error_set(locker_error *err, locker_status status, int os_e
 {
     if (err == NULL)
         return status;
-    err->status = status;
-    err->os_error = os_error;
+    char text[sizeof err->text]; /* the arguments may point into err->text */
     va_list args;
     va_start(args, format);
-    (void)vsnprintf(err->text, sizeof err->text, format, args);
+    const int length = vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    if (length < 0)
+        text[0] = '\0';
+    else if ((size_t)length >= sizeof text)
+        lk_trim_cut_character(text, sizeof text - 1);
+    err->status = status;
+    err->os_error = os_error;
+    (void)lk_printable(err->text, sizeof err->text, text);
     return status;
 }

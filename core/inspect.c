@@ -123,6 +123,16 @@ locker_status locker_ping(locker *l, int64_t *round_trip_us, locker_error *err)
     return status == LOCKER_OK ? lk_ok(err) : status;
 }
 
+const char *locker_get_service(const locker *l)
+{
+    return l != NULL ? l->service : NULL;
+}
+
+const char *locker_get_origin(const locker *l)
+{
+    return l != NULL ? l->origin : NULL;
+}
+
 const locker_semantics *locker_get_semantics(const locker *l)
 {
     return l != NULL ? l->driver->semantics : NULL;

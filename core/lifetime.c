@@ -104,7 +104,9 @@ LK_UNCHECKED locker *lk_locker_new(const lk_config *config, const locker_options
     pthread_cond_init(&l->changed, NULL);
     watch_forks(l);
     l->owner = strdup(config->pub.owner);
-    if (l->owner != NULL && lk_table_reserve(&l->keys))
+    l->service = lk_config_service(config);
+    l->origin = lk_config_printable(config->origin != NULL ? config->origin : "named by the program");
+    if (l->owner != NULL && l->service != NULL && l->origin != NULL && lk_table_reserve(&l->keys))
         return l;
     lk_locker_free(l);
     return NULL;
@@ -120,6 +122,8 @@ LK_UNCHECKED void lk_locker_free(locker *l)
     free(l->heap);
     lk_table_destroy(&l->keys);
     free(l->owner);
+    free(l->service);
+    free(l->origin);
     pthread_cond_destroy(&l->changed);
     lk_mutex_destroy(&l->mutex);
     free(l);

@@ -9,9 +9,10 @@
 #include <string.h>
 
 #include "frame.h"
+#include "lk_printable.h"
 #include "log.h"
 
-enum { LINES_AT_MOST = 1024 };
+enum { LINES_AT_MOST = 1024, LINE_SIZE = 1024 };
 
 typedef struct {
     lk_list link;
@@ -30,11 +31,16 @@ void lk_log(const locker_services *svc, locker_log_level level, const char *form
     locker *l = lk_locker_of(svc);
     if (!lk_log_wanted(svc, level))
         return;
-    char text[1024];
+    char said[LINE_SIZE], text[LINE_SIZE];
     va_list args;
     va_start(args, format);
-    (void)vsnprintf(text, sizeof text, format, args);
+    const int length = vsnprintf(said, sizeof said, format, args);
     va_end(args);
+    if (length < 0)
+        return;
+    if ((size_t)length >= sizeof said)
+        lk_trim_cut_character(said, sizeof said - 1);
+    (void)lk_printable(text, sizeof text, said);
     lk_log_line *line = malloc(sizeof *line + strlen(text) + 1);
     if (line != NULL) {
         line->level = level;

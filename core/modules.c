@@ -19,6 +19,7 @@
 #include "description.h"
 #include "lk_error.h"
 #include "lk_fd.h"
+#include "lk_trust.h"
 #include "registry.h"
 
 enum { DESCRIPTION_MAX = 64 * 1024, HEADERS_MAX = 64 };
@@ -45,15 +46,12 @@ static const char *incomplete(int fd, off_t size)
     return NULL;
 }
 
-static const char *unfit(int fd, const struct stat *st, const struct stat *directory)
+static const char *unfit(int fd, const char *path, const struct stat *st)
 {
-    if ((directory->st_mode & S_IWOTH) != 0)
-        return "every user may write its directory (chmod o-w)";
     if (!S_ISREG(st->st_mode))
         return "it is no regular file";
-    if ((st->st_mode & S_IWOTH) != 0)
-        return "every user may write it (chmod o-w)";
-    return incomplete(fd, st->st_size);
+    const char *const problem = lk_trust_problem(path, st);
+    return problem != NULL ? problem : incomplete(fd, st->st_size);
 }
 
 static bool lacks_resources(int os_error)
@@ -89,12 +87,10 @@ static locker_status check_file(const char *path, locker_error *err)
     const int fd = lk_fd_high(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     if (fd < 0)
         return refuse_by_errno(err, errno, path);
-    char directory[PATH_MAX];
-    (void)snprintf(directory, sizeof directory, "%.*s", (int)(strrchr(path, '/') - path), path);
-    struct stat st, above;
-    const bool seen = fstat(fd, &st) == 0 && stat(directory, &above) == 0;
+    struct stat st;
+    const bool seen = fstat(fd, &st) == 0;
     const int failure = errno;
-    const char *const why = seen ? unfit(fd, &st, &above) : NULL;
+    const char *const why = seen ? unfit(fd, path, &st) : NULL;
     (void)close(fd);
     if (!seen)
         return refuse_by_errno(err, failure, path);

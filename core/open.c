@@ -1,7 +1,9 @@
 /* open.c: opening a locker, by a URI, a profile, the environment, or with a driver of one's own. */
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "choice.h"
 #include "frame.h"
 #include "keeper.h"
 #include "lifetime.h"
@@ -18,16 +20,19 @@ static const char *limit_advice(int os_error)
     return os_error == ENOSPC ? "raise fs.epoll.max_user_watches" : "free memory";
 }
 
-/* Which service it is; what is quoted of the configuration was checked not to be a password. */
-static void tell_opened(locker *l, const lk_config *config)
+/* Tell what was noticed about the configuration. The log has to have it before the caller learns of the service. */
+static void tell_warnings(locker *l, const lk_config *config)
 {
-    const bool path = config->pub.host_count == 0 && strchr(config->pub.path, ':') == NULL;
-    char text[256];
-    int n = snprintf(text, sizeof text, "%s:%s", config->pub.scheme, path ? config->pub.path : "");
-    for (size_t i = 0; i < config->pub.host_count && n < (int)sizeof text; i++)
-        n += snprintf(text + n, sizeof text - (size_t)n, config->pub.hosts[i].port != 0 ? "%s%s:%d" : "%s%s",
-                      i == 0 ? "//" : ",", config->pub.hosts[i].name, config->pub.hosts[i].port);
-    l->services.log(&l->services, LOCKER_LOG_INFO, "the locks are kept by %s", text);
+    for (size_t i = 0; i < LK_CONFIG_WARNINGS && config->warnings[i] != NULL; i++)
+        l->services.log(&l->services, LOCKER_LOG_WARN, "%s", config->warnings[i]);
+    lk_mutex_lock(&l->mutex);
+    lk_log_tell_unlocking(l);
+    lk_mutex_unlock(&l->mutex);
+}
+
+static void tell_opened(locker *l)
+{
+    l->services.log(&l->services, LOCKER_LOG_INFO, "the locks are kept by %s (%s)", l->service, l->origin);
 }
 
 static locker_status start(locker *l, const lk_config *config, locker_error *err)
@@ -58,13 +63,15 @@ static locker_status open_parsed(locker_status status, lk_config *config, const 
     if (status == LOCKER_OK)
         status = lk_config_finish(config, options, err);
     locker *const l = status == LOCKER_OK ? lk_locker_new(config, options, clock) : NULL;
-    if (l != NULL)
+    if (l != NULL) {
+        tell_warnings(l, config);
         status = start(l, config, err);
-    else if (status == LOCKER_OK)
+    } else if (status == LOCKER_OK) {
         status = locker_error_set(err, LOCKER_NOMEM, 0, "out of memory while opening a locker");
+    }
     if (l != NULL && status == LOCKER_OK) {
         *out = l;
-        tell_opened(l, config);
+        tell_opened(l);
         (void)lk_ok(err);
     } else if (l != NULL) {
         lk_mutex_lock(&l->mutex);
@@ -109,38 +116,55 @@ locker_status locker_open(const char *uri, const locker_options *options, locker
     return open_parsed(status, &config, options, NULL, out, err);
 }
 
+/* Say what named the service that can't be opened, unless the text says it. A file's name that is a URI may have a password. */
+static locker_status name_origin(locker_status status, const lk_choice *choice, locker_error *err)
+{
+    if (status == LOCKER_OK || err == NULL ||
+        (choice->uri == NULL &&
+         (strstr(err->text, choice->file) != NULL || strstr(choice->file, "://") != NULL)))
+        return status;
+    if (choice->uri == NULL && (status == LOCKER_CONFIG || status == LOCKER_UNSUPPORTED))
+        return locker_error_set(err, status, err->os_error, "%s, profile [%.60s]: %s", choice->file,
+                                choice->profile, err->text);
+    return locker_error_set(err, status, err->os_error, "%s (%s)", err->text, choice->origin);
+}
+
+/* Open what was chosen. */
+static locker_status open_choice(const lk_choice *choice, const locker_options *options, locker **out,
+                                 locker_error *err)
+{
+    lk_config config = {.origin = choice->origin};
+    const locker_status status = choice->uri != NULL
+                                     ? lk_config_uri(&config, choice->uri, NULL, err)
+                                     : lk_config_profile(&config, choice->file, choice->profile, err);
+    return name_origin(open_parsed(status, &config, options, NULL, out, err), choice, err);
+}
+
 locker_status locker_open_profile(const char *file, const char *profile, const locker_options *options,
                                   locker **out, locker_error *err)
 {
     LK_NO_CANCEL;
-    lk_config config = {.driver = NULL};
+    lk_choice choice;
     locker_options own;
+    const bool is_named = profile != NULL && *profile != '\0';
     locker_status status = check_options(&options, &own, out, err);
-    if (status != LOCKER_OK)
-        return status;
-    if (file == NULL || *file == '\0')
-        return lk_invalid(err, "locker_open_profile needs a file");
-    if (profile == NULL || *profile == '\0')
-        profile = getenv("LOCKER_PROFILE");
-    if (profile == NULL || *profile == '\0')
-        profile = "default";
-    status = lk_config_profile(&config, file, profile, err);
-    return open_parsed(status, &config, options, NULL, out, err);
+    if (status == LOCKER_OK && file != NULL && *file == '\0')
+        return lk_invalid(err, "locker_open_profile needs a file, or NULL for the usual ones");
+    if (status == LOCKER_OK)
+        status = file != NULL ? lk_choose_profile(&choice, file, is_named ? profile : NULL)
+                              : lk_choose_file(&choice, is_named ? profile : NULL, err);
+    return status == LOCKER_OK ? open_choice(&choice, options, out, err) : status;
 }
 
-/* The embedded default: one directory of this user, whatever the environment: a program that cron or a
- * service starts must meet the one that was started from a login, so neither XDG_RUNTIME_DIR nor TMPDIR is
- * asked. The file driver refuses it when it is another user's or a symbolic link. */
 locker_status locker_open_default(const locker_options *options, locker **out, locker_error *err)
 {
-    const char *uri = getenv("LOCKER_URI"), *file = getenv("LOCKER_CONFIG");
-    if (uri != NULL && *uri != '\0')
-        return locker_open(uri, options, out, err);
-    if (file != NULL && *file != '\0')
-        return locker_open_profile(file, NULL, options, out, err);
-    char own[64];
-    (void)snprintf(own, sizeof own, "file:///tmp/locker-%lu", (unsigned long)geteuid());
-    return locker_open(own, options, out, err);
+    LK_NO_CANCEL;
+    lk_choice choice;
+    locker_options own;
+    locker_status status = check_options(&options, &own, out, err);
+    if (status == LOCKER_OK)
+        status = lk_choose(&choice, err);
+    return status == LOCKER_OK ? open_choice(&choice, options, out, err) : status;
 }
 
 locker_status locker_open_driver(const locker_driver *driver, const locker_driver_options *options,

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include "config.h"
@@ -141,6 +142,21 @@ static locker_status parse_duration(const locker_parameter *param, locker_value 
     return status;
 }
 
+/* Who starts a program chooses its working directory, to which a relative path refers. */
+static locker_status check_path(const locker_parameter *param, const char *text, locker_error *err)
+{
+    if (*text == '\0')
+        return lk_misconfigured(err, "parameter %s is empty: give a path", param->name);
+    const bool is_initial = param->initial != NULL && strcmp(text, param->initial) == 0;
+    if (*text == '/' || is_initial || getauxval(AT_SECURE) == 0)
+        return LOCKER_OK;
+    return lk_misconfigured(
+        err,
+        "parameter %s is a relative path, and this program runs with raised privileges: give a "
+        "path that begins with '/'",
+        param->name);
+}
+
 static locker_status parse(const locker_parameter *param, const char *text, locker_value *value,
                            locker_error *err)
 {
@@ -155,9 +171,7 @@ static locker_status parse(const locker_parameter *param, const char *text, lock
     case LOCKER_PARAM_BOOL:
         return parse_bool(param, value, err);
     case LOCKER_PARAM_PATH:
-    case LOCKER_PARAM_SECRET_FILE:
-        return *text != '\0' ? LOCKER_OK
-                             : lk_misconfigured(err, "parameter %s is empty: give a path", param->name);
+        return check_path(param, text, err);
     default:
         return LOCKER_OK;
     }
@@ -181,7 +195,7 @@ static locker_status fill_defaults(const locker_parameter *table, locker_value *
 }
 
 /* The path's place is taken by the file's first line. A secret that would be cut is none. */
-static locker_status read_secret(const char *name, char **path, locker_error *err)
+static locker_status read_secret(lk_config *c, const char *name, char **path, locker_error *err)
 {
     enum { SECRET_MAX = 1023 };
     char line[SECRET_MAX + 3];    /* and the line's end, and a NUL */
@@ -190,14 +204,16 @@ static locker_status read_secret(const char *name, char **path, locker_error *er
         return locker_error_set(err, LOCKER_CONFIG, errno, "can't open %s %.200s: %s", name,
                                 strchr(*path, '/') != NULL ? *path : "(a name without '/' is not shown)",
                                 strerror(errno));
-    const size_t got = fread(line, 1, sizeof line - 1, f);
+    locker_status status = lk_config_trust(c, fileno(f), name, *path, true, err);
+    const size_t got = status == LOCKER_OK ? fread(line, 1, sizeof line - 1, f) : 0;
     (void)fclose(f);
+    if (status != LOCKER_OK)
+        return status;
     const char *const end = memchr(line, '\n', got);
     size_t len = end != NULL ? (size_t)(end - line) : got;
     if (len > 0 && line[len - 1] == '\r')
         len--;
     line[len] = '\0';
-    locker_status status = LOCKER_OK;
     if (len == 0)
         status = lk_misconfigured(err, "%s %.200s is empty", name, *path);
     else if (len > SECRET_MAX)
@@ -216,26 +232,72 @@ static locker_status read_secret(const char *name, char **path, locker_error *er
     return status;
 }
 
+/* True if one text becomes the other when one letter is added, removed, changed or swapped with its neighbour. */
+static bool is_slip(const char *given, const char *name)
+{
+    while (*given != '\0' && *given == *name) {
+        given++;
+        name++;
+    }
+    if (*given == '\0' || *name == '\0')
+        return strlen(given) + strlen(name) == 1;
+    return strcmp(given + 1, name + 1) == 0 || strcmp(given + 1, name) == 0 || strcmp(given, name + 1) == 0 ||
+           (given[0] == name[1] && given[1] == name[0] && strcmp(given + 2, name + 2) == 0);
+}
+
+/* The parameter that was meant; NULL: none that is known. */
+static const char *meant(const locker_parameter *table, const char *name)
+{
+    for (; table->name != NULL; table++)
+        if (is_slip(name, table->name))
+            return table->name;
+    return NULL;
+}
+
+static locker_status refuse_unknown(const lk_config *c, const char *name, locker_error *err)
+{
+    const char *instead = meant(c->driver->params, name);
+    if (instead == NULL)
+        instead = meant(common_params, name);
+    return lk_misconfigured(err, "the %s driver has no parameter '%s': %s%s", c->driver->name,
+                            lk_config_word(name),
+                            instead != NULL ? "did you mean " : "'locker drivers' lists those that it has",
+                            instead != NULL ? instead : "");
+}
+
+static locker_status take_given(lk_config *c, lk_given *given, locker_value *common, locker_value *own,
+                                locker_error *err)
+{
+    const bool is_own = find(common_params, given->name) == COMMON;
+    const locker_parameter *const table = is_own ? c->driver->params : common_params;
+    locker_value *const values = is_own ? own : common;
+    const size_t at = find(table, given->name);
+    locker_status status = LOCKER_OK;
+    if (table[at].name == NULL)
+        return refuse_unknown(c, given->name, err);
+    if (table[at].kind == LOCKER_PARAM_SECRET_FILE)
+        status = check_path(&table[at], given->text, err);
+    if (status == LOCKER_OK && table[at].kind == LOCKER_PARAM_SECRET_FILE)
+        status = read_secret(c, table[at].name, &given->text, err);
+    if (status == LOCKER_OK)
+        status = parse(&table[at], given->text, &values[at], err);
+    values[at].given = true;
+    return status;
+}
+
+/* What is wrong in a file is told with its line. */
 static locker_status fill_given(lk_config *c, locker_value *common, locker_value *own, locker_error *err)
 {
+    locker_error inner;
     locker_status status = LOCKER_OK;
-    for (size_t i = 0; i < c->given_count && status == LOCKER_OK; i++) {
-        lk_given *given = &c->given[i];
-        const bool is_own = find(common_params, given->name) == COMMON;
-        const locker_parameter *const table = is_own ? c->driver->params : common_params;
-        locker_value *const values = is_own ? own : common;
-        const size_t at = find(table, given->name);
-        if (table[at].name == NULL)
-            return lk_misconfigured(
-                err, "the %s driver has no parameter '%s': 'locker drivers' lists those that it has",
-                c->driver->name, lk_config_word(given->name));
-        if (table[at].kind == LOCKER_PARAM_SECRET_FILE && given->text[0] != '\0')
-            status = read_secret(table[at].name, &given->text, err);
-        if (status == LOCKER_OK)
-            status = parse(&table[at], given->text, &values[at], err);
-        values[at].given = true;
-    }
-    return status;
+    size_t i = 0;
+    for (; i < c->given_count && status == LOCKER_OK; i++)
+        status = take_given(c, &c->given[i], common, own, &inner);
+    if (status == LOCKER_OK)
+        return status;
+    return c->given[i - 1].line > 0 ? locker_error_set(err, status, inner.os_error, "%s:%d: %s", c->file,
+                                                       c->given[i - 1].line, inner.text)
+                                    : locker_error_set(err, status, inner.os_error, "%s", inner.text);
 }
 
 static locker_status copy(const char **own, const char *text, locker_error *err)
@@ -258,7 +320,7 @@ static locker_status find_password(lk_config *c, const char *text, const char *f
     if (text == NULL && c->pub.password != NULL)
         return LOCKER_OK;
     if (text == NULL)
-        text = file != NULL ? file : getenv("LOCKER_PASSWORD");
+        text = file != NULL ? file : secure_getenv("LOCKER_PASSWORD");
     if (text == NULL || *text == '\0')
         return LOCKER_OK;
     lk_wipe(c->pub.password);

@@ -25,13 +25,26 @@ typedef struct {
     lk_config *config;
     const char *file, *name;
     FILE *stream;
-    int line;   /**< the line being read, from 1 */
-    bool cut;   /**< that line was longer than inih's buffer */
-    bool found; /**< the section is there */
+    int line;          /**< the line being read, from 1 */
+    bool cut;          /**< that line was longer than inih's buffer */
+    bool is_commented; /**< in that line a ';' stands behind a blank */
+    bool found;        /**< the section is there */
     char *part[PARTS];
     locker_error *err;
     locker_status status;
 } profile;
+
+/* What inih cuts off as a comment, unless it was built otherwise, and what others take for a part of the value. */
+static bool has_comment(const char *line)
+{
+    line += strspn(line, " \t");
+    if (*line == ';' || *line == '#')
+        return false;
+    for (const char *at = line; (at = strchr(at, ';')) != NULL; at++)
+        if (at > line && (at[-1] == ' ' || at[-1] == '\t'))
+            return true;
+    return false;
+}
 
 /* Counts lines, which inih doesn't tell its handler, and sees those that inih would cut. */
 static char *read_line(char *text, int size, void *user)
@@ -42,8 +55,45 @@ static char *read_line(char *text, int size, void *user)
     if (line == NULL)
         return NULL;
     p->line++;
+    p->is_commented = has_comment(line);
     p->cut = length + 1 == (size_t)size && line[length - 1] != '\n' && !feof(p->stream);
     return p->cut ? NULL : line;
+}
+
+/* What people write for a part of the address; NULL: nothing that is known. */
+static const char *meant_part(const char *name)
+{
+    static const char *const meant[][2] = {
+        {"url", "uri"},        {"address", "host"},    {"server", "host"},    {"servers", "host"},
+        {"hosts", "host"},     {"hostname", "host"},   {"username", "user"},  {"login", "user"},
+        {"pass", "password"},  {"passwd", "password"}, {"directory", "path"}, {"dir", "path"},
+        {"backend", "driver"}, {"type", "driver"},     {"scheme", "driver"}};
+    for (size_t i = 0; i < sizeof meant / sizeof *meant; i++)
+        if (strcmp(name, meant[i][0]) == 0)
+            return meant[i][1];
+    return NULL;
+}
+
+/* Take one line. */
+static locker_status take_line(profile *p, const char *name, const char *value, locker_error *err)
+{
+    size_t i = 0;
+    while (i < PARTS && strcmp(part_names[i], name) != 0)
+        i++;
+    if (p->is_commented)
+        return lk_misconfigured(
+            err,
+            "%s has a ';' behind a blank, which may begin a comment or belong to the value: give a "
+            "comment a line of its own, and keep such a password in password_file",
+            lk_config_word(name));
+    if (i == PARTS && meant_part(name) != NULL)
+        return lk_misconfigured(err, "there is no '%s': write %s = ...", name, meant_part(name));
+    if (i == PARTS)
+        return lk_config_add(p->config, name, value, p->line, err);
+    if (p->part[i] != NULL)
+        return lk_misconfigured(err, "%s is given twice", name);
+    p->part[i] = strdup(value);
+    return p->part[i] != NULL ? LOCKER_OK : lk_out_of_memory(err);
 }
 
 static int handle(void *user, const char *section, const char *name, const char *value)
@@ -53,15 +103,7 @@ static int handle(void *user, const char *section, const char *name, const char 
     if (strcmp(section, p->name) != 0 || p->status != LOCKER_OK) /* the first thing that is wrong is told */
         return 1;
     p->found = true;
-    size_t i = 0;
-    while (i < PARTS && strcmp(part_names[i], name) != 0)
-        i++;
-    if (i == PARTS)
-        p->status = lk_config_add(p->config, name, value, &inner);
-    else if (p->part[i] != NULL)
-        p->status = lk_misconfigured(&inner, "%s is given twice", name);
-    else if ((p->part[i] = strdup(value)) == NULL)
-        p->status = lk_out_of_memory(&inner);
+    p->status = take_line(p, name, value, &inner);
     if (p->status != LOCKER_OK)
         (void)locker_error_set(p->err, p->status, 0, "%s:%d: %s", p->file, p->line, inner.text);
     return p->status == LOCKER_OK;
@@ -128,7 +170,8 @@ static locker_status build(profile *p, locker_error *err)
     lk_config *c = p->config;
     char *const *part = p->part;
     if (part[URI] == NULL && part[DRIVER] == NULL)
-        return lk_misconfigured(err, "it has neither uri nor driver");
+        return lk_misconfigured(err, "it has neither uri nor driver: write uri = SCHEME://..., such as "
+                                     "uri = file:///run/lock/shop");
     if (part[URI] == NULL)
         return from_parts(p, err);
     if (part[DRIVER] != NULL || part[HOST] != NULL || part[PORT] != NULL || part[USER] != NULL ||
@@ -165,16 +208,21 @@ static locker_status judge(profile *p, int rc, locker_error *err)
 
 locker_status lk_config_profile(lk_config *config, const char *file, const char *name, locker_error *err)
 {
+    static const char what[] = "the configuration file";
     profile p = {.config = config, .file = file, .name = name, .err = err, .status = LOCKER_OK};
     if (strstr(file, "://") != NULL) /* with a password, maybe */
         return lk_misconfigured(
             err, "the name of the configuration file is a URI: LOCKER_URI or locker_open() takes that");
+    config->file = file;
     p.stream = fopen(file, "re"); /* any descriptor: it is only read, and closed at once */
     if (p.stream == NULL)
         return locker_error_set(err, LOCKER_CONFIG, errno, "can't open %s: %s", file, strerror(errno));
-    const int rc = ini_parse_stream(read_line, &p, handle, &p);
+    locker_status status = lk_config_trust(config, fileno(p.stream), what, file, false, err);
+    if (status == LOCKER_OK)
+        status = judge(&p, ini_parse_stream(read_line, &p, handle, &p), err);
+    if (status == LOCKER_OK && config->pub.password != NULL)
+        status = lk_config_trust(config, fileno(p.stream), what, file, true, err);
     (void)fclose(p.stream);
-    const locker_status status = judge(&p, rc, err);
     for (size_t i = 0; i < PARTS; i++)
         lk_wipe(p.part[i]);
     return status;

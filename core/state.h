@@ -163,7 +163,9 @@ struct locker {
     locker_semantics semantics; /**< our copy of the driver's */
     void *self;                 /**< the driver's instance */
     locker_clock clock;
-    char *owner; /**< the default label */
+    char *owner;   /**< the default label */
+    char *service; /**< the service as a URI without user and password */
+    char *origin;  /**< what named the service, for messages */
     int64_t ttl_ns;
     int64_t command_timeout_ns;
     locker_log_fn log;

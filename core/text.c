@@ -1,24 +1,8 @@
 /* text.c: what keys and labels may be, and the hash of a key, which drivers get with it. */
 #include <string.h>
 
+#include "lk_printable.h"
 #include "text.h"
-
-/* The length of the UTF-8 character at s, or 0: overlong, a surrogate or past U+10FFFF is none (RFC 3629). */
-static size_t utf8_length(const unsigned char *s)
-{
-    const size_t n = s[0] < 0x80                   ? 1
-                     : s[0] >= 0xC2 && s[0] < 0xE0 ? 2
-                     : (s[0] & 0xF0) == 0xE0       ? 3
-                     : s[0] >= 0xF0 && s[0] < 0xF5 ? 4
-                                                   : 0;
-    for (size_t i = 1; i < n; i++)
-        if ((s[i] & 0xC0) != 0x80)
-            return 0;
-    if ((s[0] == 0xE0 && s[1] < 0xA0) || (s[0] == 0xED && s[1] > 0x9F) || (s[0] == 0xF0 && s[1] < 0x90) ||
-        (s[0] == 0xF4 && s[1] > 0x8F))
-        return 0;
-    return n;
-}
 
 /* Whether eight bytes are ASCII without control characters.
  * (https://graphics.stanford.edu/~seander/bithacks.html#HasLessInWord) */
@@ -59,11 +43,14 @@ locker_status lk_text_check(const char *text, size_t most, const char *what, siz
     if (plain(s, n))
         return LOCKER_OK;
     for (size_t i = 0, step; i < n; i += step) {
-        step = utf8_length(s + i);
+        step = lk_utf8_length(s + i);
         if (step == 0)
             return lk_invalid(err, "%s is not UTF-8 (byte %zu is 0x%02x)", what, i + 1, s[i]);
-        if (s[i] < 0x20 || s[i] == 0x7F)
+        if (step == 1 && lk_is_control(s[i]))
             return lk_invalid(err, "%s has a control character (byte %zu is 0x%02x)", what, i + 1, s[i]);
+        if (lk_is_control(lk_utf8_code(s + i, step)))
+            return lk_invalid(err, "%s has a control character (U+%04X at byte %zu): leave it out", what,
+                              (unsigned)lk_utf8_code(s + i, step), i + 1);
     }
     return LOCKER_OK;
 }

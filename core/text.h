@@ -1,4 +1,4 @@
-/* text.h: what keys and labels may be: UTF-8 without control characters. */
+/* text.h: what keys and labels may be: UTF-8 without control characters (lk_printable.h). */
 #pragma once
 
 #include "lk_error.h"

@@ -26,11 +26,11 @@ static int take(int option, const lk_common *common, void *into)
 /* What of those whom it took the key from; one that is plain stands in the info itself. */
 static void print_one(const char *key, const locker_holder *broken)
 {
-    char clean[LOCKER_KEY_MAX + 1], owner[LOCKER_OWNER_MAX + 1];
+    char clean[LK_CLI_CLEAN], owner[LK_CLI_CLEAN];
     const int64_t age =
         broken->since_unix_ms >= 0 ? lk_cli_now_ms(CLOCK_REALTIME) - broken->since_unix_ms : -1;
-    printf("%s: broke the lock of %s", lk_cli_clean(key, clean, sizeof clean),
-           broken->owner[0] ? lk_cli_clean(broken->owner, owner, sizeof owner) : "an unknown holder");
+    printf("%s: broke the lock of %s", lk_cli_clean(key, clean),
+           broken->owner[0] ? lk_cli_clean(broken->owner, owner) : "an unknown holder");
     char words[32];
     if (age >= 0)
         printf(", held for %s", lk_cli_time_words(age, words, sizeof words));

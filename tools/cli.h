@@ -112,20 +112,25 @@ int lk_cli_exit_for(locker_status status);
 /** Print a library's error and return its exit code. */
 int lk_cli_fail(locker_status status, const locker_error *err);
 
-/** Open the lock service that the options, the environment, a configuration file in one of the usual places
- * or else the embedded default name. `owner` may be NULL, `ttl_ms` 0. On failure it has complained. Returns 0
- * or the exit code. */
+/** Open the lock service that the options name, else the one that locker_open_default() finds. `owner` may be NULL, `ttl_ms`
+ * 0. On failure it has complained. Returns 0 or the exit code. */
 int lk_cli_open(const lk_common *common, const char *owner, int64_t ttl_ms, locker **out);
 
-/** The scheme of the service's URI, where the command line or the environment gives one; else the driver's
- * name. Written to `out`. */
-void lk_cli_backend(const lk_common *common, const locker *l, char *out, size_t size);
+/** Write the scheme of the service's URI to `out`. */
+void lk_cli_backend(const locker *l, char *out, size_t size);
+
+/** Room for the service and what named it. */
+enum { LK_CLI_PLACE = 512 };
+/** Write the service and what named it, "file:///run/lock/shop (from LOCKER_URI)". Returns `out`. */
+const char *lk_cli_place(const lk_common *common, const locker *l, char out[LK_CLI_PLACE]);
 
 /** Flush stdout; when that fails, complain and return LK_EXIT_SYSTEM, else `code`. */
 int lk_cli_finish_output(int code);
 
-/** Copy text for a terminal: control bytes become '?'. Returns `out`. */
-const char *lk_cli_clean(const char *text, char *out, size_t size);
+/** Room for a key or a label with escapes. */
+enum { LK_CLI_CLEAN = 4 * LOCKER_KEY_MAX + 1 };
+/** Copy text for a terminal: escapes stand for control characters and for bytes that are no UTF-8. Returns `out`. */
+const char *lk_cli_clean(const char *text, char out[LK_CLI_CLEAN]);
 
 /** How wide what is listed may be where no terminal says otherwise, in columns. */
 enum { LK_CLI_WIDTH = 80 };

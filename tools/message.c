@@ -5,16 +5,15 @@
 #include <string.h>
 
 #include "cli.h"
+#include "lk_printable.h"
 
 /* One write for a line, so that lines of several processes on one terminal stay whole. */
 static void print_line(const char *before, const char *format, va_list args, const char *after)
 {
-    char text[1024];
-    if (vsnprintf(text, sizeof text, format, args) < 0)
-        text[0] = '\0';
-    for (char *c = text; *c; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7f)
-            *c = '?';
+    char said[1024], text[1024];
+    if (vsnprintf(said, sizeof said, format, args) < 0)
+        said[0] = '\0';
+    lk_printable(text, sizeof text, said);
     fprintf(stderr, "%s%s%s\n", before, text, after);
 }
 

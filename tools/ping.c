@@ -45,7 +45,11 @@ static int ping(const lk_common *common, locker *l, long count)
 {
     summary s = {0};
     char backend[64];
-    lk_cli_backend(common, l, backend, sizeof backend);
+    lk_cli_backend(l, backend, sizeof backend);
+    if (!common->json && !common->quiet) {
+        char place[LK_CLI_PLACE];
+        printf("%s\n", lk_cli_place(common, l, place));
+    }
     for (long i = 0; i < count; i++) {
         int64_t us = 0;
         locker_error err;

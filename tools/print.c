@@ -2,25 +2,16 @@
  * JSON. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli.h"
+#include "lk_printable.h"
 
-/* Control bytes and those above `above` become '?'. */
-static const char *replace(const char *text, unsigned char above, char *out, size_t size)
+const char *lk_cli_clean(const char *text, char out[LK_CLI_CLEAN])
 {
-    size_t i;
-    for (i = 0; text[i] && i + 1 < size; i++) {
-        const unsigned char c = (unsigned char)text[i];
-        out[i] = c < 0x20 || c == 0x7f || c > above ? '?' : text[i];
-    }
-    out[i] = '\0';
+    lk_printable(out, LK_CLI_CLEAN, text);
     return out;
-}
-
-const char *lk_cli_clean(const char *text, char *out, size_t size)
-{
-    return replace(text, 0xff, out, size);
 }
 
 /* Return how wide the first bytes of a text are on a terminal: a character of UTF-8 is one column. */
@@ -59,19 +50,41 @@ void lk_cli_wrap(FILE *out, const char *text, int at, int width)
 
 json_t *lk_cli_json_text(const char *text)
 {
-    char ascii[1024];
     json_t *value = json_string(text);
-    return value ? value : json_string(replace(text, 0x7e, ascii, sizeof ascii));
+    if (value)
+        return value;
+    char ascii[1024];
+    size_t i;
+    for (i = 0; text[i] && i + 1 < sizeof ascii; i++)
+        ascii[i] = (unsigned char)text[i] < 0x20 || (unsigned char)text[i] > 0x7e ? '?' : text[i];
+    ascii[i] = '\0';
+    return json_string(ascii);
+}
+
+/* Jansson escapes what is below a space. What else a terminal would act on stands in strings, where an escape means the
+ * same. */
+static void print_escaped(const char *json)
+{
+    for (const unsigned char *s = (const unsigned char *)json; *s; s += lk_utf8_length(s)) {
+        const size_t n = lk_utf8_length(s);
+        const uint32_t code = lk_utf8_code(s, n);
+        if (code >= 0x7f && lk_is_control(code))
+            printf("\\u%04x", (unsigned)code);
+        else
+            fwrite(s, 1, n, stdout);
+    }
 }
 
 int lk_cli_print_json(json_t *value)
 {
-    const int failed = !value || json_dumpf(value, stdout, JSON_INDENT(2));
+    char *const text = value ? json_dumps(value, JSON_INDENT(2)) : NULL;
     json_decref(value);
-    if (failed) {
-        lk_cli_message("can't write JSON: out of memory, or standard output is closed");
+    if (!text) {
+        lk_cli_message("can't write JSON: out of memory");
         return LK_EXIT_SYSTEM;
     }
+    print_escaped(text);
+    free(text);
     putchar('\n');
     return lk_cli_finish_output(LK_EXIT_OK);
 }

@@ -66,7 +66,7 @@ static int check_line(const lk_run *r, const char *key, uint64_t token, int32_t 
 
 static int check_key(const lk_run *r, const char *key)
 {
-    const char *line = getenv("LOCKER_HELD_KEYS"), *driver = locker_get_semantics(r->l)->driver;
+    const char *line = secure_getenv("LOCKER_HELD_KEYS"), *driver = locker_get_semantics(r->l)->driver;
     int32_t mine =
         0; /* permits of the key that ancestors have: a further one is free or is another's, who will release it */
     int code = LK_EXIT_OK;
@@ -166,7 +166,7 @@ static char *lines_of_keys(const lk_run *r, const char *before)
 /* What tells which locks are held: LOCKER_HELD_KEYS, of the ancestors too, and LOCKER_TOKENS. */
 static bool add_keys(const lk_run *r, char **copy, size_t *n)
 {
-    const char *outer = getenv("LOCKER_HELD_KEYS");
+    const char *outer = secure_getenv("LOCKER_HELD_KEYS");
     char driver[64];
     snprintf(driver, sizeof driver, "%s ", locker_get_semantics(r->l)->driver);
     char *const held = lines_of_keys(r, driver), *const tokens = lines_of_keys(r, "");

@@ -64,17 +64,18 @@ static void say_conflict(const lk_run *r, locker_status status, const locker_err
     const lk_run_options *o = &r->options;
     char holder[512];
     lk_run_holder_words(r, holder, sizeof holder);
-    char words[32];
+    char words[32], place[LK_CLI_PLACE];
+    lk_cli_place(&o->common, r->l, place);
     if (o->key_count > 1) /* it need not be the first that is held */
-        lk_cli_message("%s", err->text);
+        lk_cli_message("%s, at %s", err->text, place);
     else if (status == LOCKER_TIMEOUT)
-        lk_cli_message("'%s' did not become free within %s%s%s", o->key,
+        lk_cli_message("'%s' did not become free within %s%s%s, at %s", o->key,
                        lk_cli_time_words(o->wait_ms, words, sizeof words), holder[0] ? "; it is held" : "",
-                       holder);
+                       holder, place);
     else if (holder[0])
-        lk_cli_message("'%s' is held%s", o->key, holder);
+        lk_cli_message("'%s' is held%s, at %s", o->key, holder, place);
     else
-        lk_cli_message("%s", err->text);
+        lk_cli_message("%s, at %s", err->text, place);
 }
 
 static int refused(lk_run *r, locker_status status, const locker_error *err, int number)
@@ -184,7 +185,7 @@ int lk_run_acquire(lk_run *r)
         bound_opening(o->wait_ms > OPENING_MS ? o->wait_ms : OPENING_MS);
     int code = lk_cli_open(&o->common, o->owner, o->ttl_ms, &r->l);
     if (!code) {
-        lk_cli_backend(&o->common, r->l, r->backend, sizeof r->backend);
+        lk_cli_backend(r->l, r->backend, sizeof r->backend);
         code = check_scope(r);
     }
     if (!code)

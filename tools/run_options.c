@@ -189,7 +189,7 @@ static int take(int option, const lk_common *common, void *into)
 static int take_arguments(int argc, char **argv, lk_run_options *o)
 {
     static char fallback[] = "/bin/sh", dash_c[] = "-c";
-    char *shell = getenv("SHELL");
+    char *shell = secure_getenv("SHELL");
     int next = optind;
     if (next == argc)
         return lk_cli_usage(me, "a KEY is missing");

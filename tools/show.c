@@ -6,15 +6,14 @@
 
 static void print_queue(const locker_info *info)
 {
-    char clean[LOCKER_OWNER_MAX + 1];
+    char clean[LK_CLI_CLEAN];
     if (info->waiters < 0)
         printf("  waiters:   not known to this service\n");
     else
         printf("  waiters:   %lld\n", (long long)info->waiters);
     for (size_t i = 0; i < info->queue_len; i++) {
         const locker_waiter *const w = locker_info_waiter(info, i);
-        printf("  %8zu.  %s%s\n", i + 1,
-               w->owner[0] ? lk_cli_clean(w->owner, clean, sizeof clean) : "not known",
+        printf("  %8zu.  %s%s\n", i + 1, w->owner[0] ? lk_cli_clean(w->owner, clean) : "not known",
                w->mode == LOCKER_SHARED ? " (shared)" : "");
     }
 }
@@ -28,8 +27,8 @@ static void print_row(const char *label, const char *text)
 /* One of several who share the key, or have its permits. */
 static void print_holder(const locker_holder *h)
 {
-    char owner[LOCKER_OWNER_MAX + 1], since[96], words[96];
-    char slot[32] = "", left[128] = "", token[32] = "", text[LOCKER_OWNER_MAX + 400];
+    char owner[LK_CLI_CLEAN], since[96], words[96];
+    char slot[32] = "", left[128] = "", token[32] = "", text[LK_CLI_CLEAN + 400];
     if (h->slot >= 0)
         snprintf(slot, sizeof slot, ", slot %lld", (long long)h->slot);
     if (h->remaining_ms >= 0)
@@ -38,27 +37,28 @@ static void print_holder(const locker_holder *h)
     if (h->token)
         snprintf(token, sizeof token, ", token %llu", (unsigned long long)h->token);
     snprintf(text, sizeof text, "%s%s, since %s%s%s",
-             h->owner[0] ? lk_cli_clean(h->owner, owner, sizeof owner) : "not known", slot,
+             h->owner[0] ? lk_cli_clean(h->owner, owner) : "not known", slot,
              lk_cli_since_words(h->since_unix_ms, since, sizeof since) ? since : "a time not known", left,
              token);
     print_row("holder:", text);
 }
 
-static void print_text(const char *key, const locker_info *info)
+static void print_text(const char *key, const locker_info *info, const char *place)
 {
-    char clean[LOCKER_KEY_MAX + 1], words[96];
-    printf("%s: %s", lk_cli_clean(key, clean, sizeof clean), info->held ? "held" : "free");
+    char clean[LK_CLI_CLEAN], words[96];
+    printf("%s: %s", lk_cli_clean(key, clean), info->held ? "held" : "free");
     if (info->held && info->permits > 0)
         printf(", %zu of %d permits taken", info->holders_len, info->permits);
     else if (info->held && info->mode == LOCKER_SHARED)
         printf(", shared by %zu", info->holders_len);
     printf("\n");
+    print_row("kept by:", place);
     if (info->holders_len > 0) {
         for (size_t i = 0; i < info->holders_len; i++)
             print_holder(locker_info_holder(info, i));
     } else if (info->held) {
-        print_row("holder:", info->owner[0] ? lk_cli_clean(info->owner, clean, sizeof clean)
-                                            : "not known (a client of another kind)");
+        print_row("holder:",
+                  info->owner[0] ? lk_cli_clean(info->owner, clean) : "not known (a client of another kind)");
         print_row("since:",
                   lk_cli_since_words(info->since_unix_ms, words, sizeof words) ? words : "not known");
         if (info->remaining_ms >= 0)
@@ -93,7 +93,8 @@ int lk_cli_show(int argc, char **argv)
     } else if (common.json) {
         code = lk_cli_print_json(lk_cli_info_json(key, &info));
     } else {
-        print_text(key, &info);
+        char place[LK_CLI_PLACE];
+        print_text(key, &info, lk_cli_place(&common, l, place));
         code = lk_cli_finish_output(LK_EXIT_OK);
     }
     locker_info_clear(&info);

@@ -39,7 +39,8 @@ static locker_status check_config(const locker_driver_config *config, locker_err
         return lk_misconfigured(err, "a file URI has no host but \"localhost\", and no port: write "
                                      "file:///path/to/directory, with three slashes");
     if (config->path[0] != '/')
-        return lk_misconfigured(err, "the file URI names no absolute path: write file:///path/to/directory");
+        return lk_misconfigured(err, "the file driver's directory is missing, or no absolute path: write "
+                                     "file:///path/to/directory, or path = /path/to/directory in a profile");
     if (strlen(config->path) + 1 + LK_FILE_PATH_MAX > PATH_MAX)
         return lk_misconfigured(err, "the lock directory's path is too long: use at most %d bytes",
                                 PATH_MAX - 1 - LK_FILE_PATH_MAX);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "lk_fd.h"
+#include "lk_trust.h"
 #include "tls_files.h"
 
 static const char *reason(void)
@@ -34,7 +35,10 @@ static locker_status look_at(const char *option, const char *path, bool secret, 
                                 "%s, %.200s, is open to every user of this machine; chmod o= it, and "
                                 "think of making a new key",
                                 option, path);
-    return LOCKER_OK;
+    const char *const problem = lk_trust_problem(path, &state);
+    return problem == NULL
+               ? LOCKER_OK
+               : lk_misconfigured(err, "%s, %.200s, is not to be trusted: %s", option, path, problem);
 }
 
 /* OpenSSL would ask for a password on the terminal. */

@@ -70,7 +70,8 @@ LOCKER_API const char *locker_status_name(locker_status status);
 
 enum { LOCKER_ERROR_TEXT_MAX = 512 };
 
-/** What went wrong, in a caller-owned struct. The text says what, and what to do, and never a password. */
+/** What went wrong, in a caller-owned struct. The text says what, and what to do, and never a password. It is one line of
+ * printable UTF-8: control characters in what it quotes are written as \xNN or \uNNNN. Log lines are the same. */
 typedef struct locker_error {
     locker_status status;
     int os_error;                     /**< errno where a system call failed, else 0 */
@@ -101,7 +102,8 @@ typedef struct locker_options {
     const char *owner;      /**< the label that show prints for our locks; NULL: host:pid:program. Copied. */
     int64_t ttl_ms;         /**< lease time for locks that name none; 0: the configuration's, else 30 s */
     const char *name_space; /**< NULL: the configuration's `namespace`. Copied. */
-    const char *password;   /**< NULL: from the URI, password_file, LOCKER_PASSWORD. Copied, wiped at close */
+    const char *password;   /**< NULL: from the URI, password_file, LOCKER_PASSWORD (not with
+                              raised privileges). Copied, wiped at close */
     locker_log_level log_level; /**< the chattiest level wanted; 0: LOCKER_LOG_WARN */
     locker_log_fn log;          /**< NULL: silent */
     void *log_user;             /**< passed to log */
@@ -121,16 +123,29 @@ typedef struct locker_options {
 LOCKER_API LOCKER_MUST_CHECK locker_status locker_open(const char *uri, const locker_options *options,
                                                        locker **out, locker_error *err);
 
-/** Open the profile (section) `profile` of the INI file `file`. profile NULL: LOCKER_PROFILE, else "default".
- * A profile has `uri = ...` or the parts `driver`, `host`, `port`, `user`, `path`, and any parameter of the
- * driver. Errors: as locker_open; CONFIG says file and line. */
+/** Open the profile (section) `profile` of the INI file `file`. file NULL: the first configuration file of the order
+ * that locker_open_default() has; profile NULL: LOCKER_PROFILE, else "default". A profile has `uri = ...` or the parts
+ * `driver`, `host`, `port`, `user`, `password`, `path`, and any parameter of the driver. A file that users other than
+ * its owner and its group can write or replace is refused. One with a password that every user can read is used, and
+ * the log has a warning. Errors: as locker_open; CONFIG says file and line. */
 LOCKER_API LOCKER_MUST_CHECK locker_status locker_open_profile(const char *file, const char *profile,
                                                                const locker_options *options, locker **out,
                                                                locker_error *err);
 
-/** Open what the environment says: LOCKER_URI, else LOCKER_CONFIG with LOCKER_PROFILE, else the embedded file
- * driver in a private directory of this user, /tmp/locker-UID, whatever else the environment says: a login,
- * cron and a service (without PrivateTmp=) have the same. Another user's, or a link, is CONFIG. */
+/** Open the service that this machine and user are configured for. The first of these that there is counts, for
+ * programs as for the locker command:
+ *   1. the URI LOCKER_URI;
+ *   2. the configuration file LOCKER_CONFIG;
+ *   3. the user's file, $XDG_CONFIG_HOME/locker/locker.conf, or ~/.config/locker/locker.conf where XDG_CONFIG_HOME is not
+ *      set; it has to belong to the effective user or root;
+ *   4. /etc/locker.conf;
+ *   5. the embedded default: the file driver in the directory /tmp/locker-UID of the effective user, which is private. A
+ *      login, cron and a service (without PrivateTmp=) have the same. If it is another user's, or a link: CONFIG.
+ * Of a file, the profile LOCKER_PROFILE is used, else "default". locker_get_origin() tells which it was.
+ *
+ * A program with raised privileges (set-user-ID, set-group-ID, file capabilities; AT_SECURE of getauxval(3)) ignores its
+ * environment: for it there are only 4 and 5, and 5 only if the effective user is root or is not the user who started
+ * it, else CONFIG. */
 LOCKER_API LOCKER_MUST_CHECK locker_status locker_open_default(const locker_options *options, locker **out,
                                                                locker_error *err);
 
@@ -175,7 +190,8 @@ typedef struct locker_handle locker_handle;
  * another thread, its callback neither runs nor will. The handle stays the application's to free. */
 typedef void (*locker_lost_fn)(locker_handle *lost, void *user);
 
-/** A key is 1 to 255 bytes of UTF-8 without control characters. */
+/** A key is 1 to 255 bytes of UTF-8 without control characters: no C0, DEL or C1, no line or paragraph separator, none that
+ * reorders text (U+061C, U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069). So is a label, of 1 to 127 bytes. */
 enum { LOCKER_KEY_MAX = 255, LOCKER_OWNER_MAX = 127 };
 
 /** Who may hold a key beside us. */
@@ -355,6 +371,8 @@ LOCKER_API uint64_t locker_handle_token_at(const locker_handle *held, size_t ind
 LOCKER_API const char *locker_handle_owner(const locker_handle *held);
 
 /* ------------------------------------------------------------------ looking ---- */
+/* Labels that another client wrote are told as they are, and may have any bytes: escape them before a terminal. */
+
 /** One that waits, as the service knows it. */
 typedef struct locker_waiter {
     char owner[LOCKER_OWNER_MAX + 1]; /**< its label; empty when the service doesn't know it */
@@ -507,6 +525,14 @@ typedef struct locker_semantics {
 
 /** What this locker's service promises. NULL only for a NULL locker. */
 LOCKER_API const locker_semantics *locker_get_semantics(const locker *l);
+
+/** The service that keeps this locker's locks, as a URI without user and password: "redis://cache:6379/0?namespace=shop".
+ * For people: it has no parameters but the namespace. Lives as long as the locker. NULL only for a NULL locker. */
+LOCKER_API const char *locker_get_service(const locker *l);
+
+/** What named that service: "from LOCKER_URI", "from /etc/locker.conf, profile [default]", "the embedded default", "named by
+ * the program". One line. Lives as long as the locker. NULL only for a NULL locker. */
+LOCKER_API const char *locker_get_origin(const locker *l);
 
 /** How a parameter's text is read. */
 typedef enum locker_param_kind {

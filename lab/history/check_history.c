@@ -220,7 +220,8 @@ static void print_checks(const lk_report *report)
 
 static void print_place(const lk_history *history, const lk_event *event)
 {
-    printf("%s:%u", lk_history_file_name(history, event->file), event->line);
+    char clean[LK_CLI_CLEAN];
+    printf("%s:%u", lk_cli_clean(lk_history_file_name(history, event->file), clean), event->line);
 }
 
 static void print_finding(const lk_history *history, const lk_report *report, const lk_finding *finding)
@@ -228,14 +229,14 @@ static void print_finding(const lk_history *history, const lk_report *report, co
     const lk_history_key_report *key = &report->keys[finding->key];
     printf("%s: ", lk_check_name(finding->check));
     print_place(history, finding->first);
-    char clean[512];
-    lk_cli_clean(key->key, clean, sizeof clean);
+    char clean[LK_CLI_CLEAN], other[LK_CLI_CLEAN];
+    lk_cli_clean(key->key, clean);
     if (finding->first->op == LK_OP_SERVER)
         printf(": the service, asked about '%s',", clean);
     else
         printf(": %s of '%s' by process %" PRId64, lk_op_name(finding->first->op), clean,
                finding->first->process);
-    printf(" %s", finding->text);
+    printf(" %s", lk_cli_clean(finding->text, other));
     if (finding->check == LK_CHECK_OVERLAP)
         printf(", for %.3f ms", lk_ms(finding->to - finding->from));
     if (finding->second) {
@@ -244,7 +245,8 @@ static void print_finding(const lk_history *history, const lk_report *report, co
         printf(", process %" PRId64 ")", finding->second->process);
     }
     if (key->run || key->backend[0] || key->scenario[0])
-        printf(" [run %" PRId64 ", %s, %s]", key->run, key->backend, key->scenario);
+        printf(" [run %" PRId64 ", %s, %s]", key->run, lk_cli_clean(key->backend, clean),
+               lk_cli_clean(key->scenario, other));
     putchar('\n');
 }
 

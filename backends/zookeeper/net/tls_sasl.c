@@ -11,10 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "lk_fd.h"
+#include "lk_trust.h"
 #include "tls_sasl.h"
 
 /* libzookeeper_mt may be loaded, whose names are the same, and which is of no use to a handle of this one. */
@@ -36,7 +38,17 @@ void lk_zk_library_look(lk_zk_library *library)
     *(void **)&library->init_sasl = find("zookeeper_init_sasl");
 }
 
-static locker_status check_file(const char *name, const char *path, locker_error *err)
+/* The same rule as for the other drivers' keys (backends/tls/tls_files.c). */
+static const char *unfit(const struct stat *status, const char *path, bool secret)
+{
+    if (!S_ISREG(status->st_mode))
+        return "it is no file";
+    if (secret && (status->st_mode & S_IRWXO) != 0)
+        return "it is open to every user of this machine; chmod o= it, and think of making a new key";
+    return lk_trust_problem(path, status);
+}
+
+static locker_status check_file(const char *name, const char *path, bool secret, locker_error *err)
 {
     struct stat status;
     if (path == NULL)
@@ -50,21 +62,20 @@ static locker_status check_file(const char *name, const char *path, locker_error
                                 "take; give the file another name",
                                 name, path);
     const int fd = lk_fd_high(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-    const int why = fd < 0 ? errno : 0;
-    const bool is_file = fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+    const int why = fd < 0 || fstat(fd, &status) != 0 ? errno : 0;
     if (fd >= 0)
         close(fd);
-    if (is_file)
-        return LOCKER_OK;
-    return locker_error_set(err, LOCKER_CONFIG, why, "can't read %s, '%s': %s", name, path,
-                            why != 0 ? strerror(why) : "it is no file");
+    const char *const wrong = why != 0 ? strerror(why) : unfit(&status, path, secret);
+    return wrong == NULL
+               ? LOCKER_OK
+               : locker_error_set(err, LOCKER_CONFIG, why, "can't use %s, '%.200s': %s", name, path, wrong);
 }
 
 locker_status lk_zk_tls_files(char **files, const locker_value three[3], locker_error *err)
 {
     static const char *const names[] = {"tls_ca", "tls_cert", "tls_key"};
     for (size_t i = 0; i < 3; i++) {
-        const locker_status status = check_file(names[i], three[i].text, err);
+        const locker_status status = check_file(names[i], three[i].text, i == 2, err);
         if (status != LOCKER_OK)
             return status;
     }
@@ -205,6 +216,18 @@ static locker_status check_mechanism(const char *mechanism, locker_error *err)
                           mechanism);
 }
 
+/* Cyrus' library loads plugins from SASL_PATH, unless the real and the effective user or group differ. That leaves out file
+ * capabilities, and a program that has made its real user its effective one. */
+static locker_status check_privileges(locker_error *err)
+{
+    if (getauxval(AT_SECURE) == 0 || getuid() != geteuid() || getgid() != getegid())
+        return LOCKER_OK;
+    return lk_unsupported(
+        err,
+        "SASL is not used in a program with raised privileges: Cyrus' library would load plugins that its "
+        "user names by SASL_PATH; log in by tls_cert, or without sasl");
+}
+
 static bool copy(char **out, const char *text)
 {
     *out = text != NULL ? strdup(text) : NULL;
@@ -241,7 +264,8 @@ lk_zk_sasl_params *lk_zk_sasl_new(const locker_driver_config *config, const char
     /* The name that ZooKeeper's servers have for it; other mechanisms have the host's. */
     static const char digest[] = "DIGEST-MD5", digest_host[] = "zk-sasl-md5";
     const bool is_digest = strcasecmp(mechanism, digest) == 0;
-    if (check_login(config, is_digest, err) != LOCKER_OK || check_mechanism(mechanism, err) != LOCKER_OK)
+    if (check_login(config, is_digest, err) != LOCKER_OK || check_privileges(err) != LOCKER_OK ||
+        check_mechanism(mechanism, err) != LOCKER_OK)
         return NULL;
     lk_zk_sasl *sasl = calloc(1, sizeof *sasl);
     if (host == NULL && is_digest)

@@ -103,10 +103,16 @@ int lk_sim_gethostname(char *name, size_t size)
 
 char *lk_sim_program_invocation_short_name = (char[]){"simulated"};
 
-char *lk_sim_getenv(const char *name)
+char *lk_sim_secure_getenv(const char *name)
 {
     (void)name;
     return NULL;
+}
+
+unsigned long lk_sim_getauxval(unsigned long type)
+{
+    (void)type;
+    return 0;
 }
 
 uid_t lk_sim_getuid(void)
@@ -115,6 +121,16 @@ uid_t lk_sim_getuid(void)
 }
 
 uid_t lk_sim_geteuid(void)
+{
+    return USER;
+}
+
+gid_t lk_sim_getgid(void)
+{
+    return USER;
+}
+
+gid_t lk_sim_getegid(void)
 {
     return USER;
 }

@@ -8,7 +8,8 @@ import tempfile
 import time
 import unittest
 
-from clitest import LIMIT, not_tested
+from clitest import LIMIT
+from told import report_skip
 
 COMPLETION = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "tools", "completion")
 EVIL = ("$(touch pwned)", "`touch pwned`", "a; touch pwned", "a$(touch${IFS}pwned)b", "<(touch pwned)", "two words", "'", '"',
@@ -73,7 +74,7 @@ class Completion(unittest.TestCase):
     def each_shell(self):
         for name in SHELLS:
             if not shutil.which(name):
-                not_tested(self.id(), "there is no %s" % name)
+                report_skip(self.id(), "there is no %s" % name)
                 continue
             with self.subTest(name):
                 shell = Shell(name, self.directory, os.path.abspath(COMPLETION))

@@ -40,7 +40,7 @@ class Precedence(Case):
         done = self.code(0, "run", "-v", key, "ls", path, env=env)
         names = [name for name in done.stdout.split("\n") if name.startswith(key)]
         self.assertEqual(len(names), 1, done.stdout)
-        self.assertIn("file:" + path, done.stderr)
+        self.assertIn("file://%s (the embedded default)" % path, done.stderr)
         os.unlink(os.path.join(path, names[0]))
 
     def test_the_default_is_the_same_from_cron_and_a_login(self):

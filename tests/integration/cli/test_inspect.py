@@ -75,7 +75,8 @@ class Break(Case):
 
 class Ping(Case):
     def test_text(self):
-        self.assertRegex(self.code(0, "ping").stdout, r"^file: answered in \d+\.\d+ ms\n$")
+        self.assertRegex(self.code(0, "ping").stdout, 
+                         r"^file://\S+ \(from LOCKER_URI\)\nfile: answered in \d+\.\d+ ms\n$")
         self.assertEqual(self.code(0, "ping", "-c", "3").stdout.count("answered"), 3)
         self.assertEqual(self.code(0, "ping", "-q", "-c", "3").stdout, "")
 

@@ -86,7 +86,7 @@ class Run(Case):
         self.code(0, "run", "nested", LOCKER, "run", "-u", self.uri + "?namespace=other", "nested", "true")
 
     def test_ping_and_drivers(self):
-        self.assertRegex(self.code(0, "ping").stdout, r"^zookeeper: answered in \d+\.\d+ ms\n$")
+        self.assertRegex(self.code(0, "ping").stdout, r"(?m)^zookeeper: answered in \d+\.\d+ ms$")
         drivers = json.loads(self.code(0, "drivers", "--json").stdout)["drivers"]
         self.assertIn("zookeeper", [driver["name"] for driver in drivers])
 

@@ -263,7 +263,7 @@ class Refused(Modules):
         os.chmod(self.path("shelf.so"), 0o664)
         self.code(69, "ping", "-u", "shelf:")
         os.chmod(self.modules, 0o757)
-        self.refused("every user may write its directory", "chmod o-w")
+        self.refused("every user may write a directory above it", "chmod o-w")
 
     def test_of_another_abi(self):
         self.plant("old")
