@@ -12,7 +12,7 @@
 /* Find the program that execvpe() will start. */
 static bool find_program(const char *name, char *path, size_t size)
 {
-    const char *folders = getenv("PATH");
+    const char *folders = secure_getenv("PATH");
     if (strchr(name, '/') || !folders)
         return snprintf(path, size, "%s", name) < (int)size;
     while (*folders) {
