@@ -298,6 +298,13 @@ static void test_bad_profiles(void **state)
         {"[default]\nuri = memory:\nttl = 1s\nttl = 1s\nowner = me\n", ":4: parameter ttl is given twice"},
         {"[default]\nuri = memory:\nnonsense\n", ":3:"},
         {"[default]\nuri = memory:\nttl = soon\n", "'soon'"},
+        {"[default]\nuri = memory:\nttl = 10 seconds\n", ":3: parameter ttl: '10 seconds'"},
+        {"[default]\nuri = memory:\ntll = 10s\n",
+         ":3: the memory driver has no parameter 'tll': did you mean ttl"},
+        {"[default]\nurl = memory:\n", ":2: there is no 'url': write uri = ..."},
+        {"[default]\ndriver = file\n", "path = /path/to/directory in a profile"},
+        {"[default]\nuri = memory:\npassword = x ;y\n", ":3: password has a ';' behind a blank"},
+        {"[default]\nuri = memory: ; a comment\n", ":2: uri has a ';' behind a blank"},
         {"[default]\nuri = memory:\nport = 1\n", "port"},
         {"[default]\ndriver = memory\nhost = h\nport = 70000\n", "port is no number"},
     };
@@ -322,6 +329,31 @@ static void test_bad_profiles(void **state)
         assert_status(LOCKER_CONFIG, locker_open_profile("/nonexistent/f", NULL, NULL, &l, &err), err);
         assert_non_null(strstr(err.text, "/nonexistent/f"));
     }
+}
+
+/* What people write, and what they are told to write. */
+static void test_advice(void **state)
+{
+    static const char *const table[][2] = {
+        {"localhost:abc", "SCHEME://HOST:PORT"},
+        {"localhost:6379", "SCHEME://HOST:PORT"},
+        {"cache.example:6379", "SCHEME://HOST:PORT"},
+        {"/run/lock/shop", "write file:// before it"},
+        {"redis", "no scheme"},
+        {"redis-sentinel://h/m", "write redis+sentinel:"},
+        {"memory://http://h:1", "write memory://HOST:PORT"},
+        {"memory:?naemspace=x", "did you mean namespace"},
+    };
+    locker *l;
+    locker_error err;
+    (void)state;
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        assert_int_not_equal(LOCKER_OK, locker_open(table[i][0], NULL, &l, &err));
+        if (strstr(err.text, table[i][1]) == NULL)
+            test_fails("the error for %s should say \"%s\": %s", table[i][0], table[i][1], err.text);
+    }
+    assert_status(LOCKER_CONFIG, locker_open_profile("/tmp", NULL, NULL, &l, &err), err);
+    assert_non_null(strstr(err.text, "/tmp is a directory: name a file"));
 }
 
 static void test_environment(void **state)
@@ -376,6 +408,7 @@ int main(void)
         cmocka_unit_test(test_secret_files), cmocka_unit_test(test_no_password_in_errors),
         cmocka_unit_test(test_profiles),     cmocka_unit_test(test_bad_profiles),
         cmocka_unit_test(test_environment),  cmocka_unit_test(test_options),
+        cmocka_unit_test(test_advice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
