@@ -72,8 +72,8 @@ static int become(const char *uid, const char *umask_, const char *filter)
     return 0;
 }
 
-static int take(locker *l, const char *key, locker_mode mode, int32_t permits, locker_handle **held,
-                locker_error *err)
+static locker_status take(locker *l, const char *key, locker_mode mode, int32_t permits, locker_handle **held,
+                          locker_error *err)
 {
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
     o.mode = mode;
@@ -103,7 +103,7 @@ static int serve(const char *uri)
     o.log_level = LOCKER_LOG_WARN;
     lk_side_say("ready");
     while (lk_side_hear(line)) {
-        int status = LOCKER_OK;
+        locker_status status = LOCKER_OK;
         if (strcmp(line, "open") == 0) {
             status = locker_open(uri, &o, &l, &err);
         } else if (strcmp(line, "take") == 0) {
