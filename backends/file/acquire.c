@@ -43,8 +43,8 @@ enum {
 static locker_status open_claim(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
 {
     c->fd = lk_file_open(self, name, O_RDWR | O_CREAT);
-    if (c->fd < 0 && errno == ENOENT && name->last != 0)
-        return LK_FILE_AGAIN; /* a sweep removed a directory that was empty */
+    if (c->fd < 0 && errno == ENOENT)
+        return LK_FILE_AGAIN; /* a sweep removed a directory that was empty, or the lock directory is gone */
     if (c->fd < 0)
         return lk_file_fail(self, "open", name, errno, err);
     struct statx s;

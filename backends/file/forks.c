@@ -1,10 +1,9 @@
-/* forks.c: a fork's child closes its copies of waiters' descriptors at once. When the parent dies the child's copies would keep the
+/* forks.c: a fork's child closes its copies of the descriptors of those who wait, or are about to lock, at once. When the parent dies the child's copies would keep the
  * mark on byte 1 and the ticket alive: who tries the lock would be told BUSY, and who stands behind would wait, for a waiter that is
  * dead. What is held stays locked for as long as the child lives, as it always does: there exclusion comes first.
  *
  * A child that is made by the system call alone, without fork(), still has copies of all. */
 #include <pthread.h>
-#include <unistd.h>
 
 #include "forks.h"
 
@@ -27,23 +26,17 @@ LK_UNCHECKED static void after_fork_in_parent(void)
     lk_mutex_unlock(&mutex);
 }
 
-static void close_slot(lk_file_slot *slot, int fd)
-{
-    if (fd < 0 || slot == NULL)
-        return;
-    LK_WRITE(slot->open, 0);
-    close(fd);
-}
-
 LK_UNCHECKED static void after_fork_in_child(void)
 {
     LK_EACH(lk_file, self, among_all, &instances) {
         LK_EACH(lk_file_claim, c, link, &self->claims) {
-            if (c->state != LK_FILE_WAITING)
+            if (c->state == LK_FILE_HELD)
                 continue;
-            close_slot(c->ticket_slot, c->ticket_fd);
-            close_slot(c->ahead_slot, c->ahead_fd);
-            close_slot(c->slot, c->fd);
+            if (c->ticket_fd >= 0)
+                lk_file_slot_abandon(c->ticket_slot);
+            if (c->ahead_fd >= 0)
+                lk_file_slot_abandon(c->ahead_slot);
+            lk_file_slot_abandon(c->slot);
             c->ticket_fd = c->ahead_fd = c->fd = -1;
         }
         lk_mutex_init(&self->mutex);

@@ -90,6 +90,9 @@ static locker_status confirm_grant(lk_file *self, const lk_file_name *name, lk_f
     else /* the watch on the directory doesn't see what happens below it */
         watched = (c->wd != 0 || lk_file_watch_add_locked(self, c)) && watched;
     locker_status status = lk_file_confirm(self, name, &c->id, err);
+    /* What was away is told but once, and then to those who hold. */
+    if (status == LOCKER_OK && LK_READ(self->moved))
+        status = LK_FILE_AGAIN;
     /* One who breaks it tells it so when that is done, which nobody hears who doesn't hold yet: it begins anew. */
     if (status == LOCKER_OK && !locker_claim_is_plain(c->claim) && lk_file_holder_is_broken(self, c))
         status = LK_FILE_AGAIN;

@@ -43,20 +43,24 @@ void lk_file_slot_give_locked(lk_file_slots *slots, lk_file_slot *slot)
     slots->free = slot;
 }
 
+void lk_file_slot_abandon(lk_file_slot *slot)
+{
+    const uint64_t value = atomic_exchange_explicit(&slot->open, 0, memory_order_relaxed);
+    const int fd = (int)(uint32_t)value - 1;
+    struct stat s;
+    if (value != 0 && fstat(fd, &s) == 0 && (S_ISREG(s.st_mode) || S_ISFIFO(s.st_mode)) &&
+        (uint32_t)s.st_ino == value >> 32)
+        close(fd);
+}
+
 void lk_file_slots_abandon(lk_file_slots *slots)
 {
     for (size_t i = 0; i < LK_FILE_CHUNKS; i++) {
         lk_file_slot *chunk = atomic_load_explicit(&slots->chunk[i], memory_order_acquire);
         if (chunk == NULL)
             break;
-        for (size_t k = 0; k < (size_t)LK_FILE_CHUNK_SLOTS << i; k++) {
-            const uint64_t value = atomic_exchange_explicit(&chunk[k].open, 0, memory_order_relaxed);
-            const int fd = (int)(uint32_t)value - 1;
-            struct stat s;
-            if (value != 0 && fstat(fd, &s) == 0 && (S_ISREG(s.st_mode) || S_ISFIFO(s.st_mode)) &&
-                (uint32_t)s.st_ino == value >> 32)
-                close(fd);
-        }
+        for (size_t k = 0; k < (size_t)LK_FILE_CHUNK_SLOTS << i; k++)
+            lk_file_slot_abandon(&chunk[k]);
     }
 }
 

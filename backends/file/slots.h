@@ -85,6 +85,8 @@ typedef struct {
 /* A slot for the descriptor of a file; NULL when memory ran out. */
 lk_file_slot *lk_file_slot_take_locked(lk_file_slots *slots, int fd, uint64_t inode);
 void lk_file_slot_give_locked(lk_file_slots *slots, lk_file_slot *slot);
-/* In a fork's child: close every descriptor that is certainly a lock file of ours. */
+/* In a fork's child: close the descriptor if that certainly still is the slot's file. */
+void lk_file_slot_abandon(lk_file_slot *slot);
+/* The same of all. */
 void lk_file_slots_abandon(lk_file_slots *slots);
 void lk_file_slots_destroy(lk_file_slots *slots);

@@ -257,6 +257,7 @@ static void on_name_locked(lk_file *self, const char *text, bool is_directory) L
     }
 }
 
+/* Looked at again with the mutex held: another thread may have made the directory again since, and hold locks in it. */
 bool lk_file_moved(lk_file *self)
 {
     if (LK_READ(self->moved))
@@ -264,9 +265,11 @@ bool lk_file_moved(lk_file *self)
     if (lk_file_directory_compare(self) != ESTALE)
         return false;
     lk_mutex_lock(&self->mutex);
-    gone_locked(self);
+    if (lk_file_directory_compare(self) == ESTALE)
+        gone_locked(self);
+    const bool moved = LK_READ(self->moved);
     lk_mutex_unlock(&self->mutex);
-    return true;
+    return moved;
 }
 
 static bool is_removed(const lk_file *self)
@@ -290,15 +293,21 @@ static bool holds(lk_file *self)
     return any;
 }
 
+/* Whoever watches again would get the numbers that are left of the old watches, which are no row with the new ones. */
+static void unwatch_directory_locked(lk_file *self) LK_REQUIRES(self->mutex)
+{
+    for (int wd = self->dir_wd; wd >= 0 && wd <= self->above_wd; wd++)
+        (void)inotify_rm_watch(self->inotify_fd, wd);
+    self->dir_wd = self->above_wd = -1;
+}
+
 /* Put the new directory's descriptor in the place of the old one's. What goes on in the old one meanwhile comes to nothing: a grant is
  * confirmed by the whole path. */
 static void move_to_locked(lk_file *self, int fd) LK_REQUIRES(self->mutex)
 {
     if (self->held > 0 || !is_removed(self))
         return; /* another thread was faster */
-    for (int wd = self->dir_wd; wd >= 0 && wd <= self->above_wd; wd++)
-        (void)inotify_rm_watch(self->inotify_fd, wd);
-    self->dir_wd = self->above_wd = -1;
+    unwatch_directory_locked(self);
     if (dup3(fd, self->dir_fd, O_CLOEXEC) >= 0)
         LK_WRITE(self->moved, false);
 }
@@ -319,12 +328,23 @@ static locker_status make_again(lk_file *self, locker_error *err)
     return LOCKER_OK;
 }
 
+/* True if another thread has made it again; it may have locks there by now. */
+static bool is_back(lk_file *self)
+{
+    lk_mutex_lock(&self->mutex);
+    const bool back = !LK_READ(self->moved);
+    lk_mutex_unlock(&self->mutex);
+    return back;
+}
+
 locker_status lk_file_stay(lk_file *self, locker_error *err)
 {
     if (!lk_file_moved(self))
         return LOCKER_OK;
     if (is_removed(self) && sees_path(self) && !holds(self))
         return make_again(self, err);
+    if (is_back(self))
+        return LOCKER_OK;
     return lk_unavailable(err,
                           "the lock directory %.200s was moved away or removed; let go of the locks that are "
                           "lost, or open the locker again",
@@ -340,7 +360,7 @@ static bool is_fresh_part(const struct inotify_event *event)
 static void on_directory_locked(lk_file *self, const struct inotify_event *event) LK_REQUIRES(self->mutex)
 {
     if (event->mask & (IN_MOVE_SELF | IN_IGNORED | IN_UNMOUNT)) {
-        self->dir_wd = self->above_wd = -1;
+        unwatch_directory_locked(self);
         gone_locked(self);
     } else if (event->len > 0 && event->name[0] != '.' && !is_fresh_part(event)) {
         on_name_locked(self, event->name, (event->mask & IN_ISDIR) != 0);

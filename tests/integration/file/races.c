@@ -478,6 +478,128 @@ static const struct {
              {move_all_for_a_while, LOCKER_UNAVAILABLE},
              {move_above_for_a_while, LOCKER_UNAVAILABLE}};
 
+/* It was moved away and removed there, and made again: the directories above are watched as before. */
+static void a_directory_made_again_is_watched_from_above(void **state)
+{
+    lk_place *place = here = *state;
+    locker *l = lk_place_open(place);
+    locker_handle *held;
+    locker_error err;
+    char away[100];
+    assert_ok(locker_lock(l, "k", NULL, &held, &err), err);
+    (void)snprintf(away, sizeof away, "%s/away", place->base);
+    assert_int_equal(rename(place->locks, away), 0);
+    lk_give_lost(held);
+    lk_remove_directory(away);
+    assert_ok(locker_lock(l, "k", NULL, &held, &err), err);
+    hear_nothing();
+    move_above_for_a_while();
+    assert_status(LOCKER_LOST, unlock_and_hear(held, true, &err), err);
+    locker_handle_free(held);
+    locker_close(l);
+}
+
+/* The driver is on its way to a grant, and nobody holds who could be told of the loss. */
+static void nothing_is_granted_once_the_directory_was_away(void **state)
+{
+    lk_place *place = here = *state;
+    locker_handle *none;
+    locker_error err;
+    (void)lk_place_token(place, "k");
+    before_lock = move_all_for_a_while;
+    assert_status(LOCKER_UNAVAILABLE, locker_try_lock(place->l, "k", NULL, &none, &err), err);
+    assert_non_null(strstr(err.text, "moved"));
+}
+
+int __real_lk_file_directory_compare(const lk_file *self);
+int __wrap_lk_file_directory_compare(const lk_file *self);
+int __real_stat(const char *path, struct stat *s);
+int __wrap_stat(const char *path, struct stat *s);
+
+/* Once each, when the directory was found removed: before that is noted, and before it is seen whether something is held. */
+static void (*_Atomic after_comparing)(void);
+static void (*_Atomic before_looking_who_holds)(void);
+
+int __wrap_lk_file_directory_compare(const lk_file *self)
+{
+    const int code = __real_lk_file_directory_compare(self);
+    void (*const once)(void) = code == ESTALE ? atomic_exchange(&after_comparing, NULL) : NULL;
+    if (once != NULL)
+        once();
+    return code;
+}
+
+int __wrap_stat(const char *path, struct stat *s)
+{
+    void (*const once)(void) =
+        strcmp(path, "/") == 0 ? atomic_exchange(&before_looking_who_holds, NULL) : NULL;
+    if (once != NULL)
+        once();
+    return __real_stat(path, s);
+}
+
+static locker_handle *others;
+
+static void another_thread_is_faster(void)
+{
+    locker_error err;
+    assert_ok(locker_try_lock(here->l, "other", NULL, &others, &err), err);
+}
+
+/* One of them makes it again, and holds a lock there by the time that the other goes on. */
+static void two_threads_meet_a_removed_directory(void **state)
+{
+    lk_place *place = here = *state;
+    for (int i = 0; i < 2; i++) {
+        locker_handle *held;
+        locker_error err;
+        lk_remove_directory(place->locks);
+        if (i == 0)
+            after_comparing = another_thread_is_faster;
+        else
+            before_looking_who_holds = another_thread_is_faster;
+        assert_ok(locker_try_lock(place->l, "k", NULL, &held, &err), err);
+        lk_give(others);
+        lk_give(held);
+    }
+}
+
+static int until_closed[2];
+
+static void have_a_child(void)
+{
+    char nothing;
+    if (fork() != 0)
+        return;
+    (void)close(until_closed[1]);
+    (void)!read(until_closed[0], &nothing, 1);
+    _exit(0);
+}
+
+/* It is granted the lock right behind that, and dies. */
+static void who_is_about_to_lock_leaves_nothing_to_a_child(void **state)
+{
+    lk_place *place = *state;
+    locker_handle *held;
+    locker_error err;
+    int ended;
+    assert_int_equal(pipe2(until_closed, O_CLOEXEC), 0);
+    const pid_t pid = fork();
+    assert_int_not_equal(pid, -1);
+    if (pid == 0) {
+        locker *l = lk_place_open(place);
+        before_lock = have_a_child;
+        _exit((int)locker_lock(l, "k", NULL, &held, &err));
+    }
+    assert_int_equal(waitpid(pid, &ended, 0), pid);
+    assert_int_equal(ended, 0);
+    const locker_status status = locker_try_lock(place->l, "k", NULL, &held, &err);
+    (void)close(until_closed[0]);
+    (void)close(until_closed[1]);
+    assert_status(LOCKER_OK, status, err);
+    lk_give(held);
+}
+
 /* Nobody has read the event by the time of the unlock: it reads it itself. */
 static void an_unlock_hears_of_a_move(void **state)
 {
@@ -1307,6 +1429,10 @@ static const struct CMUnitTest tests[] = {
     place_test(a_file_that_is_swept_between_open_and_lock_is_not_used),
     place_test(a_sweep_removes_only_what_it_has_looked_at),
     place_test(who_locks_a_removed_file_holds_nothing),
+    place_test(a_directory_made_again_is_watched_from_above),
+    place_test(nothing_is_granted_once_the_directory_was_away),
+    place_test(two_threads_meet_a_removed_directory),
+    place_test(who_is_about_to_lock_leaves_nothing_to_a_child),
     place_test(who_will_wait_waits_for_a_sweep),
     place_test(a_broken_lock_is_not_handed_on),
     place_test(a_moved_lock_is_not_handed_on),
