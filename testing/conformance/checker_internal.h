@@ -68,7 +68,7 @@ uint64_t lk_checker_last_token_locked(const lk_checked *w, const char *key) LK_R
 void lk_checker_token(const lk_checked *w, const char *key, uint64_t token, uint64_t last);
 /** ns of the clock of the instance. */
 int64_t lk_checker_now(const lk_checked *w);
-/** Reports an operation that came back more than LK_CHECKER_LATE_MS after `until`. */
+/** Report an operation that came back more than LK_CHECKER_LATE_MS after `until`, for lk_checker_missed_ms(). */
 void lk_checker_deadline(const lk_checked *w, const char *check, const char *operation, int64_t until);
 /** Reports an answer that is not in `allowed` (bits by status), or an error without one line of text. */
 void lk_checker_answer(const char *operation, locker_status status, unsigned allowed,

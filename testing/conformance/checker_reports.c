@@ -17,10 +17,18 @@ const locker_driver *lk_checker_tested;
 /* After so many lines of one test the rest is only counted. */
 enum { LINES_AT_MOST = 10 };
 
-static unsigned seen LK_GUARDED;
-static void *tokens LK_GUARDED; /* a tree of struct token by name */
+static unsigned seen LK_GUARDED; /* printed lines: breaches, and operations that were late */
+static unsigned breaches LK_GUARDED;
+static int64_t missed_ms LK_GUARDED; /* the greatest excess over LK_CHECKER_LATE_MS; 0: none */
+static void *tokens LK_GUARDED;      /* a tree of struct token by name */
 
 /* ------------------------------------------------------------------ reports ---- */
+
+static void print_locked(const char *check, const char *text) LK_REQUIRES(lk_checker_mutex)
+{
+    if (++seen <= LINES_AT_MOST)
+        fprintf(stderr, "contract: %s: %s\n", check, text);
+}
 
 void lk_checker_report(const char *check, const char *format, ...)
 {
@@ -30,24 +38,44 @@ void lk_checker_report(const char *check, const char *format, ...)
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     lk_mutex_lock(&lk_checker_mutex);
-    if (++seen <= LINES_AT_MOST)
-        fprintf(stderr, "contract: %s: %s\n", check, text);
+    breaches++;
+    print_locked(check, text);
+    lk_mutex_unlock(&lk_checker_mutex);
+}
+
+static void report_late(const char *check, const char *operation, int64_t late_ms)
+{
+    char text[128];
+    snprintf(text, sizeof text, "%s came back %lld ms after it had to", operation, (long long)late_ms);
+    lk_mutex_lock(&lk_checker_mutex);
+    if (late_ms - LK_CHECKER_LATE_MS > missed_ms)
+        missed_ms = late_ms - LK_CHECKER_LATE_MS;
+    print_locked(check, text);
     lk_mutex_unlock(&lk_checker_mutex);
 }
 
 void lk_checker_reports_begin(void)
 {
     lk_mutex_lock(&lk_checker_mutex);
-    seen = 0;
+    seen = breaches = 0;
+    missed_ms = 0;
     lk_mutex_unlock(&lk_checker_mutex);
 }
 
 unsigned lk_checker_breaches(void)
 {
     lk_mutex_lock(&lk_checker_mutex);
-    const unsigned count = seen;
+    const unsigned count = breaches;
     lk_mutex_unlock(&lk_checker_mutex);
     return count;
+}
+
+int64_t lk_checker_missed_ms(void)
+{
+    lk_mutex_lock(&lk_checker_mutex);
+    const int64_t ms = missed_ms;
+    lk_mutex_unlock(&lk_checker_mutex);
+    return ms;
 }
 
 int64_t lk_checker_now(const lk_checked *w)
@@ -61,7 +89,7 @@ void lk_checker_deadline(const lk_checked *w, const char *check, const char *ope
     const int64_t from = stopped_until > until ? stopped_until : until;
     const int64_t late_ms = from == LOCKER_NEVER ? 0 : (lk_checker_now(w) - from) / 1000000;
     if (late_ms > LK_CHECKER_LATE_MS)
-        lk_checker_report(check, "%s came back %lld ms after it had to", operation, (long long)late_ms);
+        report_late(check, operation, late_ms);
 }
 
 void lk_checker_answer(const char *operation, locker_status status, unsigned allowed, const locker_error *err)

@@ -5,7 +5,9 @@
  * copies of its own, each at the end of pages of its own, which become inaccessible when it lets go of the
  * claim. So a driver that touches a claim later, or writes past its claim_size, is caught in the act.
  *
- * What it sees it prints at once as "contract: CHECK: text" and counts; run.c fails the test. The checks:
+ * What it sees it prints at once as "contract: CHECK: text" and counts; run.c fails the test. A machine that kept the threads of the test
+ * from running makes operations late, too: for `late` and `blocks` run.c first asks whether its measured lateness explains the time
+ * (timely.h). The checks:
  *
  *   answer       an operation answered what its contract doesn't have, or an error without one line of text
  *   changed      acquire changed what is core's in the claim
@@ -39,8 +41,11 @@ void lk_checker_forget(void);
 /** A test begins: nothing has been seen, and touches of claims are caught from now on. */
 void lk_checker_begin(void);
 
-/** How much was seen since lk_checker_begin(). Any thread. */
+/** Return the number of breaches since lk_checker_begin(), without those of time. Any thread. */
 unsigned lk_checker_breaches(void);
+
+/** Return by how many ms an operation exceeded its time limit since lk_checker_begin(): the greatest such time, or 0. Any thread. */
+int64_t lk_checker_missed_ms(void);
 
 /** A test has ended: gives the signals back. */
 void lk_checker_end(void);
