@@ -475,6 +475,7 @@ static void closing_frees_what_was_shared(void **state)
 /* A reader that reads once more while a writer waits between the two waits for itself. */
 static void a_reader_within_a_reader_is_told(void **state)
 {
+    needs_shared((lk_fixture *)*state);
     locker *l = lk_open_locker(*state, "");
     locker_lock_options share = lk_shared_options();
     locker_handle *outer, *none;
