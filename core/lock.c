@@ -559,6 +559,12 @@ gone:
     return status;
 }
 
+/* True if the driver's last answer was BUSY with a text that says more. */
+static bool is_hint(const locker_error *last)
+{
+    return last->text[0] != '\0' && last->status == LOCKER_BUSY;
+}
+
 static locker_status tell(const request *r, locker_status status, locker_error *err)
 {
     static const char held_here[] =
@@ -568,8 +574,9 @@ static locker_status tell(const request *r, locker_status status, locker_error *
     case LOCKER_OK:
         return lk_ok(err);
     case LOCKER_BUSY:
-        return locker_error_set(err, status, 0, "'%s' is held by %s", key,
-                                r->held_here ? held_here : "another");
+        return locker_error_set(err, status, 0, "'%s' is held by %s%s%s", key,
+                                r->held_here ? held_here : "another", is_hint(&r->last) ? "; " : "",
+                                is_hint(&r->last) ? r->last.text : "");
     case LOCKER_CANCELED:
         return locker_error_set(err, status, 0, "waiting for '%s' was canceled", key);
     case LOCKER_CLOSED:

@@ -9,7 +9,7 @@
 LK_SIZED_PIN(locker_options, log_user, 64);
 LK_SIZED_PIN(locker_lock_options, permits, 80);
 LK_SIZED_PIN(locker_info, holder_stride, 232);
-LK_SIZED_PIN(locker_break_options, owner, 24);
+LK_SIZED_PIN(locker_break_options, reserved, 32);
 LK_SIZED_PIN(locker_semantics, permits_most, 104);
 LK_SIZED_PIN(locker_driver_info, problem, 72);
 LK_SIZED_PIN(locker_statistics, rode, 824);

@@ -1,4 +1,5 @@
-/* break.c: locker break KEY: an operator's forced unlock, of just the holder that --token and --owner name.
+/* break.c: locker break KEY: an operator's forced unlock, of just the holder that --token and --owner name. With --force also of
+ * what liblocker did not write.
  * It says whose lock it broke; when nobody held it, it says so and ends with 1, because a script wants to
  * know the difference. */
 #include <errno.h>
@@ -13,8 +14,10 @@ static int take(int option, const lk_common *common, void *into)
     locker_break_options *only = into;
     if (option == LK_OPT_OWNER)
         only->owner = optarg;
+    if (option == LK_OPT_FORCE)
+        only->force = true;
     if (option != LK_OPT_TOKEN)
-        return option == LK_OPT_OWNER ? LK_GO_ON : LK_NOT_MINE;
+        return option == LK_OPT_OWNER || option == LK_OPT_FORCE ? LK_GO_ON : LK_NOT_MINE;
     errno = 0;
     only->token = strtoull(optarg, NULL, 10);
     if (optarg[strspn(optarg, "0123456789")] != '\0' || errno != 0 || only->token == 0)
@@ -80,6 +83,7 @@ int lk_cli_break(int argc, char **argv)
                                           {"json", no_argument, NULL, LK_OPT_JSON},
                                           {"token", required_argument, NULL, LK_OPT_TOKEN},
                                           {"owner", required_argument, NULL, LK_OPT_OWNER},
+                                          {"force", no_argument, NULL, LK_OPT_FORCE},
                                           {NULL, 0, NULL, 0}};
     lk_common common = {.subcommand = "break"};
     locker_break_options only = LOCKER_BREAK_OPTIONS_INIT;

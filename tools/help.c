@@ -130,10 +130,12 @@ static const char break_help[] =
     "whose lock it broke. With --token or --owner it takes KEY from that holder only.\n"
     "A holder is told that it lost the lock; the command of a locker run is stopped.\n"
     "Exits with 0 when a lock was broken, with 1 when nobody held it, with 75 when\n"
-    "others than those who were named hold it.\n"
+    "others than those who were named hold it, and with 78 when what is at KEY is not\n"
+    "known to be a lock: another client's lock, or an application's data.\n"
     "\n"
     "      --token N        only the holder with this fencing token\n"
     "      --owner TEXT     only a holder with this label\n"
+    "      --force          also what liblocker did not write (look at it first)\n"
     "      --json           what was broken, as JSON\n";
 
 static const char ping_help[] = "Usage: locker ping [OPTIONS]\n"

@@ -307,7 +307,8 @@ struct locker_driver {
                           locker_error *err);
 
     /** As locker_break(): tells in `broken` whose lock it was; INVALID when nobody holds it; BUSY, by
-     * locker_break_check(), when it is not the one that `only` (never NULL) names. Whom it looks at is whom
+     * locker_break_check(), when it is not the one that `only` (never NULL) names; CONFIG, where what is there is not known to be
+     * a lock, unless `only` says force. Whom it looks at is whom
      * it breaks. NULL: locks can't be broken; semantics.can_break says the same. Called break_lock because
      * break is a word of C. */
     locker_status (*break_lock)(void *self, const char *key, size_t key_len, const locker_break_options *only,

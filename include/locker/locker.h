@@ -258,7 +258,7 @@ typedef struct locker_lock_options {
  * What no waiting can mend (the directory of the locks is gone) ends it at once, with UNAVAILABLE too.
  *
  * Blocks. Errors: BUSY (only with wait_ms 0), TIMEOUT, CANCELED, UNAVAILABLE, DENIED, INVALID, CONFIG (a TTL
- * out of the driver's range), PROTOCOL, NOMEM, CLOSED, FORKED. UNKNOWN is never answered. */
+ * out of the driver's range; an application's data at the key), PROTOCOL, NOMEM, CLOSED, FORKED. UNKNOWN is never answered. */
 LOCKER_API LOCKER_MUST_CHECK locker_status locker_lock(locker *l, const char *key,
                                                        const locker_lock_options *options,
                                                        locker_handle **out, locker_error *err);
@@ -448,7 +448,8 @@ static inline const locker_holder *locker_info_holder(const locker_info *info, s
 }
 
 /** Ask the service about a key. Blocks, at most `command_timeout`. *info is overwritten; clear it afterwards.
- * Errors: UNAVAILABLE, DENIED, INVALID, PROTOCOL, NOMEM, CLOSED, FORKED. */
+ * Errors: UNAVAILABLE, DENIED, INVALID, CONFIG (an application's data are there, and no lock), PROTOCOL, NOMEM, CLOSED,
+ * FORKED. */
 LOCKER_API LOCKER_MUST_CHECK locker_status locker_show(locker *l, const char *key, locker_info *info,
                                                        locker_error *err);
 
@@ -460,11 +461,16 @@ typedef struct locker_break_options {
     size_t size;       /**< sizeof(locker_break_options) */
     uint64_t token;    /**< only the holder with this fencing token; 0: any */
     const char *owner; /**< only a holder with this label; NULL: any */
+    bool force;        /**< also delete what liblocker did not write; false: that is refused (CONFIG) */
+    char reserved[7];  /**< 0 */
 } locker_break_options;
 
 #define LOCKER_BREAK_OPTIONS_INIT                                                                            \
     {                                                                                                        \
-        sizeof(locker_break_options), 0, 0                                                                   \
+        sizeof(locker_break_options), 0, 0, false,                                                           \
+        {                                                                                                    \
+            0                                                                                                \
+        }                                                                                                    \
     }
 
 /** An operator's forced unlock, of just the holder that the options name (NULL: whoever holds it); of several that hold
@@ -473,7 +479,12 @@ typedef struct locker_break_options {
  * can tell. Errors: as locker_show(); INVALID when nobody holds it; BUSY when another than the one that was
  * named holds it, which `broken` tells, or when it changed again and again meanwhile (ZooKeeper), and nothing
  * is done; DENIED, too, when it may not see whose lock it is (ZooKeeper), though it might delete it. A holder
- * whose token or label the service doesn't know is never the one. */
+ * whose token or label the service doesn't know is never the one.
+ *
+ * CONFIG: what is at the key is not known to be a lock, and is left as it is. It may be another client's lock or an
+ * application's data: with Redis a string that liblocker did not write, or a hash. Look at it, and delete it with `force`.
+ * Even so data of another type (Redis: a list, a set, a sorted set, a stream) are never deleted: a lock call and
+ * locker_show() answer CONFIG there, too. */
 LOCKER_API LOCKER_MUST_CHECK locker_status locker_break(locker *l, const char *key,
                                                         const locker_break_options *options,
                                                         locker_info *broken, locker_error *err);

@@ -15,7 +15,7 @@ struct lk_fault_theft {
 
 void lk_fault_steal(lk_fault_instance *f, const char *key, uint64_t token, int64_t until)
 {
-    const locker_break_options only = {sizeof only, token, NULL};
+    const locker_break_options only = {.size = sizeof only, .token = token};
     locker_info info = LOCKER_INFO_INIT;
     locker_error err = {LOCKER_UNSUPPORTED, 0, "it has no such operation"};
     locker_status status = LOCKER_UNSUPPORTED;

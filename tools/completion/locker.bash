@@ -106,7 +106,7 @@ _locker() {
         case ${COMP_WORDS[1]} in
         run) mapfile -t COMPREPLY < <(compgen -W "$service $run" -- "$current") ;;
         show) mapfile -t COMPREPLY < <(compgen -W "$service --json" -- "$current") ;;
-        break) mapfile -t COMPREPLY < <(compgen -W "$service --json --token --owner" -- "$current") ;;
+        break) mapfile -t COMPREPLY < <(compgen -W "$service --json --token --owner --force" -- "$current") ;;
         ping) mapfile -t COMPREPLY < <(compgen -W "$service --json -c --count" -- "$current") ;;
         drivers) mapfile -t COMPREPLY < <(compgen -W '--json --help --version file memory redis zookeeper etcd' -- "$current") ;;
         check-history)

@@ -14,6 +14,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "foreign.h"
 #include "grant_info.h"
 #include "net/reply.h"
 #include "node.h"
@@ -33,6 +34,7 @@ enum {
 };
 static const long long number_end = INT64_C(1)
                                     << 53; /* as the scripts have it: no counter of ours comes to it */
+static const int64_t hash_state = INT64_C(1) << 52; /* the scripts' HASH_STATE */
 
 struct attempt {
     lk_redis *r;
@@ -267,6 +269,8 @@ static locker_status refused(struct attempt *a, const redisReply *reply)
     const lk_redis_fault fault = lk_redis_reply_fault(reply);
     int64_t left_ms;
     locker_status status;
+    if (fault == LK_REDIS_FAULT_DATA)
+        return lk_redis_refuse_data(reply->str + sizeof "NOLOCK", a->keys.lock, a->err);
     if (lk_redis_recovery_refuses(a->r, reply, &left_ms, &status, a->err)) {
         if (left_ms > 0)
             a->claim->retry_at = when_recovered(a->r, left_ms);
@@ -422,6 +426,23 @@ static bool is_untrusted(const struct attempt *a)
     return number < 0 || number >= number_end || (uint64_t)number <= lk_redis_fence_least(a->call.server_us);
 }
 
+/* A try by plain commands has found the key in use. Answer CONFIG if it holds an application's data, else BUSY. */
+static locker_status check_type(struct attempt *a)
+{
+    const lk_redis_command argv = LK_REDIS_COMMAND("TYPE", a->keys.lock);
+    lk_redis_call call = {.until = a->claim->attempt_until, .caller = &a->data->caller, .prompt = true};
+    locker_error ignored;
+    locker_status status = LOCKER_BUSY;
+    if (lk_redis_ask(a->node->commands, &call, &argv, 1, &ignored) != LK_REDIS_CALL_ANSWERED)
+        return LOCKER_BUSY;
+    if (call.reply->type == REDIS_REPLY_STATUS && lk_redis_is_data(call.reply->str))
+        status = lk_redis_refuse_data(call.reply->str, a->keys.lock, a->err);
+    else if (call.reply->type == REDIS_REPLY_STATUS && strcmp(call.reply->str, "hash") == 0)
+        (void)lk_redis_hash_is_busy(a->keys.lock, a->err);
+    freeReplyObject(call.reply);
+    return status;
+}
+
 /* What the plain commands' answers mean. */
 static locker_status read_plain(struct attempt *a)
 {
@@ -430,7 +451,10 @@ static locker_status read_plain(struct attempt *a)
     const bool counted = fenced && last->type == REDIS_REPLY_INTEGER;
     if (set->type == REDIS_REPLY_NIL) {
         a->again = a->claim->will_wait; /* the script tells for how long, and enrols */
-        return a->again ? LOCKER_OK : busy(a, &(struct busy){.standing = {.left_ms = -1, .rank = -1}});
+        if (a->again)
+            return LOCKER_OK;
+        const locker_status status = busy(a, &(struct busy){.standing = {.left_ms = -1, .rank = -1}});
+        return status == LOCKER_BUSY ? check_type(a) : status;
     }
     if (set->type != REDIS_REPLY_STATUS)
         return refused(a, set);
@@ -455,6 +479,9 @@ static bool is_numbers(const redisReply *reply, size_t count)
 /* `state`: as scripts.c tells. */
 static locker_status read_busy(struct attempt *a, int64_t left_ms, int64_t counter, int64_t state)
 {
+    if (state >= hash_state)
+        (void)lk_redis_hash_is_busy(a->keys.lock, a->err);
+    state %= hash_state;
     const struct busy b = {
         .counter = (uint64_t)counter,
         .left_free = (state & 1) != 0,

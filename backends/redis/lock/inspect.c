@@ -1,6 +1,7 @@
 /* inspect.c: for operators: who holds a lock and who waits, taking it away by force, and a ping. */
 #include <stdio.h>
 
+#include "foreign.h"
 #include "grant_info.h"
 #include "inspect_read.h"
 #include "net/reply.h"
@@ -25,7 +26,9 @@ struct look {
     locker_error *err;
     redisReply *reply;       /* to be freed, or NULL */
     const redisReply *value; /* the lock's, a part of that; NULL: nobody holds it */
-    bool early;              /* the holder has not said yet who it is */
+    const char
+        *type;  /* of what is no string, also in `value`; "": the user may not ask; NULL: it is a string */
+    bool early; /* the holder has not said yet who it is */
 };
 
 /* Whether the text begins with 32 hex digits, as values and names of instances do, and `end`. */
@@ -52,7 +55,7 @@ static bool read_info(const char *text, const char *value, locker_info *info)
     return true;
 }
 
-/* {held, value, PTTL, info, how many wait, the first of them, the counter} */
+/* {held, value, PTTL, info, how many wait, the first of them, the counter}. CONFIG: an application keeps data there. */
 static locker_status read_look(struct look *x, const redisReply *reply)
 {
     static const int kinds[] = {REDIS_REPLY_INTEGER, REDIS_REPLY_STRING,  REDIS_REPLY_INTEGER,
@@ -69,7 +72,10 @@ static locker_status read_look(struct look *x, const redisReply *reply)
     if (!known)
         return lk_redis_reply_error(reply, "looking at a lock", x->err);
     const redisReply *value = reply->element[1];
-    info->held = reply->element[0]->integer == 1;
+    info->held = reply->element[0]->integer >= 1;
+    x->type = reply->element[0]->integer == 2 ? value->str : NULL;
+    if (x->type != NULL && lk_redis_is_data(x->type))
+        return lk_redis_refuse_data(x->type, x->keys.lock, x->err);
     info->remaining_ms = info->held && reply->element[2]->integer >= 0 ? reply->element[2]->integer : -1;
     info->waiters = reply->element[4]->integer;
     if (info->held && !read_info(reply->element[3]->str, value->str, info))
@@ -87,7 +93,7 @@ static locker_status unanswered(lk_redis_outcome outcome, locker_error *err)
                                          : err->status;
 }
 
-/* `seen`: the value that the lock is to be taken from; NULL: only look. Looking twice does no harm, and looking
+/* `seen`: what the lock is to be taken from; NULL: only look. Looking twice does no harm, and looking
  * ever again does, where it is our look that costs the connection; breaking twice might break another's lock. */
 static lk_redis_outcome ask(struct look *x, lk_redis_call *call, const redisReply *seen)
 {
@@ -102,8 +108,10 @@ static lk_redis_outcome ask(struct look *x, lk_redis_call *call, const redisRepl
         x->node = lk_redis_node_for(x->r, x->slot, call);
         lk_redis_command a;
         lk_redis_script_begin(x->r, &a, which, &x->keys, lk_redis_keys_info(&x->keys));
-        if (seen != NULL)
+        if (seen != NULL) {
             lk_redis_command_add(&a, seen->str, seen->len);
+            lk_redis_command_text(&a, x->type == NULL ? "1" : "2");
+        }
         outcome = lk_redis_ask_script(x->node, call, which, &a, x->err);
         moved = outcome == LK_REDIS_CALL_REMAPPED;
         if (outcome == LK_REDIS_CALL_ANSWERED) {
@@ -117,8 +125,8 @@ static lk_redis_outcome ask(struct look *x, lk_redis_call *call, const redisRepl
         if ((moved && outcome == LK_REDIS_CALL_ANSWERED) || torn)
             freeReplyObject(call->reply);
         if (torn)
-            outcome =
-                lk_redis_torn_look(x->r, x->slot, &x->keys, seen != NULL ? seen->str : NULL, call, x->err);
+            outcome = lk_redis_torn_look(x->r, x->slot, &x->keys, seen != NULL ? seen->str : NULL,
+                                         x->type != NULL, call, x->err);
     } while (moved || (outcome == LK_REDIS_CALL_CUT && --tries > 0));
     return outcome;
 }
@@ -129,6 +137,8 @@ static locker_status look(struct look *x, const redisReply *seen)
     x->reply = NULL;
     x->value = NULL;
     x->early = false;
+    if (seen == NULL)
+        x->type = NULL;
     lk_redis_lock(&x->r->shared); /* holders in this process need not be waited for */
     lk_redis_notes_flush_locked(x->r);
     lk_redis_unlock(&x->r->shared);
@@ -183,7 +193,7 @@ static locker_status begin(struct look *x, const char *key, size_t key_len)
 static bool is_shared(const struct look *x)
 {
     lk_redis_marker marker;
-    return x->value != NULL && lk_redis_marker_read(x->value->str, &marker);
+    return x->value != NULL && x->type == NULL && lk_redis_marker_read(x->value->str, &marker);
 }
 
 static lk_redis_inquiry inquiry_of(struct look *x)
@@ -230,10 +240,11 @@ static locker_status break_seen(struct look *x, bool *gone)
 {
     redisReply *const before = x->reply;
     const redisReply *seen = x->value, *now;
+    const bool is_string = x->type == NULL;
     const locker_status status = look(x, seen);
     now = x->value;
-    *gone = status == LOCKER_OK &&
-            (now == NULL || now->len != seen->len || memcmp(now->str, seen->str, now->len) != 0);
+    *gone = status == LOCKER_OK && (now == NULL || is_string != (x->type == NULL) || now->len != seen->len ||
+                                    memcmp(now->str, seen->str, now->len) != 0);
     freeReplyObject(before);
     return status;
 }
@@ -267,6 +278,9 @@ static locker_status break_once(struct look *x, const locker_break_options *only
         status = LOCKER_INVALID; /* said here, so that static analysis knows */
     } else if (status == LOCKER_OK) {
         status = locker_break_check(only, x->info, x->err);
+        if (status == LOCKER_OK)
+            status = lk_redis_check_force(x->type, x->value->str, x->info->remaining_ms, only, x->keys.lock,
+                                          x->err);
     }
     if (status == LOCKER_BUSY) /* that tells who holds it */
         return status;

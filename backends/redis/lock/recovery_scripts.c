@@ -56,8 +56,8 @@ const char *const lk_redis_recovery_meet_text = meet_lua;
  * of our values begins with one of 0 to 7 (value.c), which no UUID's does. `info`: the name of it. */
 #define YIELDS_LUA                                                                                           \
     "local function yields(v, info, token)\n"                                                                \
-    "  if not v or string.find(v, '^E%x+$') then return true end\n"                                          \
-    "  local epoch = string.match(v, '^[SP](%d+)')\n"                                                        \
+    "  if not v or #v == 33 and string.find(v, '^E%x+$') then return true end\n"                             \
+    "  local epoch = string.match(v, '^S(%d+)$') or string.match(v, '^P(%d+)/%d+$')\n"                       \
     "  if epoch then return tonumber(epoch) < tonumber(token) end\n"                                         \
     "  if #v ~= 32 or string.find(v, '[^0-9a-f]') or string.find(v, '^[89a-f]', 17) then return false end\n" \
     "  local text = redis.pcall('GET', info)\n"                                                              \

@@ -9,7 +9,7 @@
  *
  * What the counter has to be above is the last argument of each script (fence.h). The numbers stay below 2^53, so Lua's
  * doubles hold them exactly; but tostring() does not print them, hence %.0f. A foreign client may have left any type of
- * value under our names: a lock of another type is somebody else's. */
+ * value under our names: a hash in the lock's place may be Redisson's lock, and any other type is an application's data. */
 #include "scripts.h"
 #include "admit_lua.h"
 
@@ -28,6 +28,15 @@
     "  if string.find(v.err, 'WRONGTYPE', 1, true) then return '?' end\n"                                    \
     "  return redis.call('GET', lock)\n"                                                                     \
     "end\n"
+
+/* KEYS[1] holds no string. Set `sort` to its type, and return an error unless that is a hash, which may be Redisson's lock: any
+ * other type is an application's data. A user who may not run TYPE gets no error. */
+#define NO_LOCK_LUA                                                                                          \
+    "local sort = redis.pcall('TYPE', KEYS[1]).ok\n"                                                         \
+    "if sort and sort ~= 'hash' then return redis.error_reply('NOLOCK ' .. sort) end\n"
+
+/* Added to the state of a lock that another client holds, if that is a hash: 2^52, above all states. */
+#define HASH_STATE FREE_BASE
 
 /* Takes `count` numbers: sets n to the last of them, or to the error of a counter that is none. More than one are taken
  * only where that leaves the counter behind the server's time, and as one otherwise: all locks of a slot share it, and what
@@ -132,20 +141,24 @@ static const char note_lua[] = "if redis.call('GET', KEYS[1]) == ARGV[1] then\n"
                                "  if left > 0 then redis.call('SET', KEYS[2], ARGV[2], 'PX', left) end\n"
                                "end\n";
 
-/* Answers {held, value, PTTL, info, how many wait, the first of them, the counter}. A value that is no string
- * is shown as held by somebody; for a long one, which is no holder's name, stands its digest. Of the others comes no
+/* Answers {held, value, PTTL, info, how many wait, the first of them, the counter}. Held is 1 for a string, and 2 for another type,
+ * whose name is then the value ('': the user may not run TYPE). For a long string, which is no holder's name, stands its digest. Of the others comes no
  * more than what can be ours, because anybody may write there and net/guard.h allows a whole of 1 MB. */
 #define LOOK_LUA                                                                                              \
     GET_LUA                                                                                                   \
     "local function look()\n"                                                                                 \
-    "  local v = get(KEYS[1])\n"                                                                              \
+    "  local v, held = get(KEYS[1]), 1\n"                                                                     \
+    "  if v == '?' then\n"                                                                                    \
+    "    local sort = redis.pcall('TYPE', KEYS[1]).ok or ''\n"                                                \
+    "    if sort ~= 'string' then held, v = 2, sort end\n"                                                    \
+    "  end\n"                                                                                                 \
     "  if v and #v > 4096 then v = redis.sha1hex(v) end\n"                                                    \
     "  local info = redis.pcall('GET', KEYS[4])\n"                                                            \
     "  local count = redis.pcall('ZCOUNT', KEYS[2], 0, " FREE_BASE ")\n"                                      \
     "  local queue = redis.pcall('ZRANGEBYSCORE', KEYS[2], 0, " FREE_BASE ", 'LIMIT', 0, 1000)\n"             \
     "  local last = redis.pcall('GET', KEYS[3])\n"                                                            \
     "  for i, member in ipairs(queue) do queue[i] = string.sub(member, 1, 512) end\n"                         \
-    "  return {v and 1 or 0, v or '', redis.call('PTTL', KEYS[1]), "                                          \
+    "  return {v and held or 0, v or '', redis.call('PTTL', KEYS[1]), "                                       \
     "    type(info) == 'string' and string.sub(info, 1, 512) or '', type(count) == 'number' and count or 0, " \
     "    queue.err and {} or queue, type(last) == 'string' and string.sub(last, 1, 32) or ''}\n"              \
     "end\n"

@@ -8,7 +8,7 @@
  * ours, or {that, how many there are} where more than one were wanted; else {PTTL, the counter, s}, where s is 2^24 times how
  * many stand in the queue, and twice the member's place there, from 1 on (0: it has none). Ours already: a lost reply, or handed
  * over; then the lease starts anew, with new numbers. One more of s: it is left free for others for as long as the first number
- * says (HAND_OVER_LUA). */
+ * says (HAND_OVER_LUA). 2^52 more: it is a hash. An error NOLOCK and a type: it is an application's data. */
 static const char OF_KIND(acquire_lua)[] = BEGIN_LUA
     "local value, ttl, member = ARGV[1], ARGV[2], ARGV[3]\n"
     "if ARGV[6] == '1' then\n"
@@ -26,7 +26,10 @@ static const char OF_KIND(acquire_lua)[] = BEGIN_LUA
     "  if left then redis.call('DEL', KEYS[1]) set = false end\n"
     "end\n"
     "if not set or set.err then\n"
-    "  local v = redis.pcall('GET', KEYS[1])\n"
+    "  local v, state = redis.pcall('GET', KEYS[1]), left and 1 or 0\n"
+    "  if type(v) == 'table' and string.find(v.err, 'WRONGTYPE', 1, true) then\n" NO_LOCK_LUA
+    "    state = state + " HASH_STATE "\n"
+    "  end\n"
     "  if v == value then\n"
     "    redis.call('PEXPIRE', KEYS[1], ttl)\n"
     "  elseif set then\n"
@@ -37,7 +40,6 @@ static const char OF_KIND(acquire_lua)[] = BEGIN_LUA
     "    if member ~= '' then redis.pcall('ZREM', KEYS[2], member) end\n"
     "    return {3, tonumber(string.match(v, '%d+$')), 0, 0}\n"
     "  else\n"
-    "    local state = left and 1 or 0\n"
     "    if member ~= '' then\n"
     "      local t = redis.call('TIME')\n"
     "      redis.pcall('ZADD', KEYS[2], 'NX', t[1] .. string.sub('00000' .. t[2], -6), member)\n"
@@ -125,8 +127,8 @@ static const char OF_KIND(wait_lua)[] = WAIT_BEGIN_LUA
     "end\n"
     "return out\n";
 
-/* ARGV: the value that the lock is to be taken from. Answers as it looked before; nothing has changed if the
- * value is another. The holder is told on its own channel, which its info names; one that
+/* ARGV: the value that the lock is to be taken from, or the type of what is no string, and 1 or 2 for which of the two it is, as
+ * *show* answers them. Answers as it looked before; nothing has changed if the value is another. The holder is told on its own channel, which its info names; one that
  * has not written that yet, because it doesn't know of its grant, on the one that follows from the value (redis.c): behind the
  * message of its grant, however late that is, and with the counter, as the value may get the lock anew meanwhile.
  *
@@ -138,7 +140,7 @@ static const char OF_KIND(wait_lua)[] = WAIT_BEGIN_LUA
 static const char OF_KIND(break_lua)[] = BEGIN_LUA LOOK_LUA COUNTER_LUA
     "local answer, direct = look(), 0\n"
     "local value, ttl, info = answer[2], answer[3], answer[4]\n"
-    "if answer[1] == 1 and value == ARGV[1] then\n"
+    "if answer[1] == tonumber(ARGV[2]) and value == ARGV[1] then\n"
     "  if ttl > 0 and #value == 32 then\n"
     "    redis.call('PEXPIRE', KEYS[1], ttl)\n"
     "    local mark = redis.pcall('SET', " MARK_LUA "value, '1', 'PX', ttl)\n"

@@ -4,13 +4,15 @@
 /* KEYS[4]: where earlier releases count. ARGV: the member of the queue, which says all that is wanted; whether it may stand there (1 or
  * 0); how long the queue is kept in ms; whether the server may know the value (1 or 0). Answers {1, number, slot, epoch} when it
  * holds the lock, also since before: then its lease starts anew; {2, ms, the state, the counter} when it has to wait, as *acquire*
- * does, where of permits the ms are until the first lease ends; {3, permits, 0, 0} when the lock is in use otherwise by one of ours. Nobody is
+ * does, also for a hash or an application's data, where of permits the ms are until the first lease ends; {3, permits, 0, 0} when the lock is in use otherwise by one of ours. Nobody is
  * overtaken: those who came before enter first, or have the lock if it is free. No value of ours is a UUID in hex (value.c), as that of
  * a foreign client often is. */
 static const char OF_KIND(shared_acquire_lua)[] = BEGIN_LUA GET_LUA COUNTER_LUA
     "local member, waits, direct = ARGV[1], ARGV[2] == '1', 0\n"
     "local k, inst, value, ttl, most, owner = string.match(member, '^([SP])(%x+) (%x+) (%d+) (%d+) (.*)$')\n"
-    "local v = get(KEYS[1])\n" MEMBERS_LUA "if kind and many == 0 then\n"
+    "local v, state = get(KEYS[1]), 0\n"
+    "if v == '?' and redis.pcall('GET', KEYS[1]) ~= '?' then\n" NO_LOCK_LUA "  state = " HASH_STATE "\n"
+    "end\n" MEMBERS_LUA "if kind and many == 0 then\n"
     "  kind = nil\n"
     "  if #over > 0 then\n"
     "    redis.call('DEL', KEYS[1])\n"
@@ -57,7 +59,7 @@ static const char OF_KIND(shared_acquire_lua)[] = BEGIN_LUA GET_LUA COUNTER_LUA
                                             "if grown then\n" LATEST_LUA(
                                                 "KEYS[1]") "end\n"
                                                            "if granted then return granted end\n"
-                                                           "local state = left and 1 or 0\n"
+                                                           "if left then state = state + 1 end\n"
                                                            "if waits then\n"
                                                            "  redis.call('ZADD', KEYS[2], 'NX', clock[1] .. string.sub('00000' .. clock[2], -6), member)\n"
                                                            "  redis.call('PEXPIRE', KEYS[2], ARGV[3])\n"

@@ -6,7 +6,7 @@
 #include "node.h"
 #include "torn.h"
 
-/* A lock of another type is somebody else's. */
+/* The lock's value v. A lock of another type is a table. */
 #define OURS_LUA                                                                                             \
     "local v = redis.pcall('GET', KEYS[1])\n"                                                                \
     "if type(v) == 'table' and not string.find(v.err, 'WRONGTYPE', 1, true) then return v end\n"
@@ -18,7 +18,9 @@ const char *const lk_redis_torn_take =
     "  return 1\n"
     "end\n"
     "if set then return set end\n"
-    "return {redis.call('PTTL', KEYS[1]), 0, 0}\n";
+    "local sort = type(v) == 'table' and redis.pcall('TYPE', KEYS[1]).ok\n"
+    "if sort and sort ~= 'hash' then return redis.error_reply('NOLOCK ' .. sort) end\n"
+    "return {redis.call('PTTL', KEYS[1]), 0, sort and 4503599627370496 or 0}\n";
 
 const char *const lk_redis_torn_number =
     "local t = redis.call('TIME')\n"
@@ -36,14 +38,18 @@ const char *const lk_redis_torn_number =
 const char *const lk_redis_torn_drop = OURS_LUA "if v == ARGV[1] then return redis.call('DEL', KEYS[1]) end\n"
                                                 "return 0\n";
 
+const char *const lk_redis_torn_drop_hash = "if redis.pcall('TYPE', KEYS[1]).ok ~= 'hash' then return 0 end\n"
+                                            "return redis.call('DEL', KEYS[1])\n";
+
 const char *const lk_redis_torn_extend = OURS_LUA "if v ~= ARGV[1] then return '0' end\n"
                                                   "redis.call('PEXPIRE', KEYS[1], ARGV[2])\n"
                                                   "return '1'\n";
 
 const char *const lk_redis_torn_seen =
-    OURS_LUA "if type(v) == 'table' then v = '?' end\n"
+    OURS_LUA "local held = v and 1 or 0\n"
+             "if type(v) == 'table' then held, v = 2, redis.pcall('TYPE', KEYS[1]).ok or '' end\n"
              "if v and #v > 4096 then v = redis.sha1hex(v) end\n"
-             "return {v and 1 or 0, v or '', redis.call('PTTL', KEYS[1])}\n";
+             "return {held, v or '', redis.call('PTTL', KEYS[1])}\n";
 
 const char *const lk_redis_torn_waiting =
     "local count = redis.pcall('ZCOUNT', KEYS[1], 0, 4503599627370496)\n"

@@ -16,6 +16,7 @@ extern const char
 extern const char
     *const lk_redis_torn_number; /* counter: a number above all that it gave, and its server's time */
 extern const char *const lk_redis_torn_drop; /* lock; value: 1: it was ours, and is gone; 0: it was not */
+extern const char *const lk_redis_torn_drop_hash; /* lock: 1: it was a hash, and is gone; 0: it was not */
 extern const char
     *const lk_redis_torn_extend; /* lock; value, ttl_ms: "1": its lease begins anew; "0": it is not ours */
 extern const char *const lk_redis_torn_seen;    /* lock: {held, value, PTTL}, as *show* */

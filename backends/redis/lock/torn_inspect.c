@@ -84,7 +84,8 @@ static lk_redis_outcome look(inquiry *q, lk_redis_keys *keys, redisReply **seen)
     return LK_REDIS_CALL_NOMEM;
 }
 
-/* The instance that the holder's info names, or, where it has none yet, the one that follows from the value. */
+/* Set `inst` to the instance that the holder's info names, or, where it has none yet, to the one that follows from the value, of 32
+ * characters. True: by the info. */
 static bool holder_of(const redisReply *seen, const char *value, char inst[LK_REDIS_VALUE_LEN + 1])
 {
     const char *const info = seen->element[LOOK]->str, *at = info + LK_REDIS_VALUE_LEN + 1;
@@ -131,9 +132,15 @@ static void tell(inquiry *q, lk_redis_keys *keys, const redisReply *seen, const 
     free(text);
 }
 
+/* True if the value has the length of our holders' values, by which they can be told. */
+static bool is_holder(const char *value, bool is_type)
+{
+    return !is_type && strlen(value) == LK_REDIS_VALUE_LEN;
+}
+
 /* The mark comes first: it says nothing while the lock has the value. */
 static lk_redis_outcome take_away(inquiry *q, lk_redis_keys *keys, const redisReply *seen, const char *value,
-                                  redisReply **dropped)
+                                  bool is_type, redisReply **dropped)
 {
     char ttl[LK_REDIS_NUMBER_MAX];
     redisReply *reply = NULL;
@@ -145,8 +152,10 @@ static lk_redis_outcome take_away(inquiry *q, lk_redis_keys *keys, const redisRe
     const long long left = seen->element[2]->integer;
     (void)lk_redis_number_text(ttl, left > 0 ? (uint64_t)left : 1);
     const lk_redis_command set = LK_REDIS_COMMAND("SET", mark, "1", "PX", ttl);
-    const lk_redis_command drop = LK_REDIS_COMMAND("EVAL", lk_redis_torn_drop, "1", keys->lock, value);
-    const bool marks = left > 0 && strlen(value) == LK_REDIS_VALUE_LEN;
+    const lk_redis_command drop = is_type
+                                      ? LK_REDIS_COMMAND("EVAL", lk_redis_torn_drop_hash, "1", keys->lock)
+                                      : LK_REDIS_COMMAND("EVAL", lk_redis_torn_drop, "1", keys->lock, value);
+    const bool marks = left > 0 && is_holder(value, is_type);
     lk_redis_outcome outcome = marks ? ask(q, &set, &reply) : LK_REDIS_CALL_ANSWERED;
     const bool ready = outcome == LK_REDIS_CALL_ANSWERED && (!marks || reply->type == REDIS_REPLY_STATUS);
     if (ready) {
@@ -160,22 +169,23 @@ static lk_redis_outcome take_away(inquiry *q, lk_redis_keys *keys, const redisRe
 }
 
 lk_redis_outcome lk_redis_torn_look(lk_redis *r, uint16_t slot, lk_redis_keys *keys, const char *value,
-                                    lk_redis_call *call, locker_error *err)
+                                    bool is_type, lk_redis_call *call, locker_error *err)
 {
     inquiry q = {r, slot, call, err};
     redisReply *seen, *dropped = NULL;
     lk_redis_outcome outcome = look(&q, keys, &seen);
-    const bool theirs = outcome == LK_REDIS_CALL_ANSWERED && value != NULL &&
-                        seen->type == REDIS_REPLY_ARRAY && seen->element[0]->type == REDIS_REPLY_INTEGER &&
-                        seen->element[0]->integer == 1 && seen->element[1]->type == REDIS_REPLY_STRING &&
-                        strcmp(seen->element[1]->str, value) == 0;
+    const bool theirs =
+        outcome == LK_REDIS_CALL_ANSWERED && value != NULL && seen->type == REDIS_REPLY_ARRAY &&
+        seen->element[0]->type == REDIS_REPLY_INTEGER && seen->element[0]->integer == (is_type ? 2 : 1) &&
+        seen->element[1]->type == REDIS_REPLY_STRING && strcmp(seen->element[1]->str, value) == 0;
     if (theirs) {
-        outcome = take_away(&q, keys, seen, value, &dropped);
+        outcome = take_away(&q, keys, seen, value, is_type, &dropped);
         if (outcome != LK_REDIS_CALL_ANSWERED || dropped->type == REDIS_REPLY_ERROR) {
             freeReplyObject(seen);
             seen = dropped;
         } else if (dropped->type == REDIS_REPLY_INTEGER && dropped->integer == 1) {
-            tell(&q, keys, seen, value);
+            if (is_holder(value, is_type))
+                tell(&q, keys, seen, value);
             freeReplyObject(dropped);
         } else { /* another has it by now */
             freeReplyObject(dropped);

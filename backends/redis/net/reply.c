@@ -20,6 +20,7 @@ static const struct {
     {"OOM", LK_REDIS_FAULT_REFUSED},        {"MISCONF", LK_REDIS_FAULT_REFUSED},
     {"NOREPLICAS", LK_REDIS_FAULT_REFUSED}, {"UNBLOCKED", LK_REDIS_FAULT_TRANSIENT},
     {"FORGOTTEN", LK_REDIS_FAULT_MOVED},    {"RECOVERING", LK_REDIS_FAULT_REFUSED}, /* of scripts of ours */
+    {"NOLOCK", LK_REDIS_FAULT_DATA},
 };
 
 static bool starts_with_code(const char *text, const char *code)
@@ -69,7 +70,7 @@ locker_status lk_redis_reply_error(const redisReply *reply, const char *doing, l
     case LK_REDIS_FAULT_DENIED:
         return lk_denied(
             err,
-            "the server denies %s (%s); check user and password, and that the user may run GET, SET, INCR, INCRBY, "
+            "the server denies %s (%s); check user and password, and that the user may run GET, SET, TYPE, INCR, INCRBY, "
             "DEL, PTTL, PEXPIRE, TIME, ZADD, ZREM, ZPOPMIN, PUBLISH, EVAL, EVALSHA and SCRIPT on the lock's keys, and for "
             "shared locks and permits PEXPIREAT, all else of sorted sets, HSET, HGET, HDEL and PUBSUB",
             doing, text);

@@ -12,6 +12,7 @@ typedef enum {
     LK_REDIS_FAULT_TORN,      /* ASK, TRYAGAIN: the slot is moving to another server */
     LK_REDIS_FAULT_DENIED,    /* NOAUTH, WRONGPASS, NOPERM */
     LK_REDIS_FAULT_REFUSED,   /* OOM, MISCONF, NOREPLICAS: it can't write now */
+    LK_REDIS_FAULT_DATA,      /* NOLOCK, of scripts of ours: the lock's key holds an application's data */
     LK_REDIS_FAULT_OTHER      /* anything else */
 } lk_redis_fault;
 

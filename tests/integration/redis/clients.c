@@ -230,8 +230,10 @@ static void a_foreign_lock_is_broken(void **state)
     locker *l = lk_open_at(env->server, "");
     locker_info info = LOCKER_INFO_INIT;
     locker_error err;
+    locker_break_options force = LOCKER_BREAK_OPTIONS_INIT;
+    force.force = true;
     lk_server_do(env->server, "SET stuck me");
-    assert_ok(locker_break(l, "stuck", NULL, &info, &err), err);
+    assert_ok(locker_break(l, "stuck", &force, &info, &err), err);
     assert_true(info.held);
     locker_info_clear(&info);
     lk_give(lk_take(l, "stuck", NULL));

@@ -192,6 +192,15 @@ static void show_and_break_find_the_node(void **state)
     lk_close_locker(l);
 }
 
+static void what_is_no_lock_is_left_as_it_is(void **state)
+{
+    lk_cluster *const cluster = *state;
+    const char *const key = key_of(cluster, 1);
+    locker *const l = lk_open_cluster(cluster, 0, "poll=100ms");
+    lk_foreign_expect_all(&cluster->node[lk_node_of(cluster, key)], l, key);
+    lk_close_locker(l);
+}
+
 static void ping_asks_it(void **state)
 {
     lk_cluster *cluster = *state;
@@ -496,6 +505,7 @@ static const struct CMUnitTest tests[] = {
     cluster_test(a_hand_over_is_told),
     cluster_test(unlock_tells_the_truth),
     cluster_test(show_and_break_find_the_node),
+    cluster_test(what_is_no_lock_is_left_as_it_is),
     cluster_test(ping_asks_it),
     cluster_test(close_gives_back_what_is_held),
     cluster_test(a_map_in_pieces_is_read),

@@ -447,12 +447,42 @@ static void sharing_waits_until_a_slot_has_moved(void **state)
     lk_close_locker(a);
 }
 
+/* What liblocker did not write, in a slot that begins to move: the key is where it was, or at the other node already. */
+static void leave_foreign(lk_cluster *cluster, locker *l, int kind, bool moved)
+{
+    char key[32];
+    lk_key_of_share(cluster, 0, 700 + 2 * kind + moved, key);
+    const int from = lk_node_of(cluster, key);
+    const lk_move move = {lk_cluster_slot(key), from, !from};
+    lk_foreign_make(&cluster->node[move.from], key, kind);
+    lk_cluster_need(cluster, lk_cluster_move_begin(cluster, &move));
+    if (moved)
+        lk_cluster_need(cluster, lk_cluster_move_key(cluster, &move, key));
+    lk_foreign_expect_left(l, key, kind, false);
+    const bool goes = lk_foreign_force(l, key, kind);
+    lk_cluster_need(cluster, lk_cluster_move_end(cluster, &move));
+    if (!goes)
+        lk_foreign_expect_left(l, key, kind, true);
+    lk_foreign_delete(&cluster->node[move.to], key, !goes);
+}
+
+static void what_is_no_lock_is_left_while_its_slot_moves(void **state)
+{
+    lk_cluster *const cluster = *state;
+    locker *const l = lk_open_cluster(cluster, 0, "poll=100ms");
+    for (int kind = 0; kind < LK_FOREIGN_KINDS; kind++)
+        for (int moved = 0; moved < 2; moved++)
+            leave_foreign(cluster, l, kind, moved);
+    lk_close_locker(l);
+}
+
 static const struct CMUnitTest tests[] = {
     cluster_test(a_slot_that_is_half_moved_serves_locks),
     cluster_test(what_is_half_moved_is_shown_and_broken),
     cluster_test(a_note_follows_its_slot),
     cluster_test(leases_outlive_a_reshard),
     cluster_test(sharing_waits_until_a_slot_has_moved),
+    cluster_test(what_is_no_lock_is_left_while_its_slot_moves),
 };
 
 const lk_group lk_cluster_slots = {"cluster_slots", tests, sizeof tests / sizeof tests[0], begin,

@@ -5,15 +5,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const lk_group *const groups[] = {
-    &lk_restarts,  &lk_logins,        &lk_refusals,      &lk_replies,        &lk_clients,
-    &lk_operators, &lk_hostile,       &lk_failovers,     &lk_sentinels,      &lk_grants,
-    &lk_driver,    &lk_passing,       &lk_messages,      &lk_waiters,        &lk_sharing,
-    &lk_recovery,  &lk_cluster_well,  &lk_cluster_slots, &lk_cluster_faults, &lk_cluster_down,
+static const lk_group *const groups[] = {&lk_restarts,
+                                         &lk_logins,
+                                         &lk_refusals,
+                                         &lk_replies,
+                                         &lk_clients,
+                                         &lk_operators,
+                                         &lk_foreign,
+                                         &lk_hostile,
+                                         &lk_failovers,
+                                         &lk_sentinels,
+                                         &lk_grants,
+                                         &lk_driver,
+                                         &lk_passing,
+                                         &lk_messages,
+                                         &lk_waiters,
+                                         &lk_sharing,
+                                         &lk_recovery,
+                                         &lk_cluster_well,
+                                         &lk_cluster_slots,
+                                         &lk_cluster_faults,
+                                         &lk_cluster_down,
 #ifdef LK_TEST_TLS
-    &lk_tls,       &lk_sentinels_tls,
+                                         &lk_tls,
+                                         &lk_sentinels_tls,
 #endif
-    NULL};
+                                         NULL};
 
 /* ------------------------------------------------------------------ environments ---- */
 

@@ -231,7 +231,9 @@ static void a_long_value_is_looked_at(void **state)
     assert_true(info.held);
     assert_string_equal(info.owner, "");
     locker_info_clear(&info);
-    assert_ok(locker_break(l, "long", NULL, NULL, &err), err);
+    locker_break_options force = LOCKER_BREAK_OPTIONS_INIT;
+    force.force = true;
+    assert_ok(locker_break(l, "long", &force, NULL, &err), err);
     assert_int_equal(lk_server_integer(env->server, "EXISTS long"), 0);
     lk_close_locker(l);
 }

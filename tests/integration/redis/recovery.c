@@ -375,6 +375,25 @@ static void a_foreign_client_is_left_alone(void **state)
     renew_beside(*state, "somebody", 0, false);
 }
 
+/* Which begin as a marker of those who share a lock, and as what keeps a lock for a waiter. */
+static void strings_of_an_application_are_left_alone(void **state)
+{
+    static const char *const strings[] = {"S1apples", "P1/2apples", "E1"};
+    lk_env *const env = *state;
+    for (size_t i = 0; i < sizeof strings / sizeof strings[0]; i++) {
+        renew_beside(env, strings[i], 0, false);
+        lk_server_do(env->server, "DEL mine");
+    }
+}
+
+static void what_is_no_lock_is_left_as_it_is(void **state)
+{
+    lk_env *const env = *state;
+    locker *const l = open_known(env->server);
+    lk_foreign_expect_all(env->server, l, "foreign");
+    lk_close_locker(l);
+}
+
 /* What is set again has its info, with the token by which a later holder is told from an earlier, and lifts the counter. */
 static void what_is_set_again_is_told_and_counted(void **state)
 {
@@ -692,6 +711,8 @@ static const struct CMUnitTest tests[] = {
     server_test(a_lock_is_set_again_in_place_of_one_of_whom_nothing_is_told),
     server_test(a_later_holder_is_left_alone),
     server_test(a_foreign_client_is_left_alone),
+    server_test(strings_of_an_application_are_left_alone),
+    server_test(what_is_no_lock_is_left_as_it_is),
     server_test(what_is_set_again_is_told_and_counted),
     server_test(what_was_broken_is_not_set_again),
     server_test(a_replica_tells_a_renewal_of_no_loss),

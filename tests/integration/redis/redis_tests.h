@@ -1,7 +1,7 @@
 /*
  * redis_tests.h: tests of the Redis driver against real servers. Each test starts a server of its own
  * (lk_env, *state of a test), and may put a proxy in front of it. The group files hold the tests: restarts.c,
- * logins.c, refusals.c, replies.c, clients.c, operators.c, hostile.c, failovers.c, sentinels.c, sentinels_tls.c, grants.c, tls.c, sharing.c, recovery.c;
+ * logins.c, refusals.c, replies.c, clients.c, operators.c, foreign.c, hostile.c, failovers.c, sentinels.c, sentinels_tls.c, grants.c, tls.c, sharing.c, recovery.c;
  * driver.c, passing.c, messages.c and a part of waiters.c those of the driver alone (alone.h); cluster.c, cluster_slots.c and
  * cluster_faults.c those of Redis Cluster (cluster_tests.h).
  */
@@ -30,9 +30,9 @@ typedef struct {
     lk_child *child;     /* NULL unless the test starts one; set to NULL when it is ended */
 } lk_env;
 
-extern const lk_group lk_restarts, lk_logins, lk_refusals, lk_replies, lk_clients, lk_operators, lk_hostile,
-    lk_failovers, lk_sentinels, lk_grants, lk_driver, lk_passing, lk_messages, lk_waiters, lk_sharing,
-    lk_recovery, lk_tls, lk_sentinels_tls, lk_cluster_well, lk_cluster_slots, lk_cluster_faults,
+extern const lk_group lk_restarts, lk_logins, lk_refusals, lk_replies, lk_clients, lk_operators, lk_foreign,
+    lk_hostile, lk_failovers, lk_sentinels, lk_grants, lk_driver, lk_passing, lk_messages, lk_waiters,
+    lk_sharing, lk_recovery, lk_tls, lk_sentinels_tls, lk_cluster_well, lk_cluster_slots, lk_cluster_faults,
     lk_cluster_down;
 
 /** Setup functions of cmocka: a server with default options, and one that writes each change to disk. */
@@ -96,6 +96,16 @@ void lk_require_replicated(lk_server *master, lk_server *replica);
 
 /** Asks a Sentinel; the test fails when it answers an error. */
 void lk_require_answer(lk_server *sentinel, const char *question);
+
+/** What liblocker did not write (foreign.c): so many kinds of it, each made at a key that is free, and deleted, if it is there. Whether each operation leaves it,
+ * and says what it is; without `kinds_of_locks` no shared lock and no permit is wanted. Whether a break that says force deletes it. All
+ * of that of each kind, on a server that has the key. */
+enum { LK_FOREIGN_KINDS = 15 };
+void lk_foreign_make(lk_server *server, const char *key, int kind);
+void lk_foreign_expect_left(locker *l, const char *key, int kind, bool kinds_of_locks);
+bool lk_foreign_force(locker *l, const char *key, int kind);
+void lk_foreign_delete(lk_server *server, const char *key, bool is_there);
+void lk_foreign_expect_all(lk_server *server, locker *l, const char *key);
 
 /** Waits until the queue of the key has so many entries. */
 void lk_require_queue(lk_server *server, const char *key, int64_t count);

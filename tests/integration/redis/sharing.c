@@ -233,6 +233,7 @@ static void a_marker_without_a_set_is_shown_and_broken(void **state)
 {
     lk_env *env = *state;
     const char *const values[] = {"S1", "P7/2"};
+    const locker_break_options force = {.size = sizeof force, .force = true};
     locker *l = lk_open_at(env->server, "");
     locker_error err;
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
@@ -242,7 +243,8 @@ static void a_marker_without_a_set_is_shown_and_broken(void **state)
         assert_true(info.held);
         assert_true(info.remaining_ms > 30000);
         locker_info_clear(&info);
-        assert_ok(locker_break(l, "alike", NULL, NULL, &err), err);
+        assert_status(LOCKER_CONFIG, locker_break(l, "alike", NULL, NULL, &err), err);
+        assert_ok(locker_break(l, "alike", &force, NULL, &err), err);
         lk_expect_value(env->server, "alike", NULL);
     }
     lk_close_locker(l);
