@@ -482,8 +482,8 @@ typedef struct locker_break_options {
  * whose token or label the service doesn't know is never the one.
  *
  * CONFIG: what is at the key is not known to be a lock, and is left as it is. It may be another client's lock or an
- * application's data: with Redis a string that liblocker did not write, or a hash. Look at it, and delete it with `force`.
- * Even so data of another type (Redis: a list, a set, a sorted set, a stream) are never deleted: a lock call and
+ * application's data: with Redis a string that liblocker did not write, or a hash; with ZooKeeper a node that outlives its
+ * session; with etcd a key without a lease, or of another form. Look at it, and delete it with `force`. Even so data of another type (Redis: a list, a set, a sorted set, a stream) are never deleted: a lock call and
  * locker_show() answer CONFIG there, too. */
 LOCKER_API LOCKER_MUST_CHECK locker_status locker_break(locker *l, const char *key,
                                                         const locker_break_options *options,

@@ -1,4 +1,6 @@
 /* look.c: what is known of a key at the service: who holds it, who waits; breaking; and a round trip. */
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +16,7 @@ static const int64_t pause_ns = 50 * LK_MS;
 typedef struct {
     lk_etcd_key key;
     locker_holder told;
+    bool is_lock; /* it has a lease, and the form of a lock's key */
     bool broken;
 } held;
 
@@ -113,11 +116,28 @@ static bool add_room(look *k, size_t more)
     return queue != NULL && holders != NULL;
 }
 
+/* True if the key is ours, whose value begins with the last part of its name or says whose permit it is, or as etcdctl and Go's
+ * concurrency package name theirs: by the lease in hexadecimal. */
+static bool is_lock(const LkEtcdPb__KeyValue *kv, const lk_etcd_record *record, size_t base_len)
+{
+    char lease[24];
+    const size_t len = kv->key.len - base_len, id_len = strlen(record->id);
+    const char *const tail = (const char *)kv->key.data + base_len;
+    const int lease_len = snprintf(lease, sizeof lease, "/%" PRIx64, (uint64_t)kv->lease);
+    if (kv->lease == 0)
+        return false;
+    if (id_len > 0)
+        return lk_etcd_key_told(&kv->key, base_len).has_permit ||
+               (len > id_len && memcmp(tail + len - id_len, record->id, id_len) == 0);
+    return len == (size_t)lease_len && memcmp(tail, lease, len) == 0;
+}
+
 static void add_holder(look *k, const LkEtcdPb__KeyValue *kv)
 {
     lk_etcd_record record;
     held *const h = &k->held[k->held_len++];
     lk_etcd_record_read(&kv->value, &record);
+    h->is_lock = is_lock(kv, &record, k->base.len);
     h->broken = false;
     h->key.len = kv->key.len < sizeof h->key.text ? kv->key.len
                                                   : 0; /* nobody makes a longer one; it can't be broken */
@@ -239,6 +259,22 @@ static lk_etcd_request *send_break(look *k) LK_REQUIRES(*k->e->net)
     return lk_etcd_txn_send_locked(k->e, &t, broken_locked, k);
 }
 
+/* Nothing is deleted that may be an application's data. */
+static locker_status check_force(const look *k, const locker_break_options *only, locker_error *err)
+{
+    for (size_t n = 0; n < k->held_len && !only->force; n++) {
+        const held *const h = &k->held[n];
+        if (!h->is_lock && locker_break_names(only, h->told.owner, h->told.token))
+            return lk_misconfigured(
+                err,
+                "'%.*s' is no lock's key: it has no lease, or another form, and may be an "
+                "application's data; look at it (etcdctl get), and use force (locker break --force) "
+                "to delete it",
+                (int)(h->key.len < 200 ? h->key.len : 200), h->key.text);
+    }
+    return LOCKER_OK;
+}
+
 /* Those who are named, of those whom the look has shown. *count: so many were broken. */
 static locker_status break_named_unlocking(look *k, const locker_break_options *only, size_t *count,
                                            locker_error *err) LK_REQUIRES(*k->e->net)
@@ -274,6 +310,8 @@ static locker_status look_and_break_unlocking(look *k, const locker_break_option
             status = lk_invalid(err, "nobody holds '%s'", key);
         if (status == LOCKER_OK)
             status = locker_break_check(only, k->info, err);
+        if (status == LOCKER_OK)
+            status = check_force(k, only, err);
         if (status == LOCKER_OK)
             status = break_named_unlocking(k, only, &count, err);
         if (status != LOCKER_OK)

@@ -120,6 +120,21 @@ static locker_status check_known(const breaking *b, locker_error *err)
     return i->record_rc == ZOK ? LOCKER_OK : lk_zk_error(i->record_rc, "reading a record", i->parent, err);
 }
 
+/* Nothing is deleted that may be an application's data. */
+static locker_status check_force(const breaking *b, locker_error *err)
+{
+    const lk_zk_look *const i = &b->look;
+    for (size_t n = 0; n < i->read && !b->only->force; n++)
+        if (is_named(b, &i->entries[n]) && !i->entries[n].is_lock)
+            return lk_misconfigured(
+                err,
+                "'%.120s' below '%.120s' is no lock's node: it outlives its session, or has another "
+                "name, and may be an application's data; look at it, and use force (locker break "
+                "--force) to delete it",
+                i->entries[n].name, i->parent);
+    return LOCKER_OK;
+}
+
 /* Whom the look has shown. */
 static locker_status break_named_unlocking(breaking *b, locker_error *err) LK_REQUIRES(*b->look.z->net)
 {
@@ -131,6 +146,8 @@ static locker_status break_named_unlocking(breaking *b, locker_error *err) LK_RE
         status = lk_zk_look_describe(i, &anybody, b->broken, err);
     if (status == LOCKER_OK && b->count == 0 && b->broken->held)
         status = locker_break_check(b->only, b->broken, err);
+    if (status == LOCKER_OK)
+        status = check_force(b, err);
     for (size_t n = 0; n < i->read && status == LOCKER_OK; n++) {
         if (!is_named(b, &i->entries[n]))
             continue;

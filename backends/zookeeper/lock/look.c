@@ -163,6 +163,13 @@ static locker_status list_unlocking(lk_zk_look *i, locker_error *err) LK_REQUIRE
     return status;
 }
 
+/* True of a node that outlives its session: a plain one, a container, or one with a time to live. The number of a session is never
+ * one of these. https://github.com/apache/zookeeper: EphemeralType */
+static bool is_lasting(int64_t owner)
+{
+    return owner == 0 || owner == INT64_MIN || (uint64_t)owner >> 56 == 0xFF;
+}
+
 static void entry_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     lk_zk_entry *e = context;
@@ -170,6 +177,8 @@ static void entry_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply)
     if (reply->rc == ZOK) {
         int len = reply->text_len;
         e->there = true;
+        e->is_lock = !is_lasting(reply->stat->ephemeralOwner) &&
+                     (e->below == NULL || strcmp(e->below, LK_ZK_LEASES) != 0 || lk_zk_is_permit(e->name));
         e->czxid = (uint64_t)reply->stat->czxid;
         e->ctime = reply->stat->ctime;
         for (int n = 0; n < len; n++) /* a foreign client may have put anything there */

@@ -16,6 +16,7 @@ typedef struct {
     int32_t permits, slot; /* slot: -1 of one that doesn't say, and of one that waits */
     bool there;            /* it was when it was read */
     bool holds;
+    bool is_lock; /* it ends with its session, and has a name as locks and permits have */
     uint64_t czxid;
     int64_t ctime;
     char owner[LOCKER_OWNER_MAX + 1];

@@ -167,6 +167,13 @@ lk_zk_kind lk_zk_contender(const char *name, int32_t *sequence)
                : LK_ZK_NO_CONTENDER;
 }
 
+bool lk_zk_is_permit(const char *name)
+{
+    int32_t permits, slot;
+    const char *const at = read_sequence(name, name + strlen(name), &permits);
+    return (at != NULL && FOLLOWS(name, at, "lease-")) || lk_zk_read_permit(name, &permits, &slot);
+}
+
 bool lk_zk_before(int32_t a, const char *a_name, int32_t b, const char *b_name)
 {
     return a != b ? a < b : strcmp(a_name, b_name) < 0;

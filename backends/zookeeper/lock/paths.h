@@ -38,6 +38,8 @@ void lk_zk_permit_name(const lk_zk *z, uint64_t id, int32_t permits, int32_t slo
 /* How many permits one of ours, whosesoever, says that its key has, and which of them (-1: it stands in the queue). False: it
  * is a foreign client's, which doesn't say. */
 bool lk_zk_read_permit(const char *name, int32_t *permits, int32_t *slot);
+/* True if the name is that of a permit that is taken: ours, or Curator's. */
+bool lk_zk_is_permit(const char *name);
 /* The names of contenders, by that of the setting; false: there is none. */
 bool lk_zk_names_set(lk_zk *z, const char *setting);
 /* path = parent/name. False: it is too long; path is not set. */

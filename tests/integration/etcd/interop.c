@@ -214,14 +214,67 @@ static void more_than_a_thousand_readers(void **state)
     assert_int_equal(info.holders_len, READERS);
     assert_int_equal(info.waiters, 0);
     last.token = info.holders[READERS - 1].token;
+    last.force = true; /* their keys have no lease */
     locker_info_clear(&info);
     assert_ok(locker_break(l, "many", &last, &info, &err), err);
     assert_int_equal(info.holders_len, AT_ONCE); /* one transaction: they have one token */
     locker_info_clear(&info);
-    assert_ok(locker_break(l, "many", NULL, &info, &err), err);
+    last.token = 0;
+    assert_ok(locker_break(l, "many", &last, &info, &err), err);
     assert_int_equal(info.holders_len, READERS - AT_ONCE);
     locker_info_clear(&info);
     lk_etcdctl_require_count(env->etcd, "shop/many/", 0);
+    lk_close_locker(l);
+}
+
+/* Every call that wants the key, a look, and a break leave a key below that is no lock's. */
+static void expect_left(lk_env *env, locker *l, const char *put)
+{
+    const locker_break_options force = {.size = sizeof force, .force = true};
+    const locker_lock_options shared = {.size = sizeof shared, .mode = LOCKER_SHARED};
+    const locker_lock_options permit = {.size = sizeof permit, .permits = 1};
+    locker_handle *none = NULL;
+    locker_info info = LOCKER_INFO_INIT;
+    locker_error err;
+    lk_etcdctl_do(env->etcd, "%s", put);
+    const lk_etcdctl_key before = lk_etcdctl_nth(env->etcd, "shop/app", 0);
+    assert_int_not_equal(locker_try_lock(l, "app", NULL, &none, &err), LOCKER_OK);
+    assert_int_not_equal(locker_try_lock(l, "app", &shared, &none, &err), LOCKER_OK);
+    assert_int_not_equal(locker_try_lock(l, "app", &permit, &none, &err), LOCKER_OK);
+    assert_ok(locker_show(l, "app", &info, &err), err);
+    assert_true(info.held);
+    locker_info_clear(&info);
+    assert_status(LOCKER_CONFIG, locker_break(l, "app", NULL, NULL, &err), err);
+    lk_etcdctl_require_count(env->etcd, "shop/app", 1);
+    const lk_etcdctl_key after = lk_etcdctl_nth(env->etcd, "shop/app", 0);
+    assert_int_equal(after.modified, before.modified); /* no byte of it was written */
+    assert_string_equal(after.name, before.name);
+    assert_ok(locker_break(l, "app", &force, NULL, &err), err);
+    assert_int_equal(lk_etcdctl_count(env->etcd, "shop/app"), 0);
+}
+
+static void what_is_no_lock_is_left_as_it_is(void **state)
+{
+    lk_env *const env = *state;
+    locker *const l = lk_open_at(env->etcd, "/shop");
+    char said[128], put[128];
+    locker_error err;
+    assert_true(lk_etcdctl_try(env->etcd, said, sizeof said, "lease grant 600"));
+    const unsigned long long lease = strtoull(said + strlen("lease "), NULL, 16);
+    assert_true(lease != 0);
+    expect_left(env, l, "put shop/app/config data");
+    expect_left(env, l, "put shop/app/0123456789abcdef0123456789abcdef data");
+    (void)snprintf(put, sizeof put, "put --lease=%llx shop/app/host1:8080 data",
+                   lease); /* a registry of services */
+    expect_left(env, l, put);
+    (void)snprintf(put, sizeof put, "put shop/app/%llx data", lease);
+    expect_left(env, l, put);
+    (void)snprintf(put, sizeof put, "put --lease=%llx shop/app%%permits/2-slot-0 data", lease);
+    expect_left(env, l, put);
+    /* As etcdctl and Go's concurrency package have it. */
+    lk_etcdctl_do(env->etcd, "put --lease=%llx shop/app/%llx x", lease, lease);
+    assert_ok(locker_break(l, "app", NULL, NULL, &err), err);
+    assert_int_equal(lk_etcdctl_count(env->etcd, "shop/app"), 0);
     lk_close_locker(l);
 }
 
@@ -429,6 +482,7 @@ static const struct CMUnitTest tests[] = {
     server_test(etcdctl_waits_for_our_readers_and_they_for_it),
     server_test(a_look_at_readers_on_both_sides_of_a_writer),
     server_test(more_than_a_thousand_readers),
+    server_test(what_is_no_lock_is_left_as_it_is),
     server_test(a_foreign_key_excludes_readers),
     server_test(hundreds_of_grants_in_order),
     server_test(watches_that_etcds_proxy_numbers),

@@ -103,6 +103,77 @@ static void foreign_names(void **state)
     lk_close_locker(l);
 }
 
+static void make(lk_env *env, const char *path, int kind, char made[LK_ZKC_NAME_MAX])
+{
+    assert_int_equal(lk_zkc_create(env->client, path, "data", kind, made), LK_ZKC_OK);
+}
+
+/* Fails unless the node is there, as it was made. */
+static void expect_data(lk_env *env, const char *path)
+{
+    char data[16];
+    if (lk_zkc_get(env->client, path, data, sizeof data, NULL) != LK_ZKC_OK)
+        test_fails("'%s' is gone", path);
+    assert_string_equal(data, "data");
+}
+
+/* Every call that wants the key, a look, and a break: what an application keeps there, and below, is left as it is. With force that
+ * alone is deleted which stands in a lock's place. */
+static void expect_left(lk_env *env, locker *l, const char *key, const char *in_the_way)
+{
+    const locker_break_options force = {.size = sizeof force, .force = true};
+    locker_lock_options shared = LOCKER_LOCK_OPTIONS_INIT, permit = LOCKER_LOCK_OPTIONS_INIT;
+    locker_handle *held = NULL;
+    locker_info info = LOCKER_INFO_INIT;
+    locker_error err;
+    shared.mode = LOCKER_SHARED;
+    permit.permits = 1;
+    assert_int_not_equal(locker_try_lock(l, key, NULL, &held, &err), LOCKER_OK);
+    assert_int_not_equal(locker_try_lock(l, key, &shared, &held, &err), LOCKER_OK);
+    assert_int_not_equal(locker_try_lock(l, key, &permit, &held, &err), LOCKER_OK);
+    assert_ok(locker_show(l, key, &info, &err), err);
+    locker_info_clear(&info);
+    expect_data(env, in_the_way);
+    assert_status(LOCKER_CONFIG, locker_break(l, key, NULL, NULL, &err), err);
+    expect_data(env, in_the_way);
+    assert_ok(locker_break(l, key, &force, NULL, &err), err);
+    assert_int_equal(lk_zkc_get(env->client, in_the_way, NULL, 0, NULL), LK_ZKC_NONODE);
+}
+
+static void what_is_no_lock_is_left_as_it_is(void **state)
+{
+    static const char *const below_a_lock[] = {"/shop/app/config", "/shop/app/node-0000000001"};
+    static const char *const below_permits[] = {"/shop/dhcp/leases/10.0.0.1"};
+    lk_env *const env = *state;
+    locker *const l = lk_open_at(env->zk, "/shop");
+    char made[LK_ZKC_NAME_MAX];
+    lk_give(lk_take(l, "root")); /* makes /shop */
+    make(env, "/shop/app", LK_ZKC_PLAIN, NULL);
+    for (size_t i = 0; i < sizeof below_a_lock / sizeof below_a_lock[0]; i++)
+        make(env, below_a_lock[i], LK_ZKC_PLAIN, NULL);
+    make(env, "/shop/app/block-0000000001", LK_ZKC_PLAIN, NULL);
+    expect_left(env, l, "app", "/shop/app/block-0000000001");
+    lk_give(lk_take(l, "app")); /* beside the rest */
+    for (size_t i = 0; i < sizeof below_a_lock / sizeof below_a_lock[0]; i++)
+        expect_data(env, below_a_lock[i]);
+    expect_data(env, "/shop/app");
+    make(env, "/shop/app/lock-", LK_ZKC_EPHEMERAL_SEQUENTIAL, made); /* another client's lock */
+    locker_error err;
+    assert_ok(locker_break(l, "app", NULL, NULL, &err), err);
+    expect_data(env, "/shop/app");
+
+    make(env, "/shop/dhcp", LK_ZKC_PLAIN, NULL);
+    make(env, "/shop/dhcp/leases", LK_ZKC_PLAIN, NULL);
+    make(env, below_permits[0], LK_ZKC_EPHEMERAL, NULL);
+    expect_left(env, l, "dhcp", below_permits[0]);
+    make(env, "/shop/dhcp/leases/lease-0000000007", LK_ZKC_PLAIN, NULL);
+    expect_left(env, l, "dhcp", "/shop/dhcp/leases/lease-0000000007");
+    expect_data(env, "/shop/dhcp/leases");
+    make(env, "/shop/dhcp/leases/_c_0-lease-", LK_ZKC_EPHEMERAL_SEQUENTIAL, made); /* as Curator's permits */
+    assert_ok(locker_break(l, "dhcp", NULL, NULL, &err), err);
+    lk_close_locker(l);
+}
+
 static void a_try_on_a_busy_lock_makes_no_node(void **state)
 {
     lk_env *env = *state;
@@ -442,6 +513,7 @@ static const struct CMUnitTest tests[] = {
     server_test(keys_have_nodes_of_their_own),
     server_test(tokens_grow_over_sessions),
     server_test(foreign_names),
+    server_test(what_is_no_lock_is_left_as_it_is),
     proxied_test(a_try_on_a_busy_lock_makes_no_node),
     server_test(a_queue_shows_its_order_and_keeps_it),
     server_test(break_ends_the_holders_lock),
