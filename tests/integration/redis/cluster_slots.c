@@ -1,6 +1,7 @@
 /* cluster_slots.c: slots of a Redis Cluster that move while locks in them are held, waited for, taken and broken. */
 #include "cluster_tests.h"
 
+#include <hiredis/hiredis.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -412,6 +413,54 @@ static void leases_outlive_a_reshard(void **state)
     require_kept(*state, hold_leases, lease_ttl_ms());
 }
 
+/* ------------------------------------------------------------------ replicas ---- */
+
+/* The lock has moved and its info has not, so the renewal goes by a command of one key: to a master whose replica is silent. */
+static void a_renewal_in_a_slot_that_moves_needs_its_replicas(void **state)
+{
+    lk_cluster *const cluster = *state;
+    char key[32];
+    lk_key_of_share(cluster, 0, 650, key);
+    const int from = lk_node_of(cluster, key);
+    const lk_move move = {lk_cluster_slot(key), from, !from};
+    locker *const l =
+        lk_open_cluster(cluster, 0, "ttl=3s&command_timeout=2s&wait_replicas=1&wait_timeout=300ms");
+    locker_handle *const held = lk_take(l, key, NULL);
+    lk_cluster_need(cluster, lk_cluster_move_begin(cluster, &move));
+    lk_cluster_need(cluster, lk_cluster_move_key(cluster, &move, key));
+    lk_server *const replica = &cluster->node[lk_cluster_replica(cluster, move.to)];
+    assert_true(lk_server_freeze(replica));
+    lk_require_state(held, LOCKER_STATE_LOST);
+    lk_server_thaw(replica);
+    lk_give_lost(held);
+    lk_cluster_need(cluster, lk_cluster_move_end(cluster, &move));
+    lk_close_locker(l);
+}
+
+/* The driver's script for a slot that moves (backends/redis/lock/torn.h). */
+extern const char *const lk_redis_torn_take;
+
+/* Its first answer was lost, and it asks again, later: the lease starts anew at the server, as it does for the holder. */
+static void an_attempt_that_finds_the_lock_its_own_starts_the_lease_anew(void **state)
+{
+    lk_cluster *const cluster = *state;
+    char key[32], value[40];
+    lk_key_of_share(cluster, 0, 651, key);
+    const int node = lk_node_of(cluster, key);
+    redisContext *const server = redisConnect("127.0.0.1", cluster->node[node].port);
+    assert_non_null(server);
+    (void)snprintf(value, sizeof value, "%032x", 1u);
+    freeReplyObject(redisCommand(server, "SET %s %s PX 20000", key, value));
+    redisReply *const taken = redisCommand(server, "EVAL %s 1 %s %s 60000", lk_redis_torn_take, key, value);
+    assert_non_null(taken);
+    assert_int_equal(taken->type, REDIS_REPLY_INTEGER);
+    assert_int_equal(taken->integer, 1);
+    freeReplyObject(taken);
+    redisFree(server);
+    assert_true(lk_node_number(cluster, node, "PTTL %s", key) > 30000);
+    assert_int_equal(lk_node_number(cluster, node, "DEL %s", key), 1);
+}
+
 /* ------------------------------------------------------------------ locks that several hold ---- */
 
 static const locker_lock_options share = {
@@ -481,6 +530,8 @@ static const struct CMUnitTest tests[] = {
     cluster_test(what_is_half_moved_is_shown_and_broken),
     cluster_test(a_note_follows_its_slot),
     cluster_test(leases_outlive_a_reshard),
+    cluster_test(a_renewal_in_a_slot_that_moves_needs_its_replicas),
+    cluster_test(an_attempt_that_finds_the_lock_its_own_starts_the_lease_anew),
     cluster_test(sharing_waits_until_a_slot_has_moved),
     cluster_test(what_is_no_lock_is_left_while_its_slot_moves),
 };

@@ -419,6 +419,30 @@ static void what_is_set_again_is_told_and_counted(void **state)
     end_alone(&asker);
 }
 
+/* An operator broke it before the server lost its data: no unlock proves then that it was held until its end. */
+static void what_was_broken_is_not_given_back(void **state)
+{
+    lk_env *env = *state;
+    lk_asker asker, another;
+    locker_error err;
+    char value[64];
+    know(env->server, 90000);
+    lk_alone_begin(env->server->port, "&ttl=90s&recovery=90s");
+    assert_int_equal(lk_asker_come(&asker, "mine"), LOCKER_OK);
+    assert_true(lk_server_text(env->server, value, sizeof value, "GET mine"));
+    lk_server_do(env->server, "FLUSHALL");
+    lk_server_do(env->server, "SET {mine}:locker:broken:%s 1", value);
+    lk_asker_make(&another, "another");
+    lk_asker_claim(&another)->will_wait = false;
+    assert_int_equal(lk_asker_ask(&another), LOCKER_UNAVAILABLE); /* finds out that the data are not known */
+    lk_redis_driver.withdraw(lk_alone.self, lk_asker_claim(&another));
+    assert_status(LOCKER_LOST,
+                  lk_redis_driver.release(lk_alone.self, lk_asker_claim(&asker),
+                                          lk_alone_now() + INT64_C(20000000000), &err),
+                  err);
+    lk_alone_end();
+}
+
 static void what_was_broken_is_not_set_again(void **state)
 {
     lk_env *env = *state;
@@ -714,6 +738,7 @@ static const struct CMUnitTest tests[] = {
     server_test(strings_of_an_application_are_left_alone),
     server_test(what_is_no_lock_is_left_as_it_is),
     server_test(what_is_set_again_is_told_and_counted),
+    server_test(what_was_broken_is_not_given_back),
     server_test(what_was_broken_is_not_set_again),
     server_test(a_replica_tells_a_renewal_of_no_loss),
     server_test(a_replica_tells_a_release_of_no_loss),

@@ -265,6 +265,26 @@ static void permits_wait_for_a_uuid(void **state)
     lk_close_locker(l);
 }
 
+/* Its first answer was lost, and it asks again: the lease that starts anew is that of the marker, too, by which others are kept out. */
+static void an_attempt_that_finds_itself_in_moves_the_marker(void **state)
+{
+    lk_env *env = *state;
+    const locker_lock_options kinds[] = {share, permit_of(2)};
+    locker *l = lk_open_through(env, "ttl=60s&command_timeout=20s");
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        lk_locking asking;
+        lk_proxy_harm(env->proxy, LK_PROXY_SWALLOW, "again", 1, 0);
+        lk_locking_start(&asking, l, "again", &kinds[i]);
+        lk_proxy_await_harm(env->proxy, (unsigned)i + 1);
+        assert_int_equal(lk_server_integer(env->server, "PEXPIRE again 20000"), 1);
+        lk_proxy_cut_all(env->proxy);
+        locker_handle *const held = lk_locking_grant(&asking);
+        assert_true(lk_server_integer(env->server, "PTTL again") > 30000);
+        lk_give(held);
+    }
+    lk_close_locker(l);
+}
+
 /* As many more as one that holds the lock, each with a number of its own. */
 static const char copy_lua[] =
     "local one = redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')\n"
@@ -337,6 +357,7 @@ static const struct CMUnitTest tests[] = {
     server_test(a_share_that_no_replica_has_is_given_back),
     server_test(scripts_are_sent_once),
     server_test(a_marker_without_a_set_is_shown_and_broken),
+    proxied_test(an_attempt_that_finds_itself_in_moves_the_marker),
     server_test(permits_wait_for_a_uuid),
     server_test(more_than_a_thousand_readers),
     server_test(more_than_a_thousand_readers_of_a_name),
