@@ -35,8 +35,10 @@ const char *const lk_redis_torn_number =
     "end\n"
     "return n\n";
 
-const char *const lk_redis_torn_drop = OURS_LUA "if v == ARGV[1] then return redis.call('DEL', KEYS[1]) end\n"
-                                                "return 0\n";
+const char *const lk_redis_torn_drop =
+    OURS_LUA "if type(v) == 'string' and #v > 4096 then v = redis.sha1hex(v) end\n" /* as it was shown */
+             "if v == ARGV[1] then return redis.call('DEL', KEYS[1]) end\n"
+             "return 0\n";
 
 const char *const lk_redis_torn_drop_hash = "if redis.pcall('TYPE', KEYS[1]).ok ~= 'hash' then return 0 end\n"
                                             "return redis.call('DEL', KEYS[1])\n";

@@ -420,7 +420,7 @@ static void a_renewal_in_a_slot_that_moves_needs_its_replicas(void **state)
 {
     lk_cluster *const cluster = *state;
     char key[32];
-    lk_key_of_share(cluster, 0, 650, key);
+    lk_key_of_share(cluster, 0, 58, key);
     const int from = lk_node_of(cluster, key);
     const lk_move move = {lk_cluster_slot(key), from, !from};
     locker *const l =
@@ -445,7 +445,7 @@ static void an_attempt_that_finds_the_lock_its_own_starts_the_lease_anew(void **
 {
     lk_cluster *const cluster = *state;
     char key[32], value[40];
-    lk_key_of_share(cluster, 0, 651, key);
+    lk_key_of_share(cluster, 0, 59, key);
     const int node = lk_node_of(cluster, key);
     redisContext *const server = redisConnect("127.0.0.1", cluster->node[node].port);
     assert_non_null(server);
@@ -500,7 +500,7 @@ static void sharing_waits_until_a_slot_has_moved(void **state)
 static void leave_foreign(lk_cluster *cluster, locker *l, int kind, bool moved)
 {
     char key[32];
-    lk_key_of_share(cluster, 0, 700 + 2 * kind + moved, key);
+    lk_key_of_share(cluster, 0, 57, key);
     const int from = lk_node_of(cluster, key);
     const lk_move move = {lk_cluster_slot(key), from, !from};
     lk_foreign_make(&cluster->node[move.from], key, kind);
