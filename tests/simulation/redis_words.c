@@ -72,7 +72,7 @@ static const char *const of_locks[] = {
     "EVAL %W 4 %k %q %K %K 60000 %m %M",
     "EVALSHA %Sh 4 %k %q %f %i",
     "EVAL %S 4 %k %q %f %i",
-    "EVAL %B 4 %k %q %f %i %v %l",
+    "EVAL %B 4 %k %q %f %i %v 1 %l",
     "EVALSHA %Bh 4 %k %q %f %i %v %l",
     "EVAL %N 2 %k %i %v %j",
     "EVAL %C 1 %k %v",
