@@ -46,7 +46,9 @@ void lk_file_gate_leave(int fd)
 int32_t lk_file_use_of_others(int fd)
 {
     const off_t found = lk_file_range_find(fd, USE + 1, LOCKER_PERMITS_MAX);
-    return found < 0 ? 0 : (int32_t)(found - USE);
+    if (found < 0)
+        return found == LK_FILE_NOWHERE ? 0 : LK_FILE_USE_UNKNOWN;
+    return (int32_t)(found - USE);
 }
 
 int lk_file_use_join(int fd, int32_t permits, int32_t *in_use)
@@ -76,7 +78,7 @@ static bool is_held(int fd, off_t start, off_t length, const lk_file_broken *bro
 {
     const off_t found = lk_file_range_find(fd, start, length);
     if (found < 0)
-        return false;
+        return found != LK_FILE_NOWHERE;
     return !is_broken(broken, found) || is_held(fd, start, found - start, broken) ||
            is_held(fd, found + 1, start + length - found - 1, broken);
 }

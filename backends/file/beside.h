@@ -9,7 +9,8 @@
 int lk_file_gate_enter(int fd, bool patient);
 void lk_file_gate_leave(int fd);
 
-/* With how many permits others use the file; 0: with none. */
+enum { LK_FILE_USE_UNKNOWN = -1 };
+/* With how many permits others use the file; 0: with none; or UNKNOWN. */
 int32_t lk_file_use_of_others(int fd);
 /* Inside the gate: say that the file is used with so many permits. 0, or an errno; EBUSY: it is used otherwise, *in_use as in
  * locker_other_use(). */

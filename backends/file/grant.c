@@ -124,6 +124,9 @@ locker_status lk_file_kept_out(lk_file *self, const lk_file_name *name, const lk
                                int32_t in_use, locker_error *err)
 {
     const int32_t wanted = c->claim->permits;
+    if (in_use == LK_FILE_USE_UNKNOWN)
+        return lk_unavailable(err, "the kernel can't tell who uses %.150s/%.150s; try again", self->path,
+                              name->text);
     const bool waited_for = in_use != wanted && lk_file_range_locked(c->fd, 1);
     const locker_status status = waited_for ? LOCKER_BUSY : lk_file_leave_broken(self, name, c, err);
     return status == LOCKER_BUSY && in_use != wanted ? locker_other_use(err, in_use, wanted) : status;

@@ -29,19 +29,24 @@ bool lk_file_range_locked(int fd, off_t byte)
     return lk_file_range_met(fd, F_WRLCK, byte) != F_UNLCK;
 }
 
-/* A lock of the whole file, without an end, is a sweep's, and nobody has another one beside it. */
+/* A lock of the whole file, without an end, is a sweep's, and nobody has another one beside it. Where the kernel can't tell (no
+ * memory, a filter of system calls), somebody has it. */
 short lk_file_range_met(int fd, short type, off_t byte)
 {
     struct flock range = {.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
-    return fcntl(fd, F_OFD_GETLK, &range) == 0 && range.l_len != 0 ? range.l_type : F_UNLCK;
+    if (fcntl(fd, F_OFD_GETLK, &range) != 0)
+        return F_WRLCK;
+    return range.l_len != 0 ? range.l_type : F_UNLCK;
 }
 
 off_t lk_file_range_find(int fd, off_t start, off_t length)
 {
     struct flock range = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = start, .l_len = length};
-    const bool met =
-        length > 0 && fcntl(fd, F_OFD_GETLK, &range) == 0 && range.l_type != F_UNLCK && range.l_len != 0;
-    return met ? range.l_start : -1;
+    if (length <= 0)
+        return LK_FILE_NOWHERE;
+    if (fcntl(fd, F_OFD_GETLK, &range) != 0)
+        return LK_FILE_SOMEWHERE;
+    return range.l_type != F_UNLCK && range.l_len != 0 ? range.l_start : LK_FILE_NOWHERE;
 }
 
 static int lock_from(int fd, short type, off_t start)
@@ -65,7 +70,7 @@ int lk_file_rest_unlock(int fd)
 bool lk_file_whole_locked(int fd)
 {
     struct flock range = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 0};
-    return fcntl(fd, F_OFD_GETLK, &range) == 0 && range.l_type != F_UNLCK;
+    return fcntl(fd, F_OFD_GETLK, &range) != 0 || range.l_type != F_UNLCK;
 }
 
 /* Not its times: asking for those makes the kernel keep them finer, and the next write dearer by as much. */

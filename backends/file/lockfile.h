@@ -27,7 +27,8 @@ int lk_file_range_unlock(int fd);
 bool lk_file_range_locked(int fd, off_t byte);
 /* What type of lock one of this type would meet, of somebody else, a sweep left aside; F_UNLCK: none. */
 short lk_file_range_met(int fd, short type, off_t byte);
-/* Where in `length` bytes somebody else has one locked, a sweep left aside; -1: nowhere. */
+/* Where in `length` bytes somebody else has one locked, a sweep left aside. SOMEWHERE: that can't be told now. */
+enum { LK_FILE_NOWHERE = -1, LK_FILE_SOMEWHERE = -2 };
 off_t lk_file_range_find(int fd, off_t start, off_t length);
 /* A sweep's F_OFD_SETLK of the whole file. 0, or an errno; EAGAIN when another has any byte of it. */
 int lk_file_whole_lock(int fd, short type);

@@ -1,15 +1,21 @@
 /* edges.c: surroundings that a program seldom has: no standard streams, no main thread, no /proc, a limit on the size of files. Each
  * test's body runs in a child, which answers by its exit code. */
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -172,6 +178,29 @@ static int no_room_for_a_record(const char *uri)
     return told ? FINE : WRONG_ANSWER;
 }
 
+/* The kernel does not tell who has what locked, as it may where memory is short. The only permit of "p" is another's. */
+static int without_looks(const char *uri)
+{
+    struct sock_filter filter[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+                                   BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_fcntl, 0, 3),
+                                   BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
+                                   BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, F_OFD_GETLK, 0, 1),
+                                   BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOMEM),
+                                   BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    const struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
+    locker_lock_options one = LOCKER_LOCK_OPTIONS_INIT;
+    locker_handle *held;
+    locker_error err;
+    locker *l = open_counting(uri);
+    if (l == NULL || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+        return NOT_ALLOWED;
+    one.permits = 1;
+    const locker_status status = locker_try_lock(l, "p", &one, &held, &err);
+    locker_close(l);
+    return status == LOCKER_UNAVAILABLE ? FINE : WRONG_ANSWER;
+}
+
 int lk_edge_play(int argc, char **argv)
 {
     if (argc != 2)
@@ -182,6 +211,8 @@ int lk_edge_play(int argc, char **argv)
         return without_main_thread(argv[1]);
     if (strcmp(argv[0], "proc") == 0)
         return without_proc(argv[1]);
+    if (strcmp(argv[0], "looks") == 0)
+        return without_looks(argv[1]);
     return strcmp(argv[0], "keys") == 0 ? many_keys(argv[1]) : no_room_for_a_record(argv[1]);
 }
 
@@ -215,11 +246,22 @@ static void a_limit_on_files_kills_nobody(void **state)
     plays(place, "record");
 }
 
+static void what_cannot_be_told_is_held(void **state)
+{
+    lk_place *place = *state;
+    locker_lock_options one = LOCKER_LOCK_OPTIONS_INIT;
+    locker_handle *held;
+    locker_error err;
+    one.permits = 1;
+    assert_ok(locker_lock(place->l, "p", &one, &held, &err), err);
+    plays(place, "looks");
+    lk_give(held);
+}
+
 static const struct CMUnitTest tests[] = {
-    place_test(no_descriptor_is_below_three),
-    place_test(the_main_thread_may_end),
-    place_test(events_need_no_proc),
-    place_test(a_limit_on_files_kills_nobody),
+    place_test(no_descriptor_is_below_three), place_test(the_main_thread_may_end),
+    place_test(events_need_no_proc),          place_test(a_limit_on_files_kills_nobody),
+    place_test(what_cannot_be_told_is_held),
 };
 
 const lk_group lk_edges = {"edges", tests, sizeof(tests) / sizeof(tests[0]), NULL, NULL};
