@@ -9,7 +9,7 @@
 
 static lk_mutex mutex = {PTHREAD_MUTEX_INITIALIZER}; /* taken before the instances' */
 static lk_list instances LK_GUARDED_BY(mutex) = {&instances, &instances};
-static bool watched; /* written once */
+static bool watched; /* written before main() */
 
 /* The lists stand still while the child's memory is made. */
 LK_UNCHECKED static void before_fork(void)
@@ -45,15 +45,15 @@ LK_UNCHECKED static void after_fork_in_child(void)
     lk_mutex_init(&mutex);
 }
 
-static void watch(void)
+/* What is registered last is called first before a fork. So a handler of those who call the library, which takes a mutex that they hold
+ * over such calls, must come behind this one: before that of any program, and of any library that uses this one. */
+__attribute__((constructor(101))) static void watch(void)
 {
     watched = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) == 0;
 }
 
 bool lk_file_forks_join(lk_file *self)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, watch);
     if (!watched)
         return false;
     lk_mutex_lock(&mutex);

@@ -6,6 +6,7 @@
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -201,6 +202,45 @@ static int without_looks(const char *uri)
     return status == LOCKER_UNAVAILABLE ? FINE : WRONG_ANSWER;
 }
 
+static sem_t asked, answered;
+
+static void *lock_once(void *l)
+{
+    locker_handle *held = NULL;
+    locker_error err;
+    sem_wait(&asked);
+    (void)!locker_try_lock(l, "k", NULL, &held, &err);
+    locker_handle_free(held);
+    sem_post(&answered);
+    return NULL;
+}
+
+/* As one that takes a mutex does while another thread holds that over a call of the library. */
+static void wait_for_a_lock(void)
+{
+    sem_post(&asked);
+    sem_wait(&answered);
+}
+
+/* The program's handler of forks was there before its first locker. */
+static int with_handlers(const char *uri)
+{
+    pthread_t other;
+    alarm(LK_TEST_PATIENCE_MS / 1000);
+    if (sem_init(&asked, 0, 0) != 0 || sem_init(&answered, 0, 0) != 0 ||
+        pthread_atfork(wait_for_a_lock, NULL, NULL) != 0)
+        return NOT_ALLOWED;
+    locker *l = open_counting(uri);
+    if (l == NULL || pthread_create(&other, NULL, lock_once, l) != 0)
+        return NOT_OPEN;
+    const pid_t pid = fork();
+    if (pid == 0)
+        _exit(0);
+    pthread_join(other, NULL);
+    locker_close(l);
+    return pid > 0 ? FINE : NOT_ALLOWED;
+}
+
 int lk_edge_play(int argc, char **argv)
 {
     if (argc != 2)
@@ -211,6 +251,8 @@ int lk_edge_play(int argc, char **argv)
         return without_main_thread(argv[1]);
     if (strcmp(argv[0], "proc") == 0)
         return without_proc(argv[1]);
+    if (strcmp(argv[0], "handlers") == 0)
+        return with_handlers(argv[1]);
     if (strcmp(argv[0], "looks") == 0)
         return without_looks(argv[1]);
     return strcmp(argv[0], "keys") == 0 ? many_keys(argv[1]) : no_room_for_a_record(argv[1]);
@@ -258,10 +300,15 @@ static void what_cannot_be_told_is_held(void **state)
     lk_give(held);
 }
 
+static void a_fork_waits_for_its_handlers_first(void **state)
+{
+    plays(*state, "handlers");
+}
+
 static const struct CMUnitTest tests[] = {
     place_test(no_descriptor_is_below_three), place_test(the_main_thread_may_end),
     place_test(events_need_no_proc),          place_test(a_limit_on_files_kills_nobody),
-    place_test(what_cannot_be_told_is_held),
+    place_test(what_cannot_be_told_is_held),  place_test(a_fork_waits_for_its_handlers_first),
 };
 
 const lk_group lk_edges = {"edges", tests, sizeof(tests) / sizeof(tests[0]), NULL, NULL};
