@@ -76,6 +76,9 @@ enum { LK_GO_ON = -1, LK_NOT_MINE = -2 };
 /** Print one line on stderr, with "locker: " before it. */
 void lk_cli_message(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/** From here on a message that would have to wait, for a reader or a stopped terminal, is dropped (true), or not any more. */
+void lk_cli_hurry(bool on);
+
 /** As lk_cli_message(), and say where the help is. Returns LK_EXIT_USAGE. */
 int lk_cli_usage(const char *subcommand, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -1,11 +1,27 @@
 /* message.c: what the command says on stderr, and the exit code that goes with it. */
 #include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli.h"
 #include "lk_printable.h"
+
+static bool hurried;
+
+void lk_cli_hurry(bool on)
+{
+    hurried = on;
+}
+
+/* A full pipe and a stopped terminal take nothing. */
+static bool has_room(void)
+{
+    struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
+    return poll(&out, 1, 0) != 0;
+}
 
 /* One write for a line, so that lines of several processes on one terminal stay whole. */
 static void print_line(const char *before, const char *format, va_list args, const char *after)
@@ -14,7 +30,8 @@ static void print_line(const char *before, const char *format, va_list args, con
     if (vsnprintf(said, sizeof said, format, args) < 0)
         said[0] = '\0';
     lk_printable(text, sizeof text, said);
-    fprintf(stderr, "%s%s%s\n", before, text, after);
+    if (!hurried || has_room())
+        fprintf(stderr, "%s%s%s\n", before, text, after);
 }
 
 void lk_cli_message(const char *format, ...)

@@ -78,6 +78,7 @@ static int run_command(lk_run *r)
         lk_run_tree_kill(r);
     lk_run_child_let_go();
     lk_run_unwatch(r);
+    lk_cli_hurry(false);
     if (lost && !r->system_error)
         code = r->options.lost_exit;
     else if (!r->system_error)

@@ -9,12 +9,13 @@
  *   run_rights.c    warns of a command that we may not be able to signal
  *   run_child.c     starts the command, sends signals to it, stops and continues with it, reaps it
  *   run_tree.c      finds, signals and ends everything that the command started
+ *   run_guard.c     kills the command at the lease's end, from a thread of its own
  *   run_supervise.c the loop while it runs: signals, the child's end, the lease's deadline
  *   run.c           one after the other, and the exit code
  *
  * Three threads: the main one; until the lock is held, one that turns a signal into the wait's end; and, for
  * a wait that somebody looks at, one that says whom it waits for. While the command runs there is one loop on
- * the main thread, so nothing here needs a lock but these hand-overs. */
+ * the main thread and, when the lock is being lost, the guard, so nothing here needs a lock but these hand-overs. */
 #pragma once
 
 #include <dirent.h>
@@ -65,7 +66,8 @@ typedef struct {
 
 /** A process, as /proc shows it. */
 typedef struct {
-    pid_t pid, parent, group;
+    pid_t pid, parent, group, session;
+    long threads;
     unsigned long long start; /**< ticks since boot; with the pid it names one process for ever */
     char command[17];
     bool zombie;    /**< all its threads have ended */
@@ -94,8 +96,19 @@ typedef struct {
     size_t found_count, found_room;
     lk_run_mark *marks;
     size_t marks_count, marks_room;
-    int64_t walk_ms; /**< how long the last walk took */
+    int64_t walk_ms;  /**< how long the last walk took */
+    int64_t until_ms; /**< when a walk is to break off, of CLOCK_BOOTTIME; 0: never */
 } lk_run_tree;
+
+/** Kills the command in time. */
+typedef struct {
+    pthread_t thread;
+    const struct lk_run_child *child;
+    int wake_fd; /**< readable when there is another time, or an end */
+    bool started;
+    _Atomic bool over;          /**< these two are relaxed: wake_fd orders them */
+    _Atomic int64_t kill_at_ms; /**< -1: never */
+} lk_run_guard;
 
 /** One call of locker run. What belongs to the lock is set once that is held. */
 typedef struct {
@@ -114,6 +127,7 @@ typedef struct {
     int signal_fd, timer_fd; /**< what the loop reads; -1: not open */
     int system_error; /**< errno if the supervisor could not be started (the command has been killed); else 0 */
     lk_run_tree tree;
+    lk_run_guard guard;
     int ended_by; /**< the signal that ended the command or the wait; 0: none */
     bool
         from_terminal; /**< the command had the terminal then, so our own process group did not get the signal */
@@ -213,7 +227,7 @@ void lk_run_warn_of_rights(const lk_run *r);
 
 /* ------------------------------------------------------------------ the child ---- */
 
-typedef struct {
+typedef struct lk_run_child {
     pid_t pid;
     bool group;        /**< it leads a process group of its own */
     int terminal;      /**< the controlling terminal; -1: none, or --foreground */
@@ -269,11 +283,23 @@ bool lk_run_tree_lives(lk_run *r);
  * them, or only to orphans, whose parent has ended and can pass no signal on. Reports processes that we may not signal. */
 void lk_run_tree_signal(lk_run *r, const lk_run_child *child, int number, bool orphans_only);
 
-/** Stop and then kill all of them, with their process groups. True if none was found but such as we may not signal. Else call
- * again until nothing lives. */
+/** Kill at once those that earlier walks found, without a walk. */
+void lk_run_tree_kill_known(lk_run *r);
+
+/** Stop and then kill all of them, with their process groups. True if none was found but such as we may not signal, or none can
+ * be found without /proc. Else call again until nothing lives. */
 bool lk_run_tree_kill(lk_run *r);
 
 void lk_run_tree_end(lk_run *r);
+
+/* ------------------------------------------------------------------ the guard ---- */
+
+/** Kill the command, with its process group, at this moment (of CLOCK_BOOTTIME; -1: not any more), unless the lock has been
+ * renewed. A thread of its own does it, whatever the loop is busy with: a walk, or a message that nobody reads. */
+void lk_run_guard_set(lk_run *r, const lk_run_child *child, int64_t kill_at_ms);
+
+/** From here on it kills nothing. */
+void lk_run_guard_end(lk_run *r);
 
 /* ------------------------------------------------------------------ the loop ---- */
 

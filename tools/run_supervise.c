@@ -94,6 +94,12 @@ static void begin_losing(loop *p, int64_t now, int64_t remaining)
     p->kill_at_ms = remaining > 0 ? now + at_least(remaining - r->margin_ms, 0)
                     : late        ? now
                                   : now + r->kill_after_ms;
+    if (number != 0) { /* before anybody is told of it, who may be slow to read */
+        p->run->stopped = true;
+        lk_run_guard_set(p->run, p->child, p->kill_at_ms);
+        lk_run_child_signal(p->child, number);
+        let_through(p); /* a stopped process can't act on a signal */
+    }
     lk_run_event(r, "lost", "{s:I}", "remaining_ms", (json_int_t)remaining);
     char name[32];
     lk_run_signal_name(number, name, sizeof name);
@@ -104,11 +110,6 @@ static void begin_losing(loop *p, int64_t now, int64_t remaining)
         lk_cli_message("the lock '%s' can't be renewed and ends in %lldms; %s%s%s", key, (long long)remaining,
                        number ? "sending " : "the command runs on", number ? name : "",
                        number ? " to the command" : ", as --on-lost says");
-    if (number == 0)
-        return;
-    p->run->stopped = true;
-    lk_run_child_signal(p->child, number);
-    let_through(p); /* a stopped process can't act on a signal */
 }
 
 static void note_deadline(loop *p, int64_t deadline)
@@ -131,8 +132,11 @@ static int64_t keep_deadline(loop *p)
     else if (remaining > 0)
         note_deadline(p, now + remaining);
     if (!p->run->lost && (remaining < 0 || remaining > term_at)) {
-        if (p->losing && !r->options.common.quiet)
-            lk_cli_message("the lock '%s' was renewed after all", r->options.key);
+        if (p->losing) {
+            lk_run_guard_set(p->run, p->child, NEVER);
+            if (!r->options.common.quiet)
+                lk_cli_message("the lock '%s' was renewed after all", r->options.key);
+        }
         p->losing = false;
         return remaining < 0 ? NEVER : remaining - term_at;
     }
@@ -162,13 +166,17 @@ static int64_t signal_rest(loop *p, int64_t now, int64_t kill_at)
     lk_run *const r = p->run;
     const int64_t begun = p->losing ? p->losing_at_ms : p->asked_at_ms;
     const bool orphans_only = kill_at == NEVER || now < begun + (kill_at - begun) / 2;
+    r->tree.until_ms = kill_at == NEVER ? 0 : kill_at; /* it may take longer than there is time */
     lk_run_tree_signal(r, p->child, p->losing ? r->options.lost_signal : SIGTERM, orphans_only);
+    r->tree.until_ms = 0;
     return between(WALK_MS, (now - begun) / 8, SLOW_WALK_MS);
 }
 
 static int64_t kill_rest(loop *p, int64_t now, int64_t kill_at)
 {
     lk_run_child_signal(p->child, SIGKILL);
+    if (!p->killed)
+        lk_run_tree_kill_known(p->run);
     p->only_refused = lk_run_tree_kill(p->run) ? p->only_refused + 1 : 0;
     p->killed = true;
     return between(KILL_WALK_MS, (now - kill_at) / 8, SLOW_WALK_MS);
@@ -354,10 +362,12 @@ void lk_run_supervise(lk_run *r, lk_run_child *child)
     int error = 0;
     sigemptyset(&p.held_back);
     r->tree.command = child->pid;
+    lk_cli_hurry(true);
     while (!error && !over(&p))
         error = wait_for_something(&p, keep(&p));
     if (error)
         give_up(&p, error);
+    lk_run_guard_end(r);
     if (child->exec_pipe >= 0)
         lk_run_child_read_exec(child);
 }

@@ -1,9 +1,10 @@
 /* run_tree.c: everything that the command started, however far it went: setsid(1), timeout(1), double forks and a locker run
  * inside the command included. We are the reaper of orphans ("child subreaper"), so the chain of parents leads from each of
- * those processes to us, and /proc shows it. A walk through /proc is no snapshot: a process that forks meanwhile can be
- * missed. So what is to end is first stopped, until a walk finds nothing new, and then killed, until the kernel says that we
- * have no living child. A process that does nothing but start a successor and end can be missed by every walk; it stays in
- * its process group, and a signal to a group misses none.
+ * those processes to us, and /proc shows it: by lists of children, so that a walk costs what the tree costs, however many
+ * other processes there are, or, where the kernel has none (CONFIG_PROC_CHILDREN), by the parents of all processes. A walk
+ * is no snapshot: a process that forks meanwhile can be missed. So what is to end is first stopped, until a walk finds nothing
+ * new, and then killed, until the kernel says that we have no living child. A process that does nothing but start a successor
+ * and end can be missed by every walk; it stays in its process group, and a signal to a group misses none.
  * A direct child keeps its number until we reap it, here or in run_child.c. Another process is signalled through a pidfd,
  * after a second look at /proc has shown that the pidfd is that of the process that the walk found. */
 #include <ctype.h>
@@ -48,9 +49,10 @@ static bool read_process(int proc, const char *name, lk_run_process *p)
     *p = (lk_run_process){.pid = (pid_t)strtol(name, NULL, 10)};
     *end = '\0';
     snprintf(p->command, sizeof p->command, "%s", open + 1);
-    if (sscanf(end + 1, " %c %d %d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld %*d %llu",
-               &state, &p->parent, &p->group, &threads, &p->start) != 5)
+    if (sscanf(end + 1, " %c %d %d %d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld %*d %llu",
+               &state, &p->parent, &p->group, &p->session, &threads, &p->start) != 6)
         return false;
+    p->threads = threads;
     p->zombie =
         (state == 'Z' || state == 'X') && threads <= 1; /* with more the first thread alone has ended */
     return true;
@@ -106,14 +108,27 @@ static void use_spares(lk_run_tree *t)
     memset(t->spares, -1, sizeof t->spares);
 }
 
-/* Read all processes of the machine, and sort them by their numbers. */
+/* Whether it was our child before the command started. */
+static bool was_before(const lk_run_tree *t, const lk_run_process *p)
+{
+    const lk_run_mark *const known = t->others ? recall(t, p) : NULL;
+    return known && known->before;
+}
+
+/* A walk that was told until when does not go on past it: those that it has found are to be signalled then. */
+static bool is_late(const lk_run_tree *t)
+{
+    return t->until_ms != 0 && lk_cli_now_ms(CLOCK_BOOTTIME) >= t->until_ms;
+}
+
+/* Read all processes of the machine. */
 static void read_all(lk_run_tree *t)
 {
     t->found_count = 0;
     if (!t->proc)
         return;
     rewinddir(t->proc);
-    for (const struct dirent *entry; (entry = readdir(t->proc)) != NULL;) {
+    for (const struct dirent *entry; !is_late(t) && (entry = readdir(t->proc)) != NULL;) {
         lk_run_process *const grown = room_for(t->found, t->found_count, &t->found_room, sizeof *t->found);
         if (!grown)
             break;
@@ -122,6 +137,10 @@ static void read_all(lk_run_tree *t)
             read_process(dirfd(t->proc), entry->d_name, &t->found[t->found_count]))
             t->found_count++;
     }
+}
+
+static void sort(lk_run_tree *t)
+{
     if (t->found_count > 0)
         qsort(t->found, t->found_count, sizeof *t->found, by_pid);
 }
@@ -142,14 +161,113 @@ static bool mark_children(lk_run_tree *t)
     return more;
 }
 
-/* Mark the processes in whose group there is none but ours. */
+/* Leave in `found` those that are ours. */
+static void keep_ours(lk_run_tree *t)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < t->found_count; i++)
+        if (t->found[i].ours)
+            t->found[kept++] = t->found[i];
+    t->found_count = kept;
+}
+
+/* Find the processes that descend from us, by the parents of all processes. */
+static void search_all(lk_run_tree *t)
+{
+    read_all(t);
+    sort(t);
+    for (size_t i = 0; i < t->found_count; i++)
+        t->found[i].before = was_before(t, &t->found[i]);
+    while (mark_children(t))
+        continue;
+    keep_ours(t);
+}
+
+/* Add what that list has: only the numbers of the processes and of their parent. False: there is no such list. */
+static bool add_list(lk_run_tree *t, pid_t parent, const char *thread)
+{
+    char path[64];
+    snprintf(path, sizeof path, "%d/task/%s/children", (int)parent, thread);
+    const int fd = openat(dirfd(t->proc), path, O_RDONLY | O_CLOEXEC);
+    FILE *const list = fd >= 0 ? fdopen(fd, "r") : NULL;
+    if (!list) {
+        if (fd >= 0)
+            close(fd);
+        return false;
+    }
+    for (int pid; fscanf(list, "%d", &pid) == 1;) {
+        lk_run_process *const grown = room_for(t->found, t->found_count, &t->found_room, sizeof *t->found);
+        if (!grown)
+            break;
+        t->found = grown;
+        t->found[t->found_count++] = (lk_run_process){.pid = pid, .parent = parent};
+    }
+    fclose(list);
+    return true;
+}
+
+/* Add the children of all threads of that process. False: no list could be read. */
+static bool add_children(lk_run_tree *t, pid_t parent, bool alone)
+{
+    char path[32];
+    bool any = false;
+    snprintf(path, sizeof path, "%d", (int)parent);
+    if (alone)
+        return add_list(t, parent, path);
+    snprintf(path, sizeof path, "%d/task", (int)parent);
+    const int fd = openat(dirfd(t->proc), path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *const threads = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!threads && fd >= 0)
+        close(fd);
+    for (const struct dirent *entry; threads && (entry = readdir(threads)) != NULL;)
+        if (isdigit((unsigned char)entry->d_name[0]))
+            any = add_list(t, parent, entry->d_name) || any;
+    if (threads)
+        closedir(threads);
+    return any;
+}
+
+/* Find the processes that descend from us, by the lists of children. A number that meanwhile is another's has another parent.
+ * False: there are no such lists. */
+static bool search_down(lk_run_tree *t)
+{
+    t->found_count = 0;
+    if (!t->proc || !add_children(t, getpid(), false))
+        return !t->proc;
+    for (size_t i = 0; i < t->found_count && !is_late(t); i++) {
+        const pid_t parent = t->found[i].parent;
+        char name[16];
+        lk_run_process p;
+        snprintf(name, sizeof name, "%d", (int)t->found[i].pid);
+        if (!read_process(dirfd(t->proc), name, &p)) {
+            if (parent != getpid()) /* it has ended, and is no zombie of ours */
+                continue;
+            /* another user's, with hidepid of proc(5) */
+            p = (lk_run_process){
+                .pid = t->found[i].pid, .parent = parent, .group = getpgrp(), .command = "?"};
+        }
+        if ((p.parent != parent && p.parent != getpid()) || was_before(t, &p))
+            continue;
+        p.ours = true;
+        t->found[i] = p;
+        if (!p.zombie)
+            add_children(t, p.pid, p.threads == 1);
+    }
+    keep_ours(t);
+    sort(t);
+    return true;
+}
+
+/* Mark the processes in whose group there is none but ours. A process of ours has made it: the group's leader, if we know it, or
+ * whoever began another session than ours. As long as there is a group, no process gets its number. */
 static void mark_groups(lk_run_tree *t)
 {
+    const pid_t session = getsid(0), group = getpgrp();
     for (size_t i = 0; i < t->found_count; i++) {
-        lk_run_process *const p = &t->found[i];
-        p->own_group = p->ours && p->group != getpgrp();
-        for (size_t j = 0; j < t->found_count && p->own_group; j++)
-            p->own_group = t->found[j].ours || t->found[j].group != p->group;
+        lk_run_process *const p = &t->found[i], key = {.pid = p->group};
+        const bool known = p->session != session || p->group == t->command ||
+                           bsearch(&key, t->found, t->found_count, sizeof key, by_pid) != NULL;
+        p->own_group = p->group != group && known;
     }
 }
 
@@ -158,19 +276,9 @@ static void walk(lk_run_tree *t)
 {
     const int64_t start = lk_cli_now_ms(CLOCK_MONOTONIC);
     use_spares(t);
-    read_all(t);
-    for (size_t i = 0; i < t->found_count; i++) {
-        const lk_run_mark *const known = t->others ? recall(t, &t->found[i]) : NULL;
-        t->found[i].before = known && known->before;
-    }
-    while (mark_children(t))
-        continue;
+    if (!search_down(t))
+        search_all(t);
     mark_groups(t);
-    size_t kept = 0;
-    for (size_t i = 0; i < t->found_count; i++)
-        if (t->found[i].ours)
-            t->found[kept++] = t->found[i];
-    t->found_count = kept;
     t->walk_ms = lk_cli_now_ms(CLOCK_MONOTONIC) - start;
 }
 
@@ -223,15 +331,26 @@ static bool deliver(lk_run *r, const lk_run_process *p, int number)
             (int)p->pid, p->command, r->stopped ? "it goes on though the lock" : "the lock", r->options.key,
             r->stopped ? "is lost" : "is kept as long as it lives");
     }
-    if (m)
-        m->refused = refused;
+    if (m) /* CONT may come through within a session */
+        m->refused = m->refused || refused;
     return !refused;
+}
+
+/* NULL: there is none, or it numbers processes in another way than the kernel does to us (`unshare -p` without a mount). */
+static DIR *open_proc(void)
+{
+    char self[16] = "";
+    DIR *const proc = opendir("/proc");
+    if (!proc || (readlinkat(dirfd(proc), "self", self, sizeof self - 1) > 0 && atoi(self) == getpid()))
+        return proc;
+    closedir(proc);
+    return NULL;
 }
 
 int lk_run_tree_begin(lk_run *r)
 {
     lk_run_tree *const t = &r->tree;
-    *t = (lk_run_tree){.proc = opendir("/proc"), .command = -1};
+    *t = (lk_run_tree){.proc = open_proc(), .command = -1};
     for (size_t i = 0; i < SPARES; i++)
         t->spares[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (t->spares[SPARES - 1] < 0)
@@ -301,6 +420,15 @@ static size_t stop_more(lk_run *r)
     return more;
 }
 
+void lk_run_tree_kill_known(lk_run *r)
+{
+    lk_run_tree *const t = &r->tree;
+    use_spares(t);
+    for (size_t i = 0; i < t->marks_count; i++)
+        if (!t->marks[i].before)
+            send_signal(t, &(lk_run_process){.pid = t->marks[i].pid, .start = t->marks[i].start}, SIGKILL);
+}
+
 bool lk_run_tree_kill(lk_run *r)
 {
     lk_run_tree *const t = &r->tree;
@@ -314,7 +442,7 @@ bool lk_run_tree_kill(lk_run *r)
         refused += !t->found[i].zombie && !came_through;
     }
     reap(t);
-    return killed == 0 && refused > 0;
+    return killed == 0 && (refused > 0 || !t->proc);
 }
 
 void lk_run_tree_end(lk_run *r)

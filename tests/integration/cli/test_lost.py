@@ -1,6 +1,5 @@
 """The loss of a lease under locker run: acted on by the local deadline D, not by a message."""
 import ctypes
-import errno
 import os
 import select
 import signal
@@ -8,10 +7,11 @@ import sys
 import time
 import unittest
 
-from clitest import LIMIT, RedisCase, timely
+from clitest import LIMIT, RedisCase, fork_as, timely
 from told import report_skip
 
-CLONE3 = 435  # the system call's number, with which the caller may choose the child's
+PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH = 0x4206, 0x4207, 17
+WALL = 0x40000000  # of waitpid(): a thread that is no child, too
 
 # Says when TERM came, and lives on; its parent's death or KILL ends it.
 STUBBORN = """
@@ -50,17 +50,42 @@ else:
 
 def number_is_free(number):
     """Return whether a new process can have this number. Skip the test where numbers can't be chosen."""
-    numbers = (ctypes.c_int * 1)(number)
-    arguments = (ctypes.c_uint64 * 11)(0, 0, 0, 0, signal.SIGCHLD, 0, 0, 0, ctypes.addressof(numbers), 1, 0)
-    pid = ctypes.PyDLL(None, use_errno=True).syscall(CLONE3, arguments, ctypes.sizeof(arguments))
-    if pid == 0:
-        os._exit(0)
-    if pid < 0 and ctypes.get_errno() != errno.EEXIST:
+    try:
+        pid = fork_as(number)
+    except FileExistsError:
+        return False
+    except OSError:
         report_skip("the number of a process", "not allowed to choose it, which takes root")
         raise unittest.SkipTest("reported")
-    if pid > 0:
-        os.waitpid(pid, 0)
-    return pid > 0
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
+    return True
+
+
+class Halted:
+    """The first thread of a process of ours stands still."""
+
+    def __init__(self, pid):
+        self.pid = pid
+
+    def ask(self, request):
+        trace = ctypes.CDLL(None, use_errno=True).ptrace
+        trace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+        if trace(request, self.pid, None, None) != 0:
+            raise OSError(ctypes.get_errno(), "ptrace")
+
+    def __enter__(self):
+        try:
+            self.ask(PTRACE_SEIZE)
+        except PermissionError:
+            report_skip("a thread that stands still", "not allowed to trace a process of one's own")
+            raise unittest.SkipTest("reported")
+        self.ask(PTRACE_INTERRUPT)
+        os.waitpid(self.pid, WALL)
+
+    def __exit__(self, *unused):
+        self.ask(PTRACE_DETACH)
 
 
 def let_pass(seconds):
@@ -143,6 +168,32 @@ class Silent(RedisCase):
         self.assertEqual(exited["signal"], signal.SIGKILL)
         self.assertLess(exited["time_unix_ms"], deadline)
         self.assertGreater(exited["time_unix_ms"], deadline - 400)
+        self.assertEqual(running.process.wait(LIMIT), 76)
+
+    @timely
+    def test_kill_is_in_time_though_the_loop_stands_still(self):
+        """It may be busy: with a walk through many processes, or with what it says."""
+        running = self.start("-t", "3s", "-k", "1s", "k", "--", "sh", "-c", "trap '' TERM; echo $$; exec sleep 60")
+        end = os.pidfd_open(int(running.output.next()))
+        self.addCleanup(os.close, end)
+        self.redis.freeze()
+        lost = running.event("lost")
+        deadline = (lost["time_unix_ms"] + lost["remaining_ms"]) / 1000
+        with Halted(running.pid):
+            ended, _, _ = select.select([end], [], [], max(0.0, deadline - time.time()))
+            self.assertTrue(ended, "the command has outlived the lease")
+        self.assertEqual(running.process.wait(LIMIT), 76)
+
+    @timely
+    def test_nobody_needs_to_read_what_it_says(self):
+        script = "trap '' TERM; setsid sh -c 'echo $$; sleep 60' & yes >&2 &  echo $$; wait"
+        running = self.start("-t", "3s", "-k", "1s", "k", "--", "sh", "-c", script)
+        ends = [os.pidfd_open(int(running.output.next())) for _ in range(2)]
+        for end in ends:
+            self.addCleanup(os.close, end)
+        self.redis.freeze()
+        for end in ends:
+            self.assertTrue(select.select([end], [], [], 10)[0], "it waits for a reader")
         self.assertEqual(running.process.wait(LIMIT), 76)
 
     @timely

@@ -32,6 +32,27 @@ def ended_by(number):
     return -number if number in (signal.SIGINT, signal.SIGQUIT) else 128 + number
 
 
+# Process 1 of a namespace: `locker run` and a stranger get numbers that mean a process and its child in /proc.
+NAMESPACE = """
+import os, signal, sys
+sys.path.insert(0, sys.argv[1])
+from clitest import fork_as
+def start(number, *command, **more):
+    if fork_as(number) == 0:
+        if more:
+            os.dup2(more["output"], 1)
+        os.execvp(command[0], command)
+    return number
+ready, output = os.pipe()
+locker = start(int(sys.argv[3]), sys.argv[2], "run", "k", "--", "sh", "-c", "echo ready; exec sleep 300", output=output)
+stranger = start(int(sys.argv[4]), "sleep", "300")
+print(os.read(ready, 20).decode(), flush=True)
+os.kill(locker, signal.SIGTERM)
+print(os.waitstatus_to_exitcode(os.waitpid(locker, 0)[1]))
+print("lives" if os.waitpid(stranger, os.WNOHANG) == (0, 0) else "was ended")
+"""
+
+
 class Waiting(Case):
     def test_a_signal_ends_the_wait(self):
         holder = self.hold("k")
@@ -290,6 +311,19 @@ class Tree(Case):
             text = running.error_text()
             self.assertIn("warning: ", text)
             self.assertIn("process %d (" % refused["pid"], text)
+
+    def test_numbers_of_another_namespace_are_not_ours(self):
+        """/proc shows processes that have other numbers for the kernel's calls, as after `unshare -p` without a mount."""
+        if os.geteuid() != 0:
+            report_skip(self.id(), "only root can make a namespace of process numbers")
+            return
+        child = subprocess.Popen(["sleep", "300"])
+        self.addCleanup(child.wait)
+        self.addCleanup(child.kill)
+        script = [sys.executable, "-B", "-c", NAMESPACE, os.path.dirname(os.path.abspath(__file__)), LOCKER]
+        done = subprocess.run(["unshare", "-pf"] + script + [str(os.getpid()), str(child.pid)], stdout=subprocess.PIPE,
+                              env=dict(self.env, LOCKER_BIN=LOCKER), timeout=LIMIT)
+        self.assertEqual(done.stdout.decode().split(), ["ready", "143", "lives"])
 
     @timely
     def test_a_supervisor_that_signals_both_counts_once(self):
