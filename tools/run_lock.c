@@ -157,17 +157,26 @@ static void opening_is_late(int number)
 /* Let --wait bound the opening too, which can't be cancelled; 0: no longer. */
 static void bound_opening(int64_t ms)
 {
-    const struct sigaction action = {.sa_handler = ms > 0 ? opening_is_late : SIG_DFL};
+    static struct sigaction before; /* both are the command's afterwards */
+    static sigset_t mask;
+    const struct sigaction action = {.sa_handler = opening_is_late};
+    sigset_t alarm;
+    sigemptyset(&alarm);
+    sigaddset(&alarm, SIGALRM);
     const struct itimerval when = {
         .it_value = {.tv_sec = (time_t)(ms / 1000), .tv_usec = (suseconds_t)(ms % 1000) * 1000}};
     char words[32];
     snprintf(late_text, sizeof late_text, "locker: the lock service could not be opened within %s\n",
              lk_cli_time_words(ms, words, sizeof words));
-    if (ms > 0)
-        sigaction(SIGALRM, &action, NULL);
+    if (ms > 0) {
+        sigaction(SIGALRM, &action, &before);
+        pthread_sigmask(SIG_UNBLOCK, &alarm, &mask);
+    }
     setitimer(ITIMER_REAL, &when, NULL);
-    if (ms == 0)
-        sigaction(SIGALRM, &action, NULL);
+    if (ms == 0) {
+        sigaction(SIGALRM, &before, NULL);
+        pthread_sigmask(SIG_SETMASK, &mask, NULL);
+    }
 }
 
 int lk_run_acquire(lk_run *r)

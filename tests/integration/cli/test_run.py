@@ -156,13 +156,15 @@ class Command(Case):
         def prepare():
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
-            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2])
+            signal.signal(signal.SIGALRM, signal.SIG_IGN)
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2, signal.SIGALRM])
 
         read = ["grep", "^Sig[BI]", "/proc/self/status"]
         direct = subprocess.run(read, preexec_fn=prepare, restore_signals=False, capture_output=True, text=True)
-        under = subprocess.run([LOCKER, "run", "k"] + read, env=self.env, preexec_fn=prepare, timeout=LIMIT,
-                               restore_signals=False, capture_output=True, text=True)
-        self.assertEqual(under.stdout, direct.stdout)
+        for options in ([], ["-w", "20s"]):
+            under = subprocess.run([LOCKER, "run"] + options + ["k"] + read, env=self.env, preexec_fn=prepare,
+                                   timeout=LIMIT, restore_signals=False, capture_output=True, text=True)
+            self.assertEqual(under.stdout, direct.stdout)
 
 
 class Environment(Case):
