@@ -117,6 +117,8 @@ static int serve(const char *uri)
             status = locker_unlock(held[1], &err);
             if (status == LOCKER_OK)
                 status = locker_unlock(held[2], &err);
+            locker_handle_free(held[1]);
+            locker_handle_free(held[2]);
         } else {
             for (int i = 0; i < 1500 && status == LOCKER_OK; i++) {
                 char key[16];
