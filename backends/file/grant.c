@@ -88,7 +88,8 @@ static locker_status confirm_grant(lk_file *self, const lk_file_name *name, lk_f
     if (name->last == 0)
         lk_file_watch_drop_locked(self, c);
     else /* the watch on the directory doesn't see what happens below it */
-        watched = (c->wd != 0 || lk_file_watch_add_locked(self, c)) && watched;
+        watched = (c->wd != 0 || lk_file_watch_add_locked(self, c)) &&
+                  lk_file_watch_parts_locked(self, name) && watched;
     locker_status status = lk_file_confirm(self, name, &c->id, err);
     /* What was away is told but once, and then to those who hold. */
     if (status == LOCKER_OK && LK_READ(self->moved))

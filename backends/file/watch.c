@@ -154,6 +154,19 @@ bool lk_file_watch_add_locked(lk_file *self, lk_file_claim *c)
     return true;
 }
 
+/* The outermost is a name in ours, whose move the watch on that tells. */
+bool lk_file_watch_parts_locked(lk_file *self, const lk_file_name *name)
+{
+    enum { ONE = LK_FILE_PART + 3 }; /* with its suffix, and the '/' behind that */
+    char behind[LK_FILE_PATH_MAX];
+    for (size_t end = 2 * ONE; end <= name->last; end += ONE) {
+        (void)snprintf(behind, sizeof behind, "/%.*s", (int)end - 1, name->text);
+        if (add_behind_locked(self, self->dir_fd, NULL, behind, IN_MOVE_SELF | IN_ONLYDIR) < 0)
+            return false;
+    }
+    return true;
+}
+
 static bool is_watched_locked(const lk_file *self, int wd) LK_REQUIRES(self->mutex)
 {
     LK_TABLE_EACH_OF(link, &self->watches, (uint32_t)wd)
@@ -217,6 +230,14 @@ static void gone_locked(lk_file *self) LK_REQUIRES(self->mutex)
     notify_all_locked(self); /* waiters are told by acquire */
 }
 
+/* What no claim watches was moved: one of the directories that long names are cut into, where nobody asks which grants are below it. */
+static void on_part_locked(lk_file *self) LK_REQUIRES(self->mutex)
+{
+    LK_EACH(lk_file_claim, c, link, &self->claims)
+        if (c->deep)
+            break_grant_locked(self, c);
+}
+
 static void on_file_locked(lk_file *self, const struct inotify_event *event) LK_REQUIRES(self->mutex)
 {
     /* the kernel dropped the watch: these poll, or watch again */
@@ -237,6 +258,8 @@ static void on_file_locked(lk_file *self, const struct inotify_event *event) LK_
     }
     if (used || event->wd == self->removed_wd)
         return;
+    if (event->mask & IN_MOVE_SELF)
+        on_part_locked(self);
     inotify_rm_watch(self->inotify_fd, event->wd);
     self->removed_wd = event->wd;
 }

@@ -7,6 +7,8 @@ int lk_file_descriptor(void *self);
 int64_t lk_file_dispatch(void *self);
 /* Have a forced unlock of any grant noticed. False: there is no inotify, dispatch looks by itself. */
 bool lk_file_watch_directory_locked(lk_file *self) LK_REQUIRES(self->mutex);
+/* Have a move of the inner ones of the directories noticed that a long name is cut into. False: it is not to be had. */
+bool lk_file_watch_parts_locked(lk_file *self, const lk_file_name *name) LK_REQUIRES(self->mutex);
 /* Watch the claim's file. False: inotify is not to be had. */
 bool lk_file_watch_add_locked(lk_file *self, lk_file_claim *c) LK_REQUIRES(self->mutex);
 void lk_file_watch_drop_locked(lk_file *self, lk_file_claim *c) LK_REQUIRES(self->mutex);

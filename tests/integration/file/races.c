@@ -618,6 +618,32 @@ static void an_unlock_hears_of_a_move(void **state)
     }
 }
 
+/* One of the directories that a long name is cut into is moved and put back: the outermost, and each in it. */
+static void an_unlock_hears_of_a_move_within(void **state)
+{
+    lk_place *place = *state;
+    char key[LOCKER_KEY_MAX + 1] = "", part[256] = "/", path[1024], away[1032];
+    (void)memset(key, '%', LOCKER_KEY_MAX);
+    for (int i = 0; i < 80; i++)
+        (void)strcat(part, "%25");
+    (void)strcat(part, ".d");
+    (void)snprintf(path, sizeof path, "%s", place->locks);
+    for (int depth = 1; depth <= 3; depth++) {
+        locker *l = lk_place_open(place);
+        locker_handle *held;
+        locker_error err;
+        (void)strcat(path, part);
+        (void)snprintf(away, sizeof away, "%s-away", path);
+        assert_ok(locker_lock(l, key, NULL, &held, &err), err);
+        hear_nothing();
+        assert_int_equal(rename(path, away), 0);
+        assert_int_equal(rename(away, path), 0);
+        assert_status(LOCKER_LOST, unlock_and_hear(held, true, &err), err);
+        locker_handle_free(held);
+        locker_close(l);
+    }
+}
+
 static locker_handle *share(locker *l)
 {
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
@@ -1437,6 +1463,7 @@ static const struct CMUnitTest tests[] = {
     place_test(a_broken_lock_is_not_handed_on),
     place_test(a_moved_lock_is_not_handed_on),
     place_test(an_unlock_hears_of_a_move),
+    place_test(an_unlock_hears_of_a_move_within),
     place_test(an_unlock_finds_that_its_part_was_broken),
     place_test(nobody_comes_in_while_those_who_share_it_are_broken),
     place_test(one_whose_queue_was_removed_comes_in),
