@@ -186,12 +186,17 @@ def file():
 SERVICES = {"redis": redis, "zookeeper": zookeeper, "etcd": etcd, "file": file}
 
 
+def is_late_note(line):
+    """True of what Redis' driver writes beside an exclusive lock only when there is time for it."""
+    return ":locker:info string" in line
+
+
 def keep(record, what, uri, dump, key, *options):
     """A holder, and one that waits behind it; what is at the service meanwhile and afterwards."""
     record.title(what)
     holder = Run(uri, key, "--owner", "holder", *options)
     holder.until("acquired")
-    record.lines("held", dump)
+    record.lines("held", lambda: (line for line in dump() if not is_late_note(line)))
     record.json(uri, "show", "--json", key)
     waiter = Run(uri, key, "--owner", "waiter", *(options if "-p" in options else ()))
     waiter.until("waiting")

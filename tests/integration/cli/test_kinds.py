@@ -13,7 +13,7 @@ class Kinds(Case):
     def test_shared(self):
         first = self.hold("k", "-s", "--owner", "first")
         second = self.hold("k", "--shared", "--owner", "second")
-        self.wrong(75, "'k' is held by first and 1 more", "run", "-n", "k", "true")
+        self.assertIn("'k' is held by first and 1 more", self.code(75, "run", "-n", "-v", "k", "true").stderr)
         seen = self.shown("k")
         self.assertEqual((seen["mode"], seen["permits"]), ("shared", None))
         self.assertEqual([h["owner"] for h in seen["holders"]], ["first", "second"])
@@ -28,7 +28,7 @@ class Kinds(Case):
         seen = self.code(0, "run", "-n", "-p", "2", "-c", "echo $LOCKER_SLOT", "k").stdout
         self.assertEqual(seen, "1\n")
         second = self.hold("k", "-p", "2", "--owner", "second")
-        self.wrong(75, "'k'", "run", "-n", "-p", "2", "k", "true")
+        self.assertIn("'k'", self.code(75, "run", "-n", "-v", "-p", "2", "k", "true").stderr)
         self.wrong(78, "2 permits", "run", "-n", "-p", "3", "k", "true")
         self.wrong(78, "2 permits", "run", "-n", "k", "true")
         seen = self.shown("k")
@@ -55,7 +55,7 @@ class Kinds(Case):
         self.assertEqual(list(tokens), ["a", "b", "c"])
         self.assertEqual(lines[0], "c " + tokens["c"])
         held = self.hold("b")
-        self.wrong(75, "'b'", "run", "-n", "--also", "b", "a", "true")
+        self.assertIn("'b'", self.code(75, "run", "-n", "-v", "--also", "b", "a", "true").stderr)
         self.code(0, "run", "-n", "a", "true")
         self.assertEqual(held.finish(), 0)
 

@@ -32,7 +32,7 @@ class Run(RedisCase):
 
     def test_exclusion_and_hand_off(self):
         holder = self.hold("k")
-        self.wrong(75, "k", "run", "-n", "k", "true")
+        self.assertIn("k", self.code(75, "run", "-n", "-v", "k", "true").stderr)
         self.wrong(75, "k", "run", "-w", "200ms", "k", "true")
         waiter = self.start("k", "--", "echo", "mine")
         waiter.event("waiting")
@@ -51,7 +51,7 @@ class Run(RedisCase):
         waiter = self.start("k", "--", "true")
         waiter.event("waiting")
         waiter.process.send_signal(signal.SIGINT)
-        self.assertEqual(waiter.finish(), 130)
+        self.assertEqual(waiter.finish(), -signal.SIGINT)
         self.assertEqual(holder.finish(), 0)
         self.assertEqual(self.redis.ask("EXISTS", "k"), ":0")
         self.code(0, "run", "-n", "k", "true")
@@ -108,7 +108,7 @@ class Run(RedisCase):
     @timely
     def test_busy_and_waiting_name_the_holder(self):
         holder = self.hold("k", "--owner", "the holder")
-        self.assertIn("'k' is held by the holder since ", self.code(75, "run", "-n", "k", "true").stderr)
+        self.assertIn("'k' is held by the holder since ", self.code(75, "run", "-n", "-v", "k", "true").stderr)
         said = self.code(75, "run", "-v", "-w", "2.5s", "k", "true").stderr
         self.assertIn("waiting for 'k', held by the holder since ", said)
         self.assertIn("'k' did not become free within 2.5s; it is held by the holder since ", said)

@@ -37,7 +37,7 @@ class Run(Case):
 
     def test_exclusion_and_the_order_of_arrival(self):
         holder = self.hold("order")
-        self.wrong(75, "order", "run", "-n", "order", "true")
+        self.assertIn("order", self.code(75, "run", "-n", "-v", "order", "true").stderr)
         self.wrong(75, "order", "run", "-w", "200ms", "order", "true")
         waiters = []
         for name in ("first", "second", "third"):
@@ -68,7 +68,7 @@ class Run(Case):
         waiter = self.start("wait", "--", "true")
         waiter.event("waiting")
         waiter.process.send_signal(signal.SIGINT)
-        self.assertEqual(waiter.finish(), 130)
+        self.assertEqual(waiter.finish(), -signal.SIGINT)
         self.until(lambda: self.show("wait")["waiters"] == 0, "the waiter's place should go")
         self.assertEqual(holder.finish(), 0)
         self.code(0, "run", "-n", "wait", "true")
