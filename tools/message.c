@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,11 +10,11 @@
 #include "cli.h"
 #include "lk_printable.h"
 
-static bool hurried;
+static _Atomic bool hurried; /* relaxed: it orders nothing; the library logs from threads of its own */
 
 void lk_cli_hurry(bool on)
 {
-    hurried = on;
+    atomic_store_explicit(&hurried, on, memory_order_relaxed);
 }
 
 /* A full pipe and a stopped terminal take nothing. */
@@ -30,7 +31,7 @@ static void print_line(const char *before, const char *format, va_list args, con
     if (vsnprintf(said, sizeof said, format, args) < 0)
         said[0] = '\0';
     lk_printable(text, sizeof text, said);
-    if (!hurried || has_room())
+    if (!atomic_load_explicit(&hurried, memory_order_relaxed) || has_room())
         fprintf(stderr, "%s%s%s\n", before, text, after);
 }
 
