@@ -134,11 +134,12 @@ class Compared(Case):
         return "keeps the lock" if held else "lock is free"
 
     def orphaned(self, tool):
-        """In a background job whose shell has ended."""
+        """In a background job, from the moment in which its shell has ended: before, the terminal stops it, and it depends on the moment
+        whether the kernel continues it."""
         pid, master = pty.fork()
         if pid == 0:
-            words = " ".join("'%s'" % word for word in self.prefix(tool) + ["sh", "-c", "echo runs; read line </dev/tty"])
-            os.execve("/bin/bash", ["bash", "-c", "set -m; (%s & ); sleep 300" % words], self.env)
+            words = " ".join("'%s'" % word for word in self.prefix(tool) + ["sh", "-c", "echo runs; while kill -0 $SHELL_OF_IT; do sleep 0.02; done 2>/dev/null; read line </dev/tty"])
+            os.execve("/bin/bash", ["bash", "-c", "set -m; (export SHELL_OF_IT=$BASHPID; %s & ); sleep 300" % words], self.env)
         end, text = time.monotonic() + LIMIT, b""
         try:
             while b"runs" not in text and select.select([master], [], [], LIMIT)[0]:

@@ -200,8 +200,10 @@ static void every_member_may_use_what_one_has_made(void **state)
         does(second, "take", "ok ");
         does(first, "give", "ok ");
         does(second, "give", "ok ");
-        does(first, "many", "ok ");
-        does(second, "many", "ok ");
+        if (i == 0) {
+            does(first, "many", "ok ");
+            does(second, "many", "ok ");
+        }
         assert_int_equal(lk_child_end(first), 0);
         assert_int_equal(lk_child_end(second), 0);
     }
