@@ -338,6 +338,7 @@ static void break_one(const inhabitant *p, const place *at)
     const unsigned key = (unsigned)lk_sim_draw(p->of->keys);
     const lk_sim_hold *const holder = lk_sim_judge_holder(key);
     locker_break_options only = LOCKER_BREAK_OPTIONS_INIT;
+    only.force = true; /* what foreign clients hold, too */
     locker_info info = LOCKER_INFO_INIT;
     locker_error err;
     if (holder != NULL && lk_sim_draw(2) == 0)
