@@ -42,6 +42,11 @@ void lk_clock_stop(void)
     stopped_at = clock_now(NULL);
 }
 
+void lk_clock_skip(int64_t ns)
+{
+    stopped_at += ns;
+}
+
 void lk_clock_go(int64_t ahead)
 {
     ahead_ns = ahead;

@@ -124,11 +124,7 @@ static void unlock_works_beside_a_forked_child(void **state)
     locker_error err;
     locker_handle *held;
     assert_ok(locker_lock(place->l, "k", NULL, &held, &err), err);
-    pid_t child = fork();
-    if (child == 0) {
-        for (;;)
-            pause();
-    }
+    const pid_t child = lk_fork_idle();
     locker *other = lk_place_open(place);
     lk_locking_start(&waiter, other, "k", NULL);
     lk_require(rests, other, "the waiter's repetitions are over");

@@ -5,6 +5,7 @@
 
 #include <stdatomic.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include <locker/driver.h>
 
@@ -30,6 +31,8 @@ locker *lk_place_open(const lk_place *place);
 const locker_clock *lk_clock(void);
 /* It stands still: nothing is ever due, or late, however busy the machine is. */
 void lk_clock_stop(void);
+/* It goes on to stand still, so many ns later: what is due until then is due at once. */
+void lk_clock_skip(int64_t ns);
 /* It goes on, so many ns ahead of the system's. */
 void lk_clock_go(int64_t ahead);
 
@@ -41,6 +44,9 @@ const char *lk_place_file(const lk_place *place, const char *name);
 
 /* One lock and unlock of `key`; its fencing token. */
 uint64_t lk_place_token(const lk_place *place, const char *key);
+
+/* Fork a child that has copies of all descriptors and does nothing. It dies with the test's thread, if the test does not end it. */
+pid_t lk_fork_idle(void);
 
 extern const lk_group lk_text, lk_trust, lk_breaking, lk_crash, lk_queue, lk_races, lk_removal, lk_sharing,
     lk_edges, lk_members;

@@ -2,8 +2,11 @@
 #include "file_test.h"
 #include "holding.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
+#include <unistd.h>
 
 #include "puppet.h"
 
@@ -57,6 +60,16 @@ uint64_t lk_place_token(const lk_place *place, const char *key)
     uint64_t token = locker_handle_token(held);
     lk_give(held);
     return token;
+}
+
+pid_t lk_fork_idle(void)
+{
+    const pid_t child = fork();
+    if (child != 0)
+        return child;
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (;;)
+        pause();
 }
 
 int main(int argc, char **argv)

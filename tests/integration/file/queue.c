@@ -348,6 +348,61 @@ static lk_child *stop_the_first(lk_place *place)
     return first;
 }
 
+/* The locker's wait, if it began one attempt more, has ended that. */
+struct attempted {
+    locker *l;
+    uint64_t before;
+};
+
+static bool has_tried_once_more(void *context)
+{
+    const struct attempted *const a = context;
+    const locker_statistics now = lk_stats(a->l);
+    return now.attempts > a->before && now.waiting + now.held > 0;
+}
+
+/* Have a waiter look as it does after a time, and wait until it has. */
+static void have_it_look(locker *l)
+{
+    struct attempted look = {l, lk_stats(l).attempts};
+    lk_clock_skip(INT64_C(10) * 1000000000);
+    lk_require(has_tried_once_more, &look, "the waiter should look");
+}
+
+/* The lock is free at both looks of the second waiter, and was another's in between: it is not stalled. */
+static void what_changes_hands_between_two_looks_is_not_stalled(void **state)
+{
+    const struct timespec old[2] = {{.tv_sec = time(NULL) - 2000}, {.tv_sec = time(NULL) - 2000}};
+    lk_place *place = *state;
+    locker *other = lk_place_open(place);
+    lk_child *first = lk_puppet_start(place->uri);
+    lk_locking second;
+    locker_handle *held;
+    locker_error err;
+    assert_ok(locker_lock(place->l, key, NULL, &held, &err), err);
+    lk_puppet_wait(first, key, -1, 0, true);
+    require_line(place, 1);
+    lk_child_stop(first);
+    lk_clock_stop();
+    lk_locking_start(&second, other, key, NULL);
+    lk_require_waiting(other, 1);
+    lk_give(held);
+    have_it_look(other);
+    /* A file that nobody has touched for long lets one that comes pass those that wait. */
+    assert_int_equal(utimensat(AT_FDCWD, lk_place_file(place, "k.lock"), old, 0), 0);
+    assert_ok(locker_try_lock(place->l, key, NULL, &held, &err), err);
+    lk_give(held);
+    have_it_look(other);
+    assert_int_equal(lk_stats(other).held, 0);
+    lk_child_signal(first, SIGCONT);
+    assert_int_equal(lk_puppet_granted(first, NULL), LOCKER_OK);
+    assert_int_equal(lk_puppet_unlock(first), LOCKER_OK);
+    lk_clock_go(0);
+    lk_give(lk_locking_grant(&second));
+    lk_child_end(first);
+    lk_close_locker(other);
+}
+
 /* Each is too short to see for itself that the lock is free for long: the file's time tells. */
 static void short_waits_get_what_nobody_takes(void **state)
 {
@@ -451,11 +506,7 @@ static void a_forked_child_holds_nobody_up(void **state)
     require_line(place, 1);
     lk_give(held);
     held = lk_locking_grant(&holder);
-    const pid_t child = fork();
-    if (child == 0) {
-        for (;;)
-            pause();
-    }
+    const pid_t child = lk_fork_idle();
     lk_locking_start(&next, other, key, NULL);
     require_line(place, 1);
     const int64_t from = lk_test_now_ms();
@@ -773,6 +824,7 @@ static const struct CMUnitTest tests[] = {
     place_test(a_line_that_cannot_be_listed_is_not_empty),
     place_test(who_comes_does_not_pass_who_waits),
     place_test(who_is_stopped_in_line_keeps_a_free_lock_from_nobody),
+    place_test(what_changes_hands_between_two_looks_is_not_stalled),
     place_test(short_waits_get_what_nobody_takes),
     place_test(who_waits_has_it_before_those_who_try),
     place_test(who_lets_go_touches_the_file_first),

@@ -12,15 +12,19 @@
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "directory.h"
 #include "file_test.h"
+#include "gate.h"
 #include "holding.h"
 #include "lockfile.h"
 #include "locking.h"
 #include "puppet.h"
+#include "record.h"
 #include "skips.h"
 #include "sweep.h"
 #include "tickets.h"
@@ -40,6 +44,8 @@ int __wrap_renameat2(int from_dir, const char *from, int to_dir, const char *to,
 
 /* Once, before the next lock of a whole file is tried, or let go of. */
 static void (*before_lock)(void);
+/* Once, when a file is locked for one alone. */
+static void (*_Atomic after_lock)(void);
 static void (*_Atomic before_unlock)(void);
 /* Before each mark of one who waits. */
 static void (*before_mark)(void);
@@ -53,7 +59,11 @@ int __wrap_lk_file_range_lock(int fd, short type, off_t byte)
     }
     if (before_mark != NULL && type == F_RDLCK)
         before_mark();
-    return __real_lk_file_range_lock(fd, type, byte);
+    const int code = __real_lk_file_range_lock(fd, type, byte);
+    once = code == 0 && type == F_WRLCK && byte == 0 ? atomic_exchange(&after_lock, NULL) : NULL;
+    if (once != NULL)
+        once();
+    return code;
 }
 
 int __wrap_lk_file_range_unlock(int fd)
@@ -155,9 +165,12 @@ static void *_Atomic instance;
 
 /* While a test has it, this process hears of nothing. */
 static pthread_mutex_t hearing = PTHREAD_MUTEX_INITIALIZER;
+/* How often it would have, since a test began to have it. */
+static _Atomic unsigned times_deaf;
 
 int64_t __wrap_lk_file_dispatch(void *self)
 {
+    times_deaf++;
     pthread_mutex_lock(&hearing);
     pthread_mutex_unlock(&hearing);
     instance = self;
@@ -167,6 +180,13 @@ int64_t __wrap_lk_file_dispatch(void *self)
 static void hear_nothing(void)
 {
     pthread_mutex_lock(&hearing);
+    times_deaf = 0;
+}
+
+static bool is_deaf(void *unused)
+{
+    (void)unused;
+    return times_deaf > 0;
 }
 
 static void hear_again(void)
@@ -437,6 +457,23 @@ static void move_it_back(void)
     assert_int_equal(rename(away, lk_place_file(here, "k.lock")), 0);
 }
 
+/* A key whose file lies in a directory below the lock directory. */
+static const char *deep(void)
+{
+    static char key[251];
+    (void)memset(key, 'x', sizeof key - 1);
+    return key;
+}
+
+static void move_the_deep_one_for_a_while(void)
+{
+    char file[400], away[400];
+    (void)snprintf(file, sizeof file, "%s/%.240s.d/%s.lock", here->locks, deep(), deep() + 240);
+    (void)snprintf(away, sizeof away, "%s/%.240s.d/away", here->locks, deep());
+    assert_int_equal(rename(file, away), 0);
+    assert_int_equal(rename(away, file), 0);
+}
+
 static void move_it_for_a_while(void)
 {
     move_it();
@@ -644,6 +681,61 @@ static void an_unlock_hears_of_a_move_within(void **state)
     }
 }
 
+/* The directory's watch does not see it: the file's own does. */
+static void an_unlock_hears_of_a_move_below_the_directory(void **state)
+{
+    lk_place *place = here = *state;
+    locker_handle *held;
+    locker_error err;
+    assert_ok(locker_lock(place->l, deep(), NULL, &held, &err), err);
+    hear_nothing();
+    move_the_deep_one_for_a_while();
+    assert_status(LOCKER_LOST, unlock_and_hear(held, true, &err), err);
+    locker_handle_free(held);
+}
+
+/* Before the locker knows of it, and has let go of what it holds there. */
+static void a_directory_is_not_made_again_beside_what_is_held(void **state)
+{
+    lk_place *place = *state;
+    char command[200];
+    locker_handle *held, *none;
+    locker_error err;
+    assert_ok(locker_lock(place->l, "k", NULL, &held, &err), err);
+    hear_nothing();
+    (void)snprintf(command, sizeof command, "rm -r %s", place->locks);
+    assert_int_equal(system(command), 0);
+    const bool waits = lk_until(is_deaf, NULL, LK_TEST_PATIENCE_MS); /* the keeper lets go of nothing */
+    const locker_status status = locker_try_lock(place->l, "other", NULL, &none, &err);
+    const bool is_made = access(place->locks, F_OK) == 0;
+    hear_again();
+    assert_true(waits);
+    assert_status(LOCKER_UNAVAILABLE, status, err);
+    assert_non_null(strstr(err.text, "let go of the locks that are lost"));
+    assert_false(is_made);
+    lk_give_lost(held);
+}
+
+struct attempted {
+    locker *l;
+    uint64_t before;
+};
+
+static bool has_failed_once_more(void *context)
+{
+    const struct attempted *a = context;
+    locker_statistics now = lk_stats(a->l);
+    return now.attempts > a->before && now.waiting == 1;
+}
+
+/* It waits, or has the lock. */
+static bool has_tried_once_more(void *context)
+{
+    const struct attempted *a = context;
+    locker_statistics now = lk_stats(a->l);
+    return now.attempts > a->before && now.waiting + now.held > 0;
+}
+
 static locker_handle *share(locker *l)
 {
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
@@ -817,6 +909,39 @@ static void a_break_of_one_that_lets_go_takes_nothing(void **state)
     assert_int_equal(met.info.token, 0);
     locker_info_clear(&met.info);
     locker_close(breaker);
+}
+
+/* It comes back to its turn, and one that came when nobody seemed to want the lock has it for itself. */
+static void one_that_waits_for_a_permit_waits_for_a_lock_as_well(void **state)
+{
+    const struct timespec old[2] = {{.tv_sec = time(NULL) - 2000}, {.tv_sec = time(NULL) - 2000}};
+    lk_place *place = *state;
+    locker *other = lk_place_open(place);
+    locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
+    locker_handle *held, *alone = NULL;
+    locker_error err;
+    options.permits = 1;
+    newcomer = lk_place_open(place);
+    assert_ok(locker_lock(place->l, "k", &options, &held, &err), err);
+    lk_clock_stop(); /* the waiter looks when it is told, and not before */
+    lk_locking_start(&permitted, newcomer, "k", &options);
+    lk_require_waiting(newcomer, 1);
+    hear_nothing();
+    struct attempted again = {newcomer, lk_stats(newcomer).attempts};
+    const locker_status unlocked = locker_unlock(held, &err);
+    const int touched = utimensat(AT_FDCWD, lk_place_file(place, "k.lock"), old, 0);
+    const locker_status came = locker_try_lock(other, "k", NULL, &alone, &err);
+    hear_again();
+    assert_int_equal(unlocked, LOCKER_OK);
+    assert_int_equal(touched, 0);
+    assert_status(LOCKER_OK, came, err);
+    lk_require(has_failed_once_more, &again, "the waiter should try, and go on waiting");
+    lk_give(alone);
+    lk_give(lk_locking_grant(&permitted));
+    lk_clock_go(0);
+    locker_handle_free(held);
+    lk_close_locker(other);
+    lk_close_locker(newcomer);
 }
 
 static void nothing_is_handed_on_after_a_move(void **state)
@@ -1166,18 +1291,6 @@ static void who_can_see_the_path_no_more_keeps_its_lock(void **state)
     }
 }
 
-struct attempted {
-    locker *l;
-    uint64_t before;
-};
-
-static bool has_failed_once_more(void *context)
-{
-    const struct attempted *a = context;
-    locker_statistics now = lk_stats(a->l);
-    return now.attempts > a->before && now.waiting == 1;
-}
-
 /* The lock's file is another by now, and there is no descriptor to open that with. */
 static void a_wait_outlives_a_want_of_descriptors(void **state)
 {
@@ -1311,6 +1424,43 @@ static void a_child_closes_what_is_being_locked(void **state)
     locker_handle_free(held);
 }
 
+/* The number of the descriptor of the lock file; -1: none. */
+static int lock_files_number(void)
+{
+    struct stat file, s;
+    if (stat(lk_place_file(here, "k.lock"), &file) != 0)
+        return -1;
+    for (int fd = 3; fd < 1024; fd++)
+        if (fstat(fd, &s) == 0 && s.st_ino == file.st_ino && s.st_dev == file.st_dev)
+            return fd;
+    return -1;
+}
+
+/* A program's child that closes all descriptors, and opens files of its own, before it closes the locker. */
+static void a_child_leaves_open_what_it_has_opened_since(void **state)
+{
+    lk_place *place = here = *state;
+    locker_handle *held;
+    locker_error err;
+    char path[100];
+    int status = -1;
+    assert_ok(locker_lock(place->l, "k", NULL, &held, &err), err);
+    const int number = lock_files_number();
+    assert_true(number >= 0);
+    (void)snprintf(path, sizeof path, "%s/own", place->base);
+    const int own = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    const pid_t child = fork();
+    if (child == 0) {
+        const bool replaced = dup2(own, number) == number;
+        locker_close(place->l);
+        _exit(replaced && fcntl(number, F_GETFD) >= 0 ? 0 : 1);
+    }
+    (void)waitpid(child, &status, 0);
+    assert_int_equal(status, 0);
+    close(own);
+    lk_give(held);
+}
+
 /* ------------------------------------------------------------------ a shared file, in the making ---- */
 
 static struct {
@@ -1376,6 +1526,43 @@ static void nobody_comes_between_a_break_and_the_one_it_names(void **state)
     assert_null(before_rename);
     locker_handle_free(named);
     assert_true(lk_place_token(place, "k") > only.token);
+    locker_close(other);
+}
+
+static uint64_t written; /* into the file that is about to be replaced */
+
+/* One that comes writes its token before it sees that the lock is being broken. */
+static void change_hands_and_read(void)
+{
+    lk_file_record record;
+    change_hands();
+    const int fd = open(lk_place_file(here, "k.lock"), O_RDONLY | O_CLOEXEC);
+    assert_int_equal(lk_file_record_read_steady(fd, &record), 0);
+    written = record.token;
+    close(fd);
+}
+
+/* The clock was set back: the next token is the one behind that which the break finds. */
+static void a_token_that_was_written_beside_a_break_is_given_to_nobody_else(void **state)
+{
+    lk_place *place = here = *state;
+    locker_break_options only = LOCKER_BREAK_OPTIONS_INIT;
+    locker *other = lk_place_open(place);
+    char template[LK_FILE_RECORD_SIZE];
+    locker_error err;
+    const lk_file_record late = {.token = 2 * lk_place_token(place, "k")};
+    const int fd = open(lk_place_file(place, "k.lock"), O_WRONLY | O_CLOEXEC);
+    lk_file_record_template(template);
+    assert_int_equal(lk_file_record_write(fd, template, &late, false), 0);
+    close(fd);
+    assert_ok(locker_lock(place->l, "k", NULL, &named, &err), err);
+    only.token = locker_handle_token(named);
+    assert_true(only.token == late.token + 1);
+    before_rename = change_hands_and_read;
+    assert_ok(locker_break(other, "k", &only, NULL, &err), err);
+    locker_handle_free(named);
+    assert_true(written > only.token);
+    assert_true(lk_place_token(place, "k") > written);
     locker_close(other);
 }
 
@@ -1450,6 +1637,100 @@ static void a_waiter_never_rests_for_good(void **state)
     assert_int_equal(close(fd), 0);
 }
 
+/* ------------------------------------------------------------------ one that is slow to come ---- */
+
+/* A child that has its number in the line, and comes to its place there when those behind it have theirs, and the first of
+ * those has just locked the file. */
+struct slow {
+    lk_place *place;
+    locker *l[2];
+    lk_locking waiter[2];
+    locker_handle *held;
+    enum { HAS_NO_TICKET, MAKES_IT, HAS_COME } step;
+};
+
+static lk_gate first_has_it, slow_has_come;
+
+static void let_the_slow_one_come(void)
+{
+    lk_gate_open(&first_has_it, 1);
+    (void)lk_gate_pass(&slow_has_come);
+}
+
+static void line_up_behind(struct slow *s)
+{
+    static const char *const owners[] = {"first", "second"};
+    for (int i = 0; i < 2; i++) {
+        locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
+        options.owner = owners[i];
+        lk_locking_start(&s->waiter[i], s->l[i], "k", &options);
+        lk_require_waiting(s->l[i], 1);
+    }
+    after_lock = let_the_slow_one_come;
+    lk_give(s->held);
+    lk_gate_await(&first_has_it, 1, "the first should lock the file");
+    hear_nothing();
+}
+
+/* True if the slow one has told the first that it stands before it: show leaves out those who were told something. */
+static bool has_told(const lk_place *place)
+{
+    locker_info info = LOCKER_INFO_INIT;
+    bool told = locker_show(place->l, "k", &info, NULL) == LOCKER_OK && info.queue_len == 2;
+    for (size_t i = 0; i < info.queue_len; i++)
+        told = told && strcmp(locker_info_waiter(&info, i)->owner, "first") != 0;
+    locker_info_clear(&info);
+    return told;
+}
+
+/* The slow one stands still meanwhile. */
+static void hand_over(struct slow *s)
+{
+    lk_gate_open(&slow_has_come, 1);
+    locker_handle *const first = lk_locking_grant(&s->waiter[0]);
+    hear_again();
+    struct attempted look = {s->l[1], lk_stats(s->l[1]).attempts};
+    lk_give(first);
+    lk_require(has_tried_once_more, &look, "the second should look");
+}
+
+static bool comes_slowly(void *context, long number, uint64_t first)
+{
+    struct slow *const s = context;
+    const bool sleeps = number == SYS_poll || number == SYS_ppoll || number == SYS_futex;
+    if (s->step == HAS_NO_TICKET && number == SYS_mknodat) {
+        line_up_behind(s);
+        s->step = MAKES_IT;
+    } else if (s->step == MAKES_IT && sleeps && has_told(s->place)) {
+        hand_over(s);
+        s->step = HAS_COME;
+    }
+    assert_int_equal(s->step == HAS_COME ? lk_stats(s->l[1]).held : 0, 0);
+    return s->step != HAS_COME || number != SYS_read || first != STDIN_FILENO; /* it has the lock */
+}
+
+/* The first, which has the lock by then, passes on what was told to it. */
+static void who_has_a_lock_tells_the_next_of_one_that_came_between(void **state)
+{
+    struct slow s = {.place = *state};
+    locker_error err;
+    lk_child *child = lk_puppet_start(s.place->uri);
+    lk_gate_init(&first_has_it);
+    lk_gate_init(&slow_has_come);
+    for (int i = 0; i < 2; i++)
+        s.l[i] = lk_place_open(s.place);
+    assert_ok(locker_lock(s.place->l, "k", NULL, &s.held, &err), err);
+    lk_clock_stop(); /* nobody overtakes the child, which stands still */
+    lk_child_step(child, "lock k -1 0 1 0 0", comes_slowly, &s);
+    lk_child_kill(child);
+    lk_clock_go(0);
+    lk_give(lk_locking_grant(&s.waiter[1]));
+    for (int i = 0; i < 2; i++)
+        lk_close_locker(s.l[i]);
+    lk_gate_destroy(&first_has_it);
+    lk_gate_destroy(&slow_has_come);
+}
+
 static const struct CMUnitTest tests[] = {
     place_test(a_file_that_goes_between_open_and_lock_is_not_used),
     place_test(a_file_that_is_swept_between_open_and_lock_is_not_used),
@@ -1464,15 +1745,18 @@ static const struct CMUnitTest tests[] = {
     place_test(a_moved_lock_is_not_handed_on),
     place_test(an_unlock_hears_of_a_move),
     place_test(an_unlock_hears_of_a_move_within),
+    place_test(an_unlock_hears_of_a_move_below_the_directory),
     place_test(an_unlock_finds_that_its_part_was_broken),
     place_test(nobody_comes_in_while_those_who_share_it_are_broken),
     place_test(one_whose_queue_was_removed_comes_in),
     place_test(who_wants_a_permit_while_one_is_broken_gets_it),
+    place_test(one_that_waits_for_a_permit_waits_for_a_lock_as_well),
     place_test(one_that_is_broken_on_its_way_in_does_not_hold),
     place_test(a_break_of_one_that_lets_go_takes_nothing),
     place_test(nothing_is_handed_on_after_a_move),
     place_test(a_file_that_was_away_is_a_lost_lock),
     place_test(a_directory_that_was_away_is_all_lost),
+    place_test(a_directory_is_not_made_again_beside_what_is_held),
     place_test(a_file_that_went_before_the_grant_is_no_loss),
     place_test(nobody_holds_what_was_broken_before_it_was_watched),
     place_test(a_waiter_follows_the_name),
@@ -1488,10 +1772,13 @@ static const struct CMUnitTest tests[] = {
     place_test(an_unlock_of_one_that_shares_wants_no_descriptor),
     place_test(a_file_in_the_making_is_nobodys),
     place_test(a_child_closes_what_is_being_locked),
+    place_test(a_child_leaves_open_what_it_has_opened_since),
     place_test(nobody_comes_between_a_break_and_the_one_it_names),
+    place_test(a_token_that_was_written_beside_a_break_is_given_to_nobody_else),
     place_test(a_break_takes_away_what_it_has_looked_at),
     place_test(a_stopped_break_costs_waiters_little),
     place_test(a_waiter_never_rests_for_good),
+    place_test(who_has_a_lock_tells_the_next_of_one_that_came_between),
 };
 
 const lk_group lk_races = {"races", tests, sizeof(tests) / sizeof(tests[0]), NULL, NULL};

@@ -846,15 +846,15 @@ static void a_wait_outlives_a_removal_that_takes_long(void **state)
     lk_give(lk_locking_grant(&waiter));
 }
 
-/* What was being made when its maker died goes with a sweep when it is old, and not before. */
+/* What was being made when its maker died goes with a sweep when it is old, and not before. A maker that lives has its file locked. */
 static void what_was_half_made_goes(void **state)
 {
-    static const char *const names[] = {".new-1-2-3", ".new-1-2-4", ".new-1-2-5"};
-    enum { FILE_OLD, DIRECTORY_OLD, FILE_YOUNG };
+    static const char *const names[] = {".new-1-2-3", ".new-1-2-4", ".new-1-2-5", ".new-1-2-6"};
+    enum { FILE_OLD, DIRECTORY_OLD, FILE_YOUNG, FILE_LOCKED };
     const struct timespec old[2] = {{.tv_sec = time(NULL) - 1000}, {.tv_sec = time(NULL) - 1000}};
     lk_place *place = *state;
     struct stat s;
-    for (int i = FILE_OLD; i <= FILE_YOUNG; i++) {
+    for (int i = FILE_OLD; i <= FILE_LOCKED; i++) {
         const char *const path = lk_place_file(place, names[i]);
         if (i == DIRECTORY_OLD)
             assert_int_equal(mkdir(path, 0700), 0);
@@ -863,11 +863,14 @@ static void what_was_half_made_goes(void **state)
         if (i != FILE_YOUNG)
             assert_int_equal(utimensat(AT_FDCWD, path, old, 0), 0);
     }
+    const int maker = open(lk_place_file(place, names[FILE_LOCKED]), O_RDWR | O_CLOEXEC);
+    assert_int_equal(lk_file_whole_lock(maker, F_WRLCK), 0);
     lk_file *self = bare_open(place->locks);
     sweep(self);
     bare_close(self);
-    for (int i = FILE_OLD; i <= FILE_YOUNG; i++)
-        assert_int_equal(stat(lk_place_file(place, names[i]), &s), i == FILE_YOUNG ? 0 : -1);
+    for (int i = FILE_OLD; i <= FILE_LOCKED; i++)
+        assert_int_equal(stat(lk_place_file(place, names[i]), &s), i >= FILE_YOUNG ? 0 : -1);
+    close(maker);
 }
 
 /* ------------------------------------------------------------------ storms ---- */

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -404,6 +405,52 @@ static void readers_side_by_side_are_told_to_enter(void **state)
     }
 }
 
+/* Make the ticket of a reader that came one ns after the first in line, and died behind making it. */
+static void make_dead_ticket(const lk_place *place)
+{
+    char command[200], queue[PATH_MAX], ticket[NAME_MAX + 1] = "~";
+    (void)snprintf(command, sizeof command, "echo %s/.queue-*", place->locks);
+    FILE *const found = popen(command, "re");
+    assert_true(found != NULL && fscanf(found, "%4095s", queue) == 1 && pclose(found) == 0);
+    DIR *const d = opendir(queue);
+    assert_non_null(d);
+    for (const struct dirent *e; (e = readdir(d)) != NULL;)
+        if (e->d_name[0] != '.' && strcmp(e->d_name, ticket) < 0)
+            (void)snprintf(ticket, sizeof ticket, "%s", e->d_name);
+    char *rest;
+    const unsigned long long time = strtoull(ticket, &rest, 16);
+    char dead[sizeof ticket + 16];
+    (void)snprintf(dead, sizeof dead, "%016llx%s", time + 1, rest);
+    assert_int_equal(mkfifoat(dirfd(d), dead, 0600), 0);
+    closedir(d);
+}
+
+/* A reader came to its place between two that wait already, and died there before it told the one behind. */
+static void a_reader_that_died_between_two_holds_up_no_word(void **state)
+{
+    enum { READERS = 2 };
+    lk_place *place = *state;
+    const locker_lock_options wait = sharing(-1);
+    locker *l[READERS];
+    lk_locking reader[READERS];
+    locker_handle *held = take(place->l, NULL), *shares[READERS];
+    lk_clock_stop(); /* no look tells the second, but the one before it */
+    for (int i = 0; i < READERS; i++) {
+        l[i] = lk_place_open(place);
+        lk_locking_start(&reader[i], l[i], key, &wait);
+        lk_require_waiting(l[i], 1);
+    }
+    make_dead_ticket(place);
+    lk_give(held);
+    for (int i = 0; i < READERS; i++)
+        shares[i] = lk_locking_grant(&reader[i]);
+    lk_clock_go(0);
+    for (int i = 0; i < READERS; i++) {
+        lk_give(shares[i]);
+        lk_close_locker(l[i]);
+    }
+}
+
 static void a_reader_that_has_waited_keeps_no_reader_out(void **state)
 {
     lk_place *place = *state;
@@ -521,6 +568,7 @@ static const struct CMUnitTest tests[] = {
     place_test(a_stopped_reader_that_was_overtaken_holds_like_others),
     place_test(a_stopped_reader_in_line_holds_no_reader_up),
     place_test(readers_side_by_side_are_told_to_enter),
+    place_test(a_reader_that_died_between_two_holds_up_no_word),
     place_test(a_reader_that_has_waited_keeps_no_reader_out),
     place_test(who_dies_on_its_way_in_leaves_nothing),
     place_test(who_dies_on_its_way_out_leaves_nothing),
