@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "etcdctl.h"
-#include "expect.h"
+#include "groups.h"
 #include "servers/process.h"
 #include "zkclient.h"
 
@@ -66,9 +66,26 @@ static void a_server_that_does_not_start_says_why(void **state)
     lk_server_remove(&server);
 }
 
+static lk_server
+    *zk; /* of the tests that use one server; NULL: none has begun. A Java machine takes seconds to start. */
+
+static void start_zookeeper(void)
+{
+    if (zk == NULL)
+        zk = lk_test_zookeeper(LK_LOGIN_NONE);
+}
+
+static int stop_zookeeper(void **state)
+{
+    (void)state;
+    if (zk != NULL)
+        lk_test_free(zk);
+    return 0;
+}
+
 static void a_server_keeps_or_loses_its_data(void **state)
 {
-    lk_server *zk = lk_test_zookeeper(LK_LOGIN_NONE);
+    start_zookeeper();
     lk_zkc *client = lk_zkc_open(zk);
     char data[32];
     (void)state;
@@ -85,12 +102,11 @@ static void a_server_keeps_or_loses_its_data(void **state)
     client = lk_zkc_open(zk);
     assert_int_equal(lk_zkc_get(client, "/kept", NULL, 0, NULL), LK_ZKC_NONODE);
     lk_zkc_close(client);
-    lk_test_free(zk);
 }
 
 static void a_session_is_ended_by_its_id(void **state)
 {
-    lk_server *zk = lk_test_zookeeper(LK_LOGIN_NONE);
+    start_zookeeper();
     lk_zkc *victim = lk_zkc_open(zk), *other = lk_zkc_open(zk);
     lk_zkc_stat stat;
     char path[LK_ZKC_NAME_MAX];
@@ -105,7 +121,6 @@ static void a_session_is_ended_by_its_id(void **state)
     assert_int_equal(lk_zkc_get(other, path, NULL, 0, NULL), LK_ZKC_NONODE);
     lk_zkc_drop(victim);
     lk_zkc_close(other);
-    lk_test_free(zk);
 }
 
 static void an_ensemble_survives_its_leader(void **state)
@@ -181,20 +196,28 @@ static void three_etcd_servers_survive_their_leader(void **state)
     lk_test_ensemble_free(members);
 }
 
+static const struct CMUnitTest zookeeper_tests[] = {
+    cmocka_unit_test(a_directory_goes_with_its_program), /* before there is one of ours */
+    cmocka_unit_test(nobody_is_frozen_instead_of_the_dead),
+    cmocka_unit_test(a_server_that_does_not_start_says_why),
+    cmocka_unit_test(a_server_keeps_or_loses_its_data),
+    cmocka_unit_test(a_session_is_ended_by_its_id),
+    cmocka_unit_test(an_ensemble_survives_its_leader),
+};
+
+static const struct CMUnitTest etcd_tests[] = {
+    cmocka_unit_test(an_etcd_server_keeps_or_loses_its_data),
+    cmocka_unit_test(etcdctl_locks_and_a_lease_is_revoked),
+    cmocka_unit_test(three_etcd_servers_survive_their_leader),
+};
+
+static const lk_group zookeeper_group = {
+    "zookeeper", zookeeper_tests, sizeof zookeeper_tests / sizeof zookeeper_tests[0], NULL, stop_zookeeper};
+static const lk_group etcd_group = {"etcd", etcd_tests, sizeof etcd_tests / sizeof etcd_tests[0], NULL, NULL};
+
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_directory_goes_with_its_program), /* before there is one of ours */
-        cmocka_unit_test(nobody_is_frozen_instead_of_the_dead),
-        cmocka_unit_test(a_server_that_does_not_start_says_why),
-        cmocka_unit_test(a_server_keeps_or_loses_its_data),
-        cmocka_unit_test(a_session_is_ended_by_its_id),
-        cmocka_unit_test(an_ensemble_survives_its_leader),
-        cmocka_unit_test(an_etcd_server_keeps_or_loses_its_data),
-        cmocka_unit_test(etcdctl_locks_and_a_lease_is_revoked),
-        cmocka_unit_test(three_etcd_servers_survive_their_leader),
-    };
-    if (argc > 1)
-        cmocka_set_test_filter(argv[1]);
-    return cmocka_run_group_tests_name("servers", tests, NULL, NULL);
+    static const lk_role roles[] = {{NULL, NULL}};
+    static const lk_group *const groups[] = {&zookeeper_group, &etcd_group, NULL};
+    return lk_run_group(argc, argv, groups, roles);
 }
