@@ -32,47 +32,30 @@ static const char *usual_profile(void)
     return profile != NULL ? profile : "default";
 }
 
-/* True if the directory and the rest make an absolute path at which there is a file, readable or not. */
+/* True if the directory and the rest make an absolute path at which there is a file, readable or not, or a link: one that leads
+ * nowhere is an error, and not a reason to use another service. */
 static bool find(lk_choice *c, const char *directory, const char *rest)
 {
     struct stat st;
     if (directory == NULL || directory[0] != '/')
         return false;
     const int length = snprintf(c->text, sizeof c->text, "%s%s", directory, rest);
-    return length > 0 && length < (int)sizeof c->text && stat(c->text, &st) == 0;
-}
-
-/* The user's file is found by a variable that says nothing of locks, and which programs such as sudo may pass on to another
- * user. So the file has to be the user's own, or root's. */
-static locker_status check_owner(const lk_choice *c, locker_error *err)
-{
-    struct stat st;
-    if (stat(c->text, &st) != 0 || st.st_uid == geteuid() || st.st_uid == 0)
-        return LOCKER_OK;
-    return lk_misconfigured(
-        err,
-        "the configuration file %.200s belongs to user %lu, not to user %lu or root: set HOME to "
-        "this user's directory, or name the file by LOCKER_CONFIG",
-        c->text, (unsigned long)st.st_uid, (unsigned long)geteuid());
+    return length > 0 && length < (int)sizeof c->text && lstat(c->text, &st) == 0;
 }
 
 /* Set `file` if there is one. */
-static locker_status look_for_file(lk_choice *c, locker_error *err)
+static void look_for_file(lk_choice *c)
 {
     const char *const config = variable("LOCKER_CONFIG"), *const xdg = variable("XDG_CONFIG_HOME");
     c->file = config;
     c->origin = " (LOCKER_CONFIG)";
     if (config != NULL)
-        return LOCKER_OK;
+        return;
     c->origin = "";
-    if (xdg != NULL ? find(c, xdg, "/locker/locker.conf")
-                    : find(c, variable("HOME"), "/.config/locker/locker.conf")) {
+    c->is_users = xdg != NULL ? find(c, xdg, "/locker/locker.conf")
+                              : find(c, variable("HOME"), "/.config/locker/locker.conf");
+    if (c->is_users || find(c, system_file, ""))
         c->file = c->text;
-        return check_owner(c, err);
-    }
-    if (find(c, system_file, ""))
-        c->file = c->text;
-    return LOCKER_OK;
 }
 
 /* Turn `origin`, which is what stands behind the file's name, into the whole. */
@@ -93,9 +76,7 @@ locker_status lk_choose_profile(lk_choice *c, const char *file, const char *prof
 locker_status lk_choose_file(lk_choice *c, const char *profile, locker_error *err)
 {
     *c = (lk_choice){.uri = NULL};
-    const locker_status status = look_for_file(c, err);
-    if (status != LOCKER_OK)
-        return status;
+    look_for_file(c);
     if (c->file == NULL)
         return lk_misconfigured(
             err,
@@ -127,9 +108,7 @@ locker_status lk_choose(lk_choice *c, locker_error *err)
         return LOCKER_OK;
     if (variable("LOCKER_PROFILE") != NULL)
         return lk_choose_file(c, NULL, err);
-    const locker_status status = look_for_file(c, err);
-    if (status != LOCKER_OK)
-        return status;
+    look_for_file(c);
     if (c->file == NULL)
         return choose_embedded(c, err);
     name_file(c, NULL);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <limits.h>
+#include <stdbool.h>
 
 #include "lk_error.h"
 
@@ -10,6 +11,7 @@ typedef struct {
     const char *uri;      /**< NULL: `file` is set */
     const char *file;     /**< an INI file; NULL: `uri` is set */
     const char *profile;  /**< the section of `file` */
+    bool is_users;        /**< `file` was found by HOME or XDG_CONFIG_HOME */
     const char *origin;   /**< what named `uri` or `file`, for messages */
     char text[PATH_MAX];  /**< what the pointers above may point to */
     char named[PATH_MAX]; /**< likewise, `origin` */

@@ -81,7 +81,7 @@ locker_status lk_config_trust(lk_config *c, int fd, const char *what, const char
     const char *const problem = lk_trust_problem(path, &st);
     if (problem != NULL)
         return lk_misconfigured(err, "%s %.200s is not to be trusted: %s", what, path, problem);
-    if (!secret || !S_ISREG(st.st_mode) || (st.st_mode & S_IROTH) == 0)
+    if (!secret || S_ISCHR(st.st_mode) || (st.st_mode & S_IROTH) == 0)
         return LOCKER_OK;
     return lk_config_warn(
         c, err,

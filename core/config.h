@@ -17,7 +17,9 @@ typedef struct {
     locker_driver_config pub; /**< what the driver is told; all that it points to is ours */
     lk_given *given;
     size_t given_count;
-    const char *file;   /**< the configuration file, for messages; the caller's. NULL: a URI */
+    const char *file; /**< the configuration file, for messages; the caller's. NULL: a URI */
+    bool
+        is_users; /**< `file` was found by HOME or XDG_CONFIG_HOME, so it has to be this user's own, or root's */
     const char *origin; /**< what named the service, for messages; the caller's. NULL: the program's URI */
     char *warnings[LK_CONFIG_WARNINGS]; /**< lines for the log; NULL past the last */
 } lk_config;

@@ -133,7 +133,7 @@ static locker_status name_origin(locker_status status, const lk_choice *choice, 
 static locker_status open_choice(const lk_choice *choice, const locker_options *options, locker **out,
                                  locker_error *err)
 {
-    lk_config config = {.origin = choice->origin};
+    lk_config config = {.origin = choice->origin, .is_users = choice->is_users};
     const locker_status status = choice->uri != NULL
                                      ? lk_config_uri(&config, choice->uri, NULL, err)
                                      : lk_config_profile(&config, choice->file, choice->profile, err);

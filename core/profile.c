@@ -12,8 +12,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "config.h"
+#include "lk_trust.h"
 #include "registry.h"
 
 /* Parts of the address, which are put together when the section is complete. */
@@ -27,6 +30,7 @@ typedef struct {
     FILE *stream;
     int line;          /**< the line being read, from 1 */
     bool cut;          /**< that line was longer than inih's buffer */
+    bool has_nul;      /**< that line has a NUL, behind which inih would see nothing */
     bool is_commented; /**< in that line a ';' stands behind a blank */
     bool found;        /**< the section is there */
     char *part[PARTS];
@@ -56,8 +60,10 @@ static char *read_line(char *text, int size, void *user)
         return NULL;
     p->line++;
     p->is_commented = has_comment(line);
-    p->cut = length + 1 == (size_t)size && line[length - 1] != '\n' && !feof(p->stream);
-    return p->cut ? NULL : line;
+    const bool is_whole = (length > 0 && line[length - 1] == '\n') || feof(p->stream);
+    p->cut = !is_whole && length + 1 == (size_t)size;
+    p->has_nul = !is_whole && !p->cut;
+    return is_whole ? line : NULL;
 }
 
 /* What people write for a part of the address; NULL: nothing that is known. */
@@ -194,6 +200,9 @@ static locker_status judge(profile *p, int rc, locker_error *err)
     if (p->cut)
         return lk_misconfigured(err, "%s:%d: the line is too long for this build's INI reader", p->file,
                                 p->line);
+    if (p->has_nul)
+        return lk_misconfigured(
+            err, "%s:%d: the line has a NUL in it: write the file as plain text, in UTF-8", p->file, p->line);
     if (rc == -2)
         return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory while reading %s", p->file);
     if (rc != 0)
@@ -204,6 +213,24 @@ static locker_status judge(profile *p, int rc, locker_error *err)
     if (status != LOCKER_OK)
         return locker_error_set(err, status, 0, "%s, profile [%.60s]: %s", p->file, p->name, inner.text);
     return status;
+}
+
+/* The user's file is found by a variable that says nothing of locks, and which programs such as sudo may pass on to another
+ * user. So the file and all above it have to be the user's own, or root's: then nobody else can have put it there. */
+static locker_status check_owner(const profile *p, locker_error *err)
+{
+    struct stat st;
+    if (fstat(fileno(p->stream), &st) != 0)
+        return locker_error_set(err, LOCKER_CONFIG, errno, "can't look at %s: %s", p->file, strerror(errno));
+    const uid_t stranger = lk_trust_stranger(p->file, st.st_uid);
+    if (lk_trust_user(stranger))
+        return LOCKER_OK;
+    return lk_misconfigured(
+        err,
+        "the configuration file %.200s%s belongs to user %lu, not to user %lu or root: set HOME "
+        "to this user's directory, or name the file by LOCKER_CONFIG",
+        p->file, stranger == st.st_uid ? "" : ", or a directory above it,", (unsigned long)stranger,
+        (unsigned long)geteuid());
 }
 
 locker_status lk_config_profile(lk_config *config, const char *file, const char *name, locker_error *err)
@@ -218,6 +245,8 @@ locker_status lk_config_profile(lk_config *config, const char *file, const char 
     if (p.stream == NULL)
         return locker_error_set(err, LOCKER_CONFIG, errno, "can't open %s: %s", file, strerror(errno));
     locker_status status = lk_config_trust(config, fileno(p.stream), what, file, false, err);
+    if (status == LOCKER_OK && config->is_users)
+        status = check_owner(&p, err);
     if (status == LOCKER_OK)
         status = judge(&p, ini_parse_stream(read_line, &p, handle, &p), err);
     if (status == LOCKER_OK && config->pub.password != NULL)

@@ -139,7 +139,7 @@ const char *lk_cli_clean(const char *text, char out[LK_CLI_CLEAN]);
 /** How wide what is listed may be where no terminal says otherwise, in columns. */
 enum { LK_CLI_WIDTH = 80 };
 
-/** Print text as lines that end before column `width`. The first one begins at column `at`, where the cursor is; the others
+/** Print text, with escapes as lk_cli_clean() has them, as lines that end before column `width`. The first one begins at column `at`, where the cursor is; the others
  * are indented by as much. Lines are broken at blanks; a word that is too long has a line of its own. Ends with a newline. */
 void lk_cli_wrap(FILE *out, const char *text, int at, int width);
 

@@ -206,7 +206,9 @@ static void print_parameters(const locker_parameter *p)
         char *with_default = NULL;
         if (*initial && asprintf(&with_default, "%s (%s)", p->help, initial) < 0)
             with_default = NULL;
-        const int at = printf("    %-22s %-9s ", p->name, locker_param_kind_name(p->kind));
+        char clean[LK_CLI_CLEAN];
+        const int at =
+            printf("    %-22s %-9s ", lk_cli_clean(p->name, clean), locker_param_kind_name(p->kind));
         lk_cli_wrap(stdout, with_default ? with_default : p->help, at, LK_CLI_WIDTH);
         free(with_default);
     }
@@ -245,7 +247,8 @@ static void print_driver(const locker_driver_info *d)
 {
     char problem[LOCKER_ERROR_TEXT_MAX];
     find_problem(d, problem, sizeof problem);
-    printf("%s\n", d->name);
+    char clean[LK_CLI_CLEAN];
+    printf("%s\n", lk_cli_clean(d->name, clean));
     if (problem[0] != '\0')
         lk_cli_wrap(stdout, problem, printf("  CAN'T BE USED: "), LK_CLI_WIDTH);
     print_row("module", d->module != NULL ? d->module : "none, it is built in");

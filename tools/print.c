@@ -35,7 +35,7 @@ static size_t line_length(const char *text, int room)
     return columns_of(text, end) <= room ? end : length;
 }
 
-void lk_cli_wrap(FILE *out, const char *text, int at, int width)
+static void wrap(FILE *out, const char *text, int at, int width)
 {
     const int least = 20;
     const int room = width - at > least ? width - at : least;
@@ -46,6 +46,16 @@ void lk_cli_wrap(FILE *out, const char *text, int at, int width)
         if (*text)
             fprintf(out, "%*s", at, "");
     }
+}
+
+void lk_cli_wrap(FILE *out, const char *text, int at, int width)
+{
+    const size_t size = 4 * strlen(text) + 1;
+    char *const clean = malloc(size);
+    if (clean)
+        lk_printable(clean, size, text);
+    wrap(out, clean ? clean : "(out of memory)", at, width);
+    free(clean);
 }
 
 json_t *lk_cli_json_text(const char *text)

@@ -62,7 +62,8 @@ void lk_comparison_print(const lk_comparison *comparison, FILE *out, int width)
     snprintf(text, sizeof text, "%s, locker %s, %s, each cell run %d time%s", comparison->date,
              comparison->locker_version, comparison->machine, comparison->runs,
              comparison->runs == 1 ? "" : "s");
-    fprintf(out, "%s\n", comparison->command);
+    char command[LK_CLI_CLEAN];
+    fprintf(out, "%s\n", lk_cli_clean(comparison->command, command));
     lk_cli_wrap(out, text, 0, width);
     lk_cli_wrap(out, comparison->load, 0, width);
     fputc('\n', out);

@@ -143,10 +143,11 @@ static void print_summary(const lk_history *history, const lk_report *report)
     print_count(", ", report->total.grants, "grant");
     print_count(", ", report->faults, "fault");
     putchar('\n');
+    char clean[LK_CLI_CLEAN];
     for (size_t i = 0; i < files; i++)
         if (lk_history_cut_line(history, i))
             printf("%s:%u: the last line was cut in the middle, and left out\n",
-                   lk_history_file_name(history, i), lk_history_cut_line(history, i));
+                   lk_cli_clean(lk_history_file_name(history, i), clean), lk_history_cut_line(history, i));
 }
 
 static void print_lag(const char *what, const lk_samples *samples)

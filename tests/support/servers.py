@@ -139,7 +139,7 @@ class RedisServer(Server):
 
     def ask(self, *words):
         """The first line of the answer, the text of a string, or the elements of an array of strings."""
-        request = "*%d\r\n" % len(words) + "".join("$%d\r\n%s\r\n" % (len(w), w) for w in words)
+        request = "*%d\r\n" % len(words) + "".join("$%d\r\n%s\r\n" % (len(w.encode()), w) for w in words)
         with socket.create_connection((self.host, self.port), 5) as connection:
             connection.sendall(request.encode())
             stream = connection.makefile("rb")

@@ -69,6 +69,16 @@ class Control(Case):
                 self.clean(self.run_bytes("run", "--owner", evil, "k", "true"), "owner")
                 self.clean(self.run_bytes("run", "k", evil), shown)
 
+    def test_a_history_and_a_comparison(self):
+        for evil in EVIL:
+            with self.subTest(repr(evil)):
+                name = os.path.join(self.directory, "cut" + evil)
+                with open(os.fsencode(name), "wb") as file:
+                    file.write(b'{"op')
+                self.clean(self.run_bytes("check-history", "--allow-empty", name), "last line was cut")
+                done = self.run_bytes("compare", "-q", "-n", "1", "--quick", "-b", self.uri, "-s", "uncontended", "--json", name)
+                self.clean(done, "locker compare -q")
+
 
 if __name__ == "__main__":
     unittest.main()

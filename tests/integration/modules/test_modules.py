@@ -149,6 +149,14 @@ class Found(Modules):
         self.assertEqual((listed["features"], listed["semantics"]["cost"]), ("caf?", "1 ?"))
         self.assertEqual([p["help"] for p in listed["parameters"]], ["? la carte"])
 
+    def test_a_text_that_would_drive_a_terminal(self):
+        self.plant("sound", text="locker-driver 1\nname sh\x1b[31melf\nschemes shelf\nexample \u009b1m\nfeatures \u202ecaf\nscope host\n"
+                   "fairness local\ncost 1\rx\nparameter he\x07ight\nkind number\nhelp \x1b]0;x\n".encode())
+        said = self.code(0, "drivers").stdout
+        self.assertIsNone(re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", said), repr(said))
+        for escaped in ("sh\\x1B[31melf", "\\u009B1m", "\\u202Ecaf", "1\\x0Dx", "he\\x07ight", "\\x1B]0;x"):
+            self.assertIn(escaped, said)
+
     def test_by_the_name_of_a_profile(self):
         self.plant("sound")
         file = os.path.join(self.directory, "config")
