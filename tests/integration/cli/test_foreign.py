@@ -37,29 +37,34 @@ class Foreign:
         super().setUp()
         self.uri = self.env["LOCKER_URI"] = self.server.uri
 
-    def said(self, code, *arguments):
+    def said(self, codes, *arguments):
         done = subprocess.run([LOCKER, *arguments], env=self.env, timeout=LIMIT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, check=False)
         text = (done.stdout + done.stderr).decode("utf-8", "surrogateescape")
-        self.assertEqual(done.returncode, code, text)
+        self.assertIn(done.returncode, codes, text)
         self.assertIsNone(ACTS.search(text), repr(text))
         return text
+
+    def end(self, key):
+        """etcd's driver takes a key with such a label for an application's data, and deletes it by force alone."""
+        if "--force" in self.said((0, 78) if self.service is EtcdServer else (0,), "break", key):
+            self.said((0,), "break", "--force", key)
 
     def test_labels(self):
         for number, evil in enumerate(EVIL):
             with self.subTest(repr(evil)):
                 key = "k%d" % number
                 holder = self.hold(key, "-t", "60s", "--on-lost", "ignore", "--owner", LABEL)
-                self.assertIn(LABEL, self.said(0, "show", key))  # a holder at Redis says who it is a moment after its grant
+                self.assertIn(LABEL, self.said((0,), "show", key))  # a holder at Redis says who it is a moment after its grant
                 self.spoil(key, evil)
-                shown = self.said(0, "show", key)
+                shown = self.said((0,), "show", key)
                 self.assertTrue("\\x" in shown or "\\u" in shown or "not known" in shown, shown)
-                self.assertTrue(json.loads(self.said(0, "show", "--json", key))["held"])
-                busy = self.said(75, "run", "-n", "-v", key, "true")
-                late = self.said(75, "run", "-w", "100ms", "-v", key, "true")
+                self.assertTrue(json.loads(self.said((0,), "show", "--json", key))["held"])
+                busy = self.said((75,), "run", "-n", "-v", key, "true")
+                late = self.said((75,), "run", "-w", "100ms", "-v", key, "true")
                 for text in (busy, late):
                     self.assertRegex(text, "is held by [^\n]*, at %s [(]from LOCKER_URI[)]\n" % re.escape(self.uri))
-                self.said(0, "break", key)
+                self.end(key)
                 holder.finish()
 
 
