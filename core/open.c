@@ -17,6 +17,10 @@ static const char *limit_advice(int os_error)
         return "raise the limit on open files (ulimit -n)";
     if (os_error == EAGAIN) /* of pthread_create() */
         return "raise the limit on processes and threads (ulimit -u, or TasksMax= of a service)";
+    if (os_error ==
+        EINVAL) /* of pthread_create(): clone(2) makes no thread in another PID namespace than its process */
+        return "a process that has just left its PID namespace can start no thread: start it by unshare --pid --fork, or fork "
+               "before it";
     return os_error == ENOSPC ? "raise fs.epoll.max_user_watches" : "free memory";
 }
 

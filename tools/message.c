@@ -104,9 +104,9 @@ int lk_cli_fail(locker_status status, const locker_error *err)
     const char *text = err->text[0] ? err->text : locker_status_name(status);
     const int os_error = err->os_error;
     lk_cli_message("%s", text);
-    /* Out of descriptors or memory: it is this host that refuses, not the service that is away. */
-    if (status == LOCKER_UNAVAILABLE &&
-        (os_error == EMFILE || os_error == ENFILE || os_error == ENOMEM || os_error == EAGAIN))
+    /* Out of descriptors or memory, or no thread may be made (EINVAL): it is this host that refuses, not the service that is away. */
+    if (status == LOCKER_UNAVAILABLE && (os_error == EMFILE || os_error == ENFILE || os_error == ENOMEM ||
+                                         os_error == EAGAIN || os_error == EINVAL))
         return LK_EXIT_SYSTEM;
     return lk_cli_exit_for(status);
 }

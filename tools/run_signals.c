@@ -138,6 +138,8 @@ static void take_orphans(bool take)
     sigaddset(&set, SIGCHLD);
     sigaction(SIGCHLD, &action, NULL);
     pthread_sigmask(take ? SIG_UNBLOCK : SIG_BLOCK, &set, NULL);
+    reap_orphans(
+        SIGCHLD); /* those that ended before we became this program, of which no signal comes any more */
 }
 
 int lk_run_wait_begin(const lk_run_signals *s)

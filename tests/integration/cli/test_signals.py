@@ -7,7 +7,7 @@ import sys
 import time
 import unittest
 
-from clitest import LIMIT, LOCKER, Case, timely
+from clitest import LIMIT, LOCKER, Case, Lines, timely
 from told import report_skip
 
 # A member of the command's group, whose parent leaves the group and lives on.
@@ -400,6 +400,59 @@ class Broken(Case):
         self.assertEqual(first.finish(), 76)
         self.code(75, "run", "-n", "k", "true")
         self.assertEqual(second.finish(), 0)
+
+
+class PidNamespaces(Case):
+    def unshare(self, *options):
+        """The words that run a program in a PID namespace of its own; None where this user may not make one."""
+        words = ["unshare", *([] if os.geteuid() == 0 else ["--user", "--map-root-user"]), "--pid", *options]
+        if subprocess.run([*words, "true"], stderr=subprocess.DEVNULL, check=False).returncode == 0:
+            return words
+        report_skip(self.id(), "this user may make no PID namespace")
+        return None
+
+    def test_a_process_that_has_left_its_own(self):
+        """The kernel lets it start no thread."""
+        words = self.unshare()
+        if words:
+            done = subprocess.run([*words, LOCKER, "run", "k", "true"], env=self.env, stderr=subprocess.PIPE, text=True, timeout=LIMIT)
+            self.assertEqual(done.returncode, 71, done.stderr)
+            self.assertIn("unshare --pid --fork", done.stderr)
+            self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+
+    def test_process_1_reaps_orphans_while_it_waits(self):
+        words = self.unshare("--fork", "--kill-child")
+        if not words:
+            return
+        self.hold("k")
+        # Its number in our namespace, whose /proc it sees. dash leaves a background job no standard input.
+        orphan = "sh -c 'read pid rest </proc/self/stat; echo $pid; read line <&4' 4<&3 &"
+        script = "exec 3<&0; %s exec \"$0\" run --status-fd 1 k true </dev/null 3<&-" % orphan
+        first = subprocess.Popen([*words, "sh", "-c", script, LOCKER], env=self.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        for ends in (first.stdout.close, lambda: first.wait(LIMIT), first.kill):
+            self.addCleanup(ends)
+        lines = Lines(first.stdout.fileno())
+        told = sorted(lines.next() for _ in range(2))  # a number comes before a brace
+        self.assertIn("waiting", told[1])
+        pid = int(told[0])
+        self.assertIsNotNone(self.state(pid))
+        first.stdin.close()
+        self.until(lambda: self.state(pid) is None)
+
+    @staticmethod
+    def state(pid):
+        """Its letter in /proc; None: there is none."""
+        try:
+            with open("/proc/%d/stat" % pid) as file:
+                return file.read().rsplit(")", 1)[1].split()[0]
+        except (FileNotFoundError, ProcessLookupError):
+            return None
+
+    def until(self, condition):
+        end = time.monotonic() + LIMIT
+        while not condition():
+            self.assertLess(time.monotonic(), end, "an orphan stays a zombie")
+            time.sleep(0.01)
 
 
 if __name__ == "__main__":
