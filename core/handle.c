@@ -358,6 +358,50 @@ const char *locker_handle_owner(const locker_handle *held)
     return held == NULL ? "" : held->claim->pub.owner;
 }
 
+bool locker_keeps_over_exec(const locker *l)
+{
+    return l != NULL && l->driver->keep_over_exec != NULL;
+}
+
+static locker_status keep_unlocking(locker *l, const locker_handle *part, locker_error *err)
+    LK_REQUIRES(l->mutex)
+{
+    lk_claim *const claim = part->claim;
+    locker_status status;
+    lk_busy_begin_unlocking(l, claim, LK_IN_KEEP);
+    if (part->unlocked) {
+        status = lk_invalid(err, "'%s' was already unlocked by this handle", claim->pub.key);
+    } else if (lk_lease_over_locked(l, claim, lk_now(l))) {
+        status = lk_lost(err, "'%s' was lost: %s", claim->pub.key, lk_lost_why_locked(l, claim));
+    } else {
+        lk_mutex_unlock(&l->mutex);
+        status = l->driver->keep_over_exec(l->self, &claim->pub, err);
+        lk_mutex_lock(&l->mutex);
+    }
+    lk_busy_end_unlocking(l, claim);
+    return status;
+}
+
+locker_status locker_handle_keep_over_exec(locker_handle *held, locker_error *err)
+{
+    LK_NO_CANCEL;
+    if (held == NULL)
+        return lk_invalid(err, "locker_handle_keep_over_exec needs a handle");
+    locker *const l = held->l;
+    locker_status status = lk_enter(l, "locker_handle_keep_over_exec", err);
+    if (status != LOCKER_OK)
+        return status;
+    if (!locker_keeps_over_exec(l))
+        status = lk_unsupported(err, "a lock of the driver %s ends with its process, or soon after",
+                                l->driver->name);
+    lk_mutex_lock(&l->mutex);
+    for (size_t i = 0; status == LOCKER_OK && i < locker_handle_count(held); i++)
+        status = keep_unlocking(l, part_at(held, i), err);
+    lk_leave_locked(l);
+    lk_mutex_unlock(&l->mutex);
+    return status == LOCKER_OK ? lk_ok(err) : status;
+}
+
 int locker_handle_fd(locker_handle *held)
 {
     LK_NO_CANCEL;

@@ -37,7 +37,8 @@ typedef enum {
     LK_IN_ACQUIRE,
     LK_IN_PASS, /**< as the receiving side */
     LK_IN_RENEW,
-    LK_IN_RELEASE /**< release or withdraw, or pass as the giving side */
+    LK_IN_RELEASE, /**< release or withdraw, or pass as the giving side */
+    LK_IN_KEEP     /**< keep_over_exec */
 } lk_busy;
 
 /** What came for a claim while it could not be acted on. */

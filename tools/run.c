@@ -21,11 +21,8 @@ static void fill_standard_descriptors(void)
 
 static int command_code(const lk_run *r, const lk_run_child *child)
 {
-    if (child->exec_error) {
-        lk_cli_message("can't run '%s': %s", lk_cli_quotable(r->options.command[0]),
-                       strerror(child->exec_error));
-        return child->exec_error == ENOENT ? LK_EXIT_NOT_FOUND : LK_EXIT_CANNOT_EXEC;
-    }
+    if (child->exec_error)
+        return lk_run_exec_failed(r, child->exec_error);
     return child->signal != 0 ? LK_EXIT_SIGNAL + child->signal : child->code;
 }
 
@@ -123,7 +120,7 @@ int lk_cli_run(int argc, char **argv)
     if (code == LK_GO_ON) {
         tell_acquired(&r);
         lk_run_signals_forget(&r.signals);
-        code = run_command(&r);
+        code = r.options.no_fork ? lk_run_become(&r) : run_command(&r);
     }
     lk_run_teller_end(&r.teller);
     if (!r.abandoned) {

@@ -143,6 +143,18 @@ static void name_after_command(const lk_run_options *o)
     program_invocation_short_name = slash != NULL && slash[1] != '\0' ? slash + 1 : o->command[0];
 }
 
+/* After exec nothing renews a lease. */
+static int check_exec(const lk_run *r)
+{
+    if (!r->options.no_fork || locker_keeps_over_exec(r->l))
+        return LK_EXIT_OK;
+    lk_cli_message(
+        "%s: --no-fork takes a lock that lives in a descriptor, as that of file: does; this one would end, because "
+        "nothing renews it after exec: leave --no-fork out, or use file:",
+        r->backend);
+    return LK_EXIT_CONFIG;
+}
+
 static char late_text[96];
 
 /* The wait is over before the service could be opened: nothing is asked for yet. */
@@ -197,6 +209,8 @@ int lk_run_acquire(lk_run *r)
         lk_cli_backend(r->l, r->backend, sizeof r->backend);
         code = check_scope(r);
     }
+    if (!code)
+        code = check_exec(r);
     if (!code)
         code = lk_run_check_nested(r);
     if (o->wait_ms > 0)

@@ -124,6 +124,8 @@ static bool add_key(lk_run_options *o, const char *key)
 typedef struct {
     lk_run_options *o;
     bool nonblock, wait;
+    const char
+        *of_watching; /* an option about what locker does while the command runs; NULL: none was given */
 } reading;
 
 static int take(int option, const lk_common *common, void *into)
@@ -147,15 +149,18 @@ static int take(int option, const lk_common *common, void *into)
         good = parse_positive("--ttl", optarg, &o->ttl_ms);
         break;
     case 'k':
+        s->of_watching = "--kill-after";
         good = lk_cli_duration(me, "--kill-after", optarg, &o->kill_after_ms);
         break;
     case 'c':
         o->shell[2] = optarg;
         break;
     case LK_OPT_ON_LOST:
+        s->of_watching = "--on-lost";
         good = parse_on_lost(optarg, &o->lost_signal);
         break;
     case LK_OPT_LOST_EXIT_CODE:
+        s->of_watching = "--lost-exit-code";
         good = parse_exit_code("--lost-exit-code", optarg, &o->lost_exit);
         break;
     case LK_OPT_OWNER:
@@ -170,10 +175,14 @@ static int take(int option, const lk_common *common, void *into)
     case LK_OPT_ALSO:
         good = add_key(o, optarg);
         break;
+    case 'F':
+        o->no_fork = true;
+        break;
     case LK_OPT_FOREGROUND:
         o->foreground = true;
         break;
     case LK_OPT_WAIT_DESCENDANTS:
+        s->of_watching = "--wait-descendants";
         o->wait_descendants = true;
         break;
     case LK_OPT_STATUS_FD:
@@ -233,6 +242,9 @@ static int check(const reading *s)
         return lk_cli_usage(me, "--nonblock and --wait exclude each other: give one");
     if (o->mode == LOCKER_SHARED && o->permits > 0)
         return lk_cli_usage(me, "--shared and --permits exclude each other: give one");
+    if (o->no_fork && s->of_watching)
+        return lk_cli_usage(me, "--no-fork and %s exclude each other: nobody watches over the command",
+                            s->of_watching);
     o->nonblock = s->nonblock;
     if (s->nonblock)
         o->wait_ms = 0;
@@ -257,6 +269,7 @@ int lk_run_parse(int argc, char **argv, lk_run_options *o)
                                           {"shared", no_argument, NULL, 's'},
                                           {"permits", required_argument, NULL, 'p'},
                                           {"also", required_argument, NULL, LK_OPT_ALSO},
+                                          {"no-fork", no_argument, NULL, 'F'},
                                           {"foreground", no_argument, NULL, LK_OPT_FOREGROUND},
                                           {"wait-descendants", no_argument, NULL, LK_OPT_WAIT_DESCENDANTS},
                                           {"status-fd", required_argument, NULL, LK_OPT_STATUS_FD},
@@ -271,7 +284,7 @@ int lk_run_parse(int argc, char **argv, lk_run_options *o)
                           .lost_signal = SIGTERM,
                           .status_fd = -1};
     /* The plus sign ends the options at KEY, so that those of COMMAND are left alone. */
-    int code = lk_cli_parse(argc, argv, &o->common, "+" LK_COMMON_LETTERS "nw:E:t:k:c:sp:", table, take, &s);
+    int code = lk_cli_parse(argc, argv, &o->common, "+" LK_COMMON_LETTERS "nw:E:t:k:c:sp:F", table, take, &s);
     if (code == LK_GO_ON)
         code = take_arguments(argc, argv, o);
     return code == LK_GO_ON ? check(&s) : code;

@@ -11,6 +11,7 @@
  *   run_tree.c      finds, signals and ends everything that the command started
  *   run_guard.c     kills the command at the lease's end, from a thread of its own
  *   run_supervise.c the loop while it runs: signals, the child's end, the lease's deadline
+ *   run_exec.c      with --no-fork, in place of the last four: becomes the command
  *   run.c           one after the other, and the exit code
  *
  * Three threads: the main one; until the lock is held, one that turns a signal into the wait's end; and, for
@@ -43,6 +44,7 @@ typedef struct {
     int lost_signal;   /**< 0: ignore the loss */
     const char *owner; /**< NULL: the library's default */
     bool nonblock;     /**< -n */
+    bool no_fork;      /**< become the command by exec */
     bool foreground;
     bool wait_descendants; /**< hold the lock until everything that the command started has ended */
     int status_fd;         /**< -1: none; else our own close-on-exec copy */
@@ -310,3 +312,11 @@ void lk_run_unwatch(lk_run *r);
 
 /** Watch over the command until it has ended, and with it what must end with it. */
 void lk_run_supervise(lk_run *r, lk_run_child *child);
+
+/* ------------------------------------------------------------------ without a loop ---- */
+
+/** Say why the command could not be started. Returns the exit code. */
+int lk_run_exec_failed(const lk_run *r, int error);
+
+/** Become the command, which inherits the lock. Returns the exit code if that fails, with the lock released. */
+int lk_run_become(lk_run *r);

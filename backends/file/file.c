@@ -187,4 +187,5 @@ const locker_driver lk_file_driver = {
     .show = lk_file_show,
     .break_lock = lk_file_break,
     .ping = file_ping,
+    .keep_over_exec = lk_file_keep_over_exec,
 };

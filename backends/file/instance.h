@@ -74,10 +74,11 @@ static inline int64_t lk_file_now(const lk_file *self)
     return self->svc->clock->now(self->svc->clock->context);
 }
 
-/* What the driver's table has of acquire.c, release.c and inspect.c. */
+/* What the driver's table has of acquire.c, release.c, keep.c and inspect.c. */
 locker_status lk_file_acquire(void *self, locker_claim *claim, locker_error *err);
 void lk_file_withdraw(void *self, locker_claim *claim);
 locker_status lk_file_release(void *self, locker_claim *grant, int64_t until, locker_error *err);
+locker_status lk_file_keep_over_exec(void *self, locker_claim *grant, locker_error *err);
 locker_status lk_file_show(void *self, const char *key, size_t key_len, int64_t until, locker_info *info,
                            locker_error *err);
 locker_status lk_file_break(void *self, const char *key, size_t key_len, const locker_break_options *only,

@@ -3,7 +3,8 @@
  *
  * The life of a driver instance
  * -----------------------------
- *   open ─▶ (acquire, withdraw, begin_release, release, pass, renew, dispatch, interrupt, show, break_lock, ping)* ─▶ close
+ *   open ─▶ (acquire, withdraw, begin_release, release, pass, renew, keep_over_exec, dispatch, interrupt, show, break_lock,
+ *             ping)* ─▶ close
  *                                                                            (in a fork's child: abandon)
  *
  * The life of a claim: one caller's claim to one key, a request until it is granted, then a grant
@@ -41,6 +42,7 @@
  *   release      any caller's thread          until `until`                   -
  *   begin_release  any caller's thread        no                              -
  *   pass         any caller's thread          no                              -
+ *   keep_over_exec  any caller's thread       no                              -
  *   renew        keeper                       no                              -
  *   dispatch     keeper, or a caller that     no                              -
  *                waits: one at a time
@@ -325,6 +327,11 @@ struct locker_driver {
      * grants, but a new claim of the same key may be acquired. A release that cannot be sent now is left to release.
      * NULL: core calls release for one grant after the other, all with the same `until`. */
     void (*begin_release)(void *self, locker_claim *const *grants, size_t count);
+
+    /** Make the descriptors that the grant lives in inheritable, so that the program which this process becomes by exec
+     * holds it: as locker_handle_keep_over_exec(). OK; LOST: it was not ours; UNAVAILABLE: whether it is can't be seen. The
+     * claim stays a grant, whatever the answer. NULL: grants end with the process, or soon after. */
+    locker_status (*keep_over_exec)(void *self, locker_claim *grant, locker_error *err);
 };
 
 /** A module exports `const locker_driver *const locker_module`, a pointer to its table, and nothing else. */

@@ -370,6 +370,19 @@ LOCKER_API uint64_t locker_handle_token_at(const locker_handle *held, size_t ind
 /** The label that show prints for it. Lives as long as the handle. */
 LOCKER_API const char *locker_handle_owner(const locker_handle *held);
 
+/** True if this locker's locks can live on over exec, in descriptors: locker_handle_keep_over_exec() works. The file
+ * driver's do. Those of a service end with their lease, because nothing renews it after exec. False for NULL. */
+LOCKER_API bool locker_keeps_over_exec(const locker *l);
+
+/** Make the descriptors that the lock lives in inheritable. The program that this process becomes by exec then holds the
+ * lock until it and every process that inherited the descriptors have ended or closed them. After exec nobody watches
+ * the lock: if it is broken, or its file is removed, the program is not told. Call it right before exec, because every
+ * program that the process starts from here on inherits the lock, too. If exec fails, locker_unlock() works as before.
+ * Does not wait for another process. Errors: UNSUPPORTED (see above; nothing has changed), LOST (it was lost), UNAVAILABLE
+ * (it can't be seen whether it was), INVALID (held is NULL or unlocked, or inside a callback), CLOSED, FORKED. */
+LOCKER_API LOCKER_MUST_CHECK locker_status locker_handle_keep_over_exec(locker_handle *held,
+                                                                        locker_error *err);
+
 /* ------------------------------------------------------------------ looking ---- */
 /* Labels that another client wrote are told as they are, and may have any bytes: escape them before a terminal. */
 

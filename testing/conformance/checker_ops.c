@@ -287,6 +287,17 @@ static void checked_begin_release(void *self, locker_claim *const *outer, size_t
     lk_checker_deadline(w, "blocks", "begin_release", began);
 }
 
+static locker_status checked_keep_over_exec(void *self, locker_claim *outer, locker_error *err)
+{
+    lk_checked *w = self;
+    locker_claim *inner = known(w, outer, "keep_over_exec");
+    const int64_t began = at_once(w);
+    const locker_status status = lk_checker_tested->keep_over_exec(w->self, inner, err);
+    lk_checker_deadline(w, "blocks", "keep_over_exec", began);
+    lk_checker_answer("keep_over_exec", status, BIT(OK) | BIT(LOST) | BIT(UNAVAILABLE), err);
+    return status;
+}
+
 /* ------------------------------------------------------------------ pass and renew ---- */
 
 static void check_pass(lk_checked *w, const locker_claim *from, const locker_claim *to)
@@ -424,4 +435,5 @@ void lk_checker_fill(locker_driver *table, const locker_driver *driver)
     CHECKED(show, checked_show);
     CHECKED(break_lock, checked_break);
     CHECKED(ping, checked_ping);
+    CHECKED(keep_over_exec, checked_keep_over_exec);
 }

@@ -254,6 +254,25 @@ static void handles_outlive_their_locker(void **state)
     locker_close(NULL);
 }
 
+/* What a program that becomes another has: tests of the locker command look at that. */
+static void keeping_over_exec(void **state)
+{
+    locker *l = lk_open_locker(*state, "");
+    locker_error err;
+    const locker_status kept = locker_keeps_over_exec(l) ? LOCKER_OK : LOCKER_UNSUPPORTED;
+    locker_handle *held = lk_take(l, "exec", NULL);
+    assert_status(kept, locker_handle_keep_over_exec(held, &err), err);
+    assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
+    lk_expect_busy(l, "exec");
+    assert_ok(locker_unlock(held, &err), err);
+    assert_status(kept == LOCKER_OK ? LOCKER_INVALID : kept, locker_handle_keep_over_exec(held, &err), err);
+    locker_handle_free(held);
+    assert_status(LOCKER_INVALID, locker_handle_keep_over_exec(NULL, &err), err);
+    assert_false(locker_keeps_over_exec(NULL));
+    lk_give(lk_take(l, "exec", NULL));
+    lk_close_locker(l);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_second_unlock_is_invalid),
     cmocka_unit_test(of_100_unlocks_one_is_ok),
@@ -266,6 +285,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(freeing_unlocks),
     cmocka_unit_test(unlocked_handles_stay_whole),
     cmocka_unit_test(handles_outlive_their_locker),
+    cmocka_unit_test(keeping_over_exec),
 };
 
 const lk_group lk_handles = {"handles", tests, sizeof tests / sizeof tests[0]};

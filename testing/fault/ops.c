@@ -222,7 +222,8 @@ void lk_fault_fill(locker_driver *table)
     table->interrupt = fault_interrupt; /* a delay can be interrupted, whatever the other driver can */
     table->withdraw = fault_withdraw;
     table->release = fault_release;
-    table->begin_release = NULL; /* what becomes of each release is decided when it is called */
+    table->begin_release = NULL;  /* what becomes of each release is decided when it is called */
+    table->keep_over_exec = NULL; /* no fault can be played in what follows exec */
     table->pass = table->pass != NULL ? fault_pass : NULL;
     table->renew = table->renew != NULL ? lk_fault_renew : NULL;
     table->dispatch = lk_fault_dispatch;

@@ -62,7 +62,7 @@ _locker() {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} at
     local service='-u --uri -f --config --profile -q --quiet -v --verbose -h --help -V --version'
     local run='-n --nonblock -w --wait -E --conflict-exit-code -t --ttl -k --kill-after --on-lost
-        --lost-exit-code --owner -s --shared -p --permits --also -c --command --foreground --status-fd'
+        --lost-exit-code --owner -s --shared -p --permits --also -c --command -F --no-fork --foreground --wait-descendants --status-fd'
 
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then

@@ -99,8 +99,13 @@ class Compared(Case):
         except OSError:
             return False
 
-    def after_signal(self, tool, number, away=""):
-        process = subprocess.Popen(self.prefix(tool) + ["sh", "-c", "%s sh -c 'echo $$; exec sleep 300' & wait" % away], env=self.env,
+    def process_of(self, tool, *options):
+        process = subprocess.Popen(self.prefix(tool, *options) + ["sh", "-c", "echo $$"], env=self.env, stdout=subprocess.PIPE)
+        said = int(process.communicate(timeout=LIMIT)[0])
+        return "the tool's" if said == process.pid else "its own"
+
+    def after_signal(self, tool, number, away="", options=()):
+        process = subprocess.Popen(self.prefix(tool, *options) + ["sh", "-c", "%s sh -c 'echo $$; exec sleep 300' & wait" % away], env=self.env,
                                    stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         self.addCleanup(process.stdout.close)
         pid = int(process.stdout.readline())
@@ -177,6 +182,9 @@ class Compared(Case):
         "not free in time, -w": lambda s, tool: s.busy(tool, "-w", "0.1"),
         "a daemon after a normal end": after_end,
         "the same, --wait-descendants": waited_for,
+        "with -F, the command's process": lambda s, tool: s.process_of(tool, "-F"),
+        "with -F, a daemon after a normal end": lambda s, tool: s.after_end(tool, "-F"),
+        "with -F, TERM, and what the command started": lambda s, tool: s.after_signal(tool, signal.SIGTERM, options=["-F"]),
         "TERM to the tool": lambda s, tool: s.after_signal(tool, signal.SIGTERM),
         "TERM, and what is in another group": lambda s, tool: s.after_signal(tool, signal.SIGTERM, "setsid"),
         "KILL of the tool": lambda s, tool: s.killed(tool),

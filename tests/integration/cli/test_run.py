@@ -39,7 +39,20 @@ class ExitCodes(Case):
         self.assertIn("thread", done.stderr)
 
     def test_out_of_descriptors(self):
-        self.starve("run", "k", "true")
+        for options in ((), ("-F",)):
+            self.starve("run", *options, "k", "true")
+
+    def test_out_of_descriptors_before_the_command_starts(self):
+        """It either runs to its end, or has not begun."""
+        ran = os.path.join(self.directory, "ran")
+        limit = resource.RLIMIT_NOFILE
+        for count in range(10, 26):
+            done = self.locker("run", "k", "touch", ran, preexec_fn=lambda: resource.setrlimit(limit, (count, count)))
+            self.assertIn(done.returncode, (0, 71), done.stderr)
+            self.assertNotIn("was killed", done.stderr)
+            self.assertEqual(os.path.exists(ran), done.returncode == 0, "%d: %s" % (count, done.stderr))
+            if done.returncode == 0:
+                os.unlink(ran)
 
     def json_show(self, key):
         return json.loads(self.code(0, "show", "--json", key).stdout)

@@ -175,6 +175,27 @@ static void show_says_who(void **state)
     locker_close(other);
 }
 
+/* Whatever the keeper has heard of it so far. */
+static void a_broken_lock_is_not_kept_over_exec(void **state)
+{
+    lk_place *place = *state;
+    locker_error err;
+    for (int kind = 0; kind < 3; kind++) {
+        locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
+        options.mode = kind == 1 ? LOCKER_SHARED : LOCKER_EXCLUSIVE;
+        options.permits = kind == 2 ? 2 : 0;
+        locker *const other = lk_place_open(place);
+        locker_handle *held;
+        assert_ok(locker_lock(place->l, "k", &options, &held, &err), err);
+        assert_ok(locker_handle_keep_over_exec(held, &err), err);
+        assert_ok(locker_break(other, "k", NULL, NULL, &err), err);
+        assert_status(LOCKER_LOST, locker_handle_keep_over_exec(held, &err), err);
+        assert_status(LOCKER_LOST, locker_unlock(held, &err), err);
+        locker_handle_free(held);
+        locker_close(other);
+    }
+}
+
 static const struct CMUnitTest tests[] = {
     place_test(break_tells_the_holder),
     place_test(break_of_what_nobody_holds),
@@ -183,6 +204,7 @@ static const struct CMUnitTest tests[] = {
     place_test(a_moved_directory_is_all_lost),
     place_test(files_of_held_locks_stay_young),
     place_test(show_says_who),
+    place_test(a_broken_lock_is_not_kept_over_exec),
 };
 
 const lk_group lk_breaking = {"breaking", tests, sizeof(tests) / sizeof(tests[0]), NULL, NULL};
