@@ -462,12 +462,13 @@ static void claim_ride_locked(request *r) LK_REQUIRES(r->l->mutex)
 static void end_claim_locked(request *r, lk_key *key) LK_REQUIRES(r->l->mutex)
 {
     lk_claim *const claim = r->claim;
+    const bool rode_before = claim->ride != NULL; /* also shows clang's analyzer that there is a claim */
     LK_WRITE(claim->phase, LK_GONE);
     if (key->contender == claim) {
         key->contender = NULL;
         lk_promote_locked(r->l, key);
     }
-    if (claim->ride != NULL)
+    if (rode_before || claim->ride != NULL)
         claim_ride_locked(r);
     lk_claim_unref_locked(r->l, claim); /* the driver's side */
 }

@@ -34,8 +34,14 @@ static bool have_living_child(void)
 /* Read /proc/NAME/stat: "PID (COMMAND) STATE PARENT GROUP ...". False: there is no such process any more. */
 static bool read_process(int proc, const char *name, lk_run_process *p)
 {
-    char path[32], text[1024], state;
-    long threads;
+    enum {
+        PARENT = 4,
+        GROUP = 5,
+        SESSION = 6,
+        THREADS = 20,
+        START = 22
+    }; /* as proc_pid_stat(5) counts the fields */
+    char path[32], text[1024];
     snprintf(path, sizeof path, "%.10s/stat", name);
     const int fd = openat(proc, path, O_RDONLY | O_CLOEXEC);
     const ssize_t length = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
@@ -49,9 +55,22 @@ static bool read_process(int proc, const char *name, lk_run_process *p)
     *p = (lk_run_process){.pid = (pid_t)strtol(name, NULL, 10)};
     *end = '\0';
     snprintf(p->command, sizeof p->command, "%s", open + 1);
-    if (sscanf(end + 1, " %c %d %d %d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld %*d %llu",
-               &state, &p->parent, &p->group, &p->session, &threads, &p->start) != 6)
+    char *at = end + 2; /* " STATE PARENT ..." */
+    if (end[1] != ' ' || *at == '\0')
         return false;
+    const char state = *at++;
+    unsigned long long fields[START + 1] = {0}; /* negative ones wrap, and are not used */
+    for (int i = PARENT; i <= START; i++) {
+        char *const before = at;
+        fields[i] = strtoull(at, &at, 10);
+        if (at == before)
+            return false;
+    }
+    p->parent = (pid_t)fields[PARENT];
+    p->group = (pid_t)fields[GROUP];
+    p->session = (pid_t)fields[SESSION];
+    p->start = fields[START];
+    const long threads = (long)fields[THREADS];
     p->threads = threads;
     p->zombie =
         (state == 'Z' || state == 'X') && threads <= 1; /* with more the first thread alone has ended */
@@ -195,12 +214,13 @@ static bool add_list(lk_run_tree *t, pid_t parent, const char *thread)
             close(fd);
         return false;
     }
-    for (int pid; fscanf(list, "%d", &pid) == 1;) {
+    for (char number[16]; fscanf(list, "%15s", number) == 1;) {
         lk_run_process *const grown = room_for(t->found, t->found_count, &t->found_room, sizeof *t->found);
         if (!grown)
             break;
         t->found = grown;
-        t->found[t->found_count++] = (lk_run_process){.pid = pid, .parent = parent};
+        t->found[t->found_count++] =
+            (lk_run_process){.pid = (pid_t)strtol(number, NULL, 10), .parent = parent};
     }
     fclose(list);
     return true;
@@ -341,7 +361,8 @@ static DIR *open_proc(void)
 {
     char self[16] = "";
     DIR *const proc = opendir("/proc");
-    if (!proc || (readlinkat(dirfd(proc), "self", self, sizeof self - 1) > 0 && atoi(self) == getpid()))
+    if (!proc ||
+        (readlinkat(dirfd(proc), "self", self, sizeof self - 1) > 0 && strtol(self, NULL, 10) == getpid()))
         return proc;
     closedir(proc);
     return NULL;

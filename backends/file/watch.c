@@ -124,7 +124,7 @@ static void look_at_locked(lk_file *self, lk_file_claim *c) LK_REQUIRES(self->mu
 static void watch_above_locked(lk_file *self) LK_REQUIRES(self->mutex)
 {
     char above[3 * ABOVE_MAX + 1] = "";
-    for (int i = 0; i < ABOVE_MAX; i++) {
+    for (size_t i = 0; i < ABOVE_MAX; i++) {
         memcpy(above + 3 * i, "/..", sizeof "/..");
         const int wd = add_behind_locked(self, self->dir_fd, NULL, above, IN_MOVE_SELF);
         if (wd >= 0 && wd == self->above_wd)
@@ -159,7 +159,7 @@ bool lk_file_watch_parts_locked(lk_file *self, const lk_file_name *name)
 {
     enum { ONE = LK_FILE_PART + 3 }; /* with its suffix, and the '/' behind that */
     char behind[LK_FILE_PATH_MAX];
-    for (size_t end = 2 * ONE; end <= name->last; end += ONE) {
+    for (size_t end = (size_t)2 * ONE; end <= name->last; end += ONE) {
         (void)snprintf(behind, sizeof behind, "/%.*s", (int)end - 1, name->text);
         if (add_behind_locked(self, self->dir_fd, NULL, behind, IN_MOVE_SELF | IN_ONLYDIR) < 0)
             return false;

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -39,9 +40,12 @@ static ticks read_ticks(void)
     FILE *const file = fopen("/proc/stat", "re");
     if (file == NULL)
         return read;
-    if (fscanf(file, "cpu") == 0)
-        for (int i = 0; i < KINDS && fscanf(file, "%llu", &kinds[i]) == 1; i++)
-            read.all += kinds[i];
+    char line[256] = "";
+    if (fgets(line, sizeof line, file) != NULL && strncmp(line, "cpu ", 4) == 0) {
+        char *at = line + 4;
+        for (int i = 0; i < KINDS; i++)
+            read.all += kinds[i] = strtoull(at, &at, 10);
+    }
     read.idle = kinds[IDLE];
     read.stolen = kinds[STOLEN];
     fclose(file);
@@ -54,8 +58,10 @@ static int64_t read_stalled_ms(const char *path)
     FILE *const file = fopen(path, "re");
     if (file == NULL)
         return 0;
-    if (fscanf(file, "some avg10=%*f avg60=%*f avg300=%*f total=%llu", &us) != 1)
-        us = 0;
+    char line[256] = "";
+    const char *const total = fgets(line, sizeof line, file) != NULL ? strstr(line, "total=") : NULL;
+    if (total != NULL)
+        us = strtoull(total + strlen("total="), NULL, 10);
     fclose(file);
     return (int64_t)(us / 1000);
 }
@@ -72,27 +78,27 @@ static int64_t used_ms(int who)
 static bool read_turns(turns *to, pid_t process, pid_t thread)
 {
     char path[80];
-    long long ran = 0, waited = 0;
+    char line[256] = "", *between = line, *end = line;
     snprintf(path, sizeof path, "/proc/%d/task/%d/schedstat", (int)process, (int)thread);
     FILE *const file = fopen(path, "re");
     if (file == NULL)
         return false;
-    const bool is_read = fscanf(file, "%lld %lld", &ran, &waited) == 2;
+    (void)!fgets(line, sizeof line, file);
     fclose(file);
+    const long long ran = strtoll(line, &between, 10), waited = strtoll(between, &end, 10);
     *to = (turns){process, thread, ran, waited};
-    return is_read;
+    return end != between;
 }
 
 static void read_process(counts *to, pid_t process, int depth);
 
 static void read_children(counts *to, pid_t process, pid_t thread, int depth)
 {
-    char path[80];
-    int child;
+    char path[80], child[16];
     snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)process, (int)thread);
     FILE *const file = depth < DEPTH_AT_MOST ? fopen(path, "re") : NULL;
-    while (file != NULL && fscanf(file, "%d", &child) == 1)
-        read_process(to, child, depth + 1);
+    while (file != NULL && fscanf(file, "%15s", child) == 1)
+        read_process(to, (pid_t)strtol(child, NULL, 10), depth + 1);
     if (file != NULL)
         fclose(file);
 }
@@ -103,7 +109,7 @@ static void each_thread(counts *to, pid_t process, int depth, bool is_for_childr
     snprintf(path, sizeof path, "/proc/%d/task", (int)process);
     DIR *const folder = opendir(path);
     for (const struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
-        const pid_t thread = atoi(entry->d_name);
+        const pid_t thread = (pid_t)strtol(entry->d_name, NULL, 10);
         if (thread > 0 && is_for_children)
             read_children(to, process, thread, depth);
         else if (thread > 0 && to->count < THREADS_AT_MOST &&

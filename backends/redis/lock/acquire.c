@@ -269,7 +269,7 @@ static locker_status refused(struct attempt *a, const redisReply *reply)
     const lk_redis_fault fault = lk_redis_reply_fault(reply);
     int64_t left_ms;
     locker_status status;
-    if (fault == LK_REDIS_FAULT_DATA)
+    if (reply != NULL && fault == LK_REDIS_FAULT_DATA)
         return lk_redis_refuse_data(reply->str + sizeof "NOLOCK", a->keys.lock, a->err);
     if (lk_redis_recovery_refuses(a->r, reply, &left_ms, &status, a->err)) {
         if (left_ms > 0)

@@ -50,7 +50,7 @@ static const char *unfit(const struct stat *status, const char *path, bool secre
 
 static locker_status check_file(const char *name, const char *path, bool secret, locker_error *err)
 {
-    struct stat status;
+    struct stat status = {0};
     if (path == NULL)
         return lk_misconfigured(err,
                                 "tls=on needs %s: TLS for ZooKeeper takes a file of authorities (tls_ca) and "
