@@ -60,7 +60,8 @@ int lk_wanderer_play(int argc, char **argv);
 /* One of those that lock, try or sweep without a pause. */
 int lk_stormer_play(int argc, char **argv);
 int lk_sweeper_play(int argc, char **argv);
-/* One in surroundings of which a test tells the name. */
+/* One in surroundings of which a test tells the name; one that forks while it is about to lock, and dies. */
 int lk_edge_play(int argc, char **argv);
+int lk_about_play(int argc, char **argv);
 /* A user of the group that shares a directory. */
 int lk_member_play(int argc, char **argv);

@@ -80,6 +80,7 @@ int main(int argc, char **argv)
                                     {"wanderer", lk_wanderer_play},
                                     {"stormer", lk_stormer_play},
                                     {"sweeper", lk_sweeper_play},
+                                    {"about", lk_about_play},
                                     {"edge", lk_edge_play},
                                     {"member", lk_member_play},
                                     {NULL, NULL}};

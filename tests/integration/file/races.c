@@ -134,12 +134,11 @@ int __wrap_symlinkat(const char *text, int dir, const char *name)
 }
 
 /* Once, when a file that was made under another name has come to its own. */
-static void (*after_making)(void);
+static void (*_Atomic after_making)(void);
 
 int __wrap_renameat2(int from_dir, const char *from, int to_dir, const char *to, unsigned flags)
 {
-    void (*const once)(void) = after_making;
-    after_making = NULL;
+    void (*const once)(void) = atomic_exchange(&after_making, NULL);
     const int rc = __real_renameat2(from_dir, from, to_dir, to, flags);
     const int code = errno;
     if (once != NULL)
@@ -601,38 +600,38 @@ static void two_threads_meet_a_removed_directory(void **state)
     }
 }
 
-static int until_closed[2];
-
+/* The forked child lives until the test closes the standard input that it has from its parent. */
 static void have_a_child(void)
 {
     char nothing;
     if (fork() != 0)
         return;
-    (void)close(until_closed[1]);
-    (void)!read(until_closed[0], &nothing, 1);
+    (void)!read(STDIN_FILENO, &nothing, 1);
     _exit(0);
 }
 
-/* It is granted the lock right behind that, and dies. */
+/* A process that forks while it is about to lock, is granted the lock right behind that, and dies. */
+int lk_about_play(int argc, char **argv)
+{
+    locker *l;
+    locker_handle *held;
+    locker_error err;
+    if (argc != 1 || locker_open(argv[0], NULL, &l, &err) != LOCKER_OK)
+        return 1;
+    before_lock = have_a_child;
+    _exit((int)locker_lock(l, "k", NULL, &held, &err));
+}
+
 static void who_is_about_to_lock_leaves_nothing_to_a_child(void **state)
 {
     lk_place *place = *state;
     locker_handle *held;
     locker_error err;
-    int ended;
-    assert_int_equal(pipe2(until_closed, O_CLOEXEC), 0);
-    const pid_t pid = fork();
-    assert_int_not_equal(pid, -1);
-    if (pid == 0) {
-        locker *l = lk_place_open(place);
-        before_lock = have_a_child;
-        _exit((int)locker_lock(l, "k", NULL, &held, &err));
-    }
-    assert_int_equal(waitpid(pid, &ended, 0), pid);
-    assert_int_equal(ended, 0);
+    siginfo_t ended;
+    lk_child *const child = lk_child_start("about", (const char *[]){place->uri, NULL});
+    assert_int_equal(waitid(P_PID, (id_t)child->pid, &ended, WEXITED | WNOWAIT), 0);
     const locker_status status = locker_try_lock(place->l, "k", NULL, &held, &err);
-    (void)close(until_closed[0]);
-    (void)close(until_closed[1]);
+    assert_int_equal(lk_child_end(child), 0);
     assert_status(LOCKER_OK, status, err);
     lk_give(held);
 }
