@@ -60,7 +60,7 @@ static void weigh(lk_cell *cell, const lk_report *report, lk_check check)
     if (limit)
         lk_exception(cell, "%s%s", overlap, limit);
     else {
-        if (!cell->proven &&
+        if (!cell->proven && !lk_failed(cell) &&
             cell->result->verdict == LK_VERDICT_BROKEN) /* a proof replaces what only looked broken */
             cell->result->verdict = LK_VERDICT_EXCEPTION;
         lk_broken(cell, "%s%s: %s", overlap, lk_check_name(check), finding->text);

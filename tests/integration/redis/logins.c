@@ -213,6 +213,8 @@ static void the_fewest_rights_are_enough(void **state)
 
         if (word[0] != '+')
             continue;
+        if (strcmp(word, "+type") == 0)
+            continue; /* for keys that are no locks: foreign.c */
         snprintf(stat, sizeof stat, "cmdstat_%s:", word + 1);
         if (strstr(used, stat) == NULL)
             test_fails("%s is not needed", word);
