@@ -73,6 +73,15 @@ static bool somebody_waits(locker *l)
     return waits;
 }
 
+static bool low_ones_are_free(void *context)
+{
+    (void)context;
+    for (int fd = 0; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) >= 0)
+            return false;
+    return true;
+}
+
 /* A lock that is held, waited for in another thread until it waits, then let go of; and one that several hold. */
 static int work(const char *uri)
 {
@@ -93,9 +102,9 @@ static int work(const char *uri)
         return NOT_GRANTED;
     while (!somebody_waits(l))
         sched_yield();
-    for (int fd = 0; fd <= STDERR_FILENO && streams_are_closed; fd++)
-        if (fcntl(fd, F_GETFD) >= 0)
-            return LOW_DESCRIPTOR;
+    /* Between open() and its move above 2 a descriptor of the waiter's is low for a moment. */
+    if (streams_are_closed && !lk_until(low_ones_are_free, NULL, LK_TEST_PATIENCE_MS))
+        return LOW_DESCRIPTOR;
     if (locker_unlock(held, &err) != LOCKER_OK)
         return NOT_GRANTED;
     locker_handle_free(held);
