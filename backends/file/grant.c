@@ -94,7 +94,7 @@ static locker_status confirm_grant(lk_file *self, const lk_file_name *name, lk_f
     /* What was away is told but once, and then to those who hold. */
     if (status == LOCKER_OK && LK_READ(self->moved))
         status = LK_FILE_AGAIN;
-    /* One who breaks it tells it so when that is done, which nobody hears who doesn't hold yet: it begins anew. */
+    /* A break notifies holders when it is done. This claim does not hold yet and would miss that, so it begins again. */
     if (status == LOCKER_OK && !locker_claim_is_plain(c->claim) && lk_file_holder_is_broken(self, c))
         status = LK_FILE_AGAIN;
     if (status == LOCKER_OK) {

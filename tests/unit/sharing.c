@@ -340,7 +340,7 @@ static void counts(locker_handle *lost, void *told)
     (void)atomic_fetch_add((atomic_int *)told, 1);
 }
 
-/* Who unlocked while the other had the grant still was told OK, and is told nothing of what came afterwards. */
+/* A handle that was unlocked while another still rode on the grant answered OK; a later loss of the grant is not reported to it. */
 static void what_was_unlocked_is_not_lost_with_the_rest(void **state)
 {
     static atomic_int told;

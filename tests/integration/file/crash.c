@@ -222,7 +222,7 @@ static bool somebody_waits(void *l)
     return waits;
 }
 
-/* The child of one that died waiting lives on: nobody is told that somebody waits, neither who tries nor who waits himself. */
+/* The child of a waiter that died lives on. Neither a try nor another waiter may see a waiter. */
 static void a_dead_waiters_child_keeps_nobody_out(void **state)
 {
     lk_place *place = *state;

@@ -804,7 +804,7 @@ static void want_a_permit(void)
     assert_true(lk_until(has_tried, newcomer, LK_TEST_PATIENCE_MS));
 }
 
-/* Nobody has the fresh file for himself, though nobody gets it yet: who comes then isn't told that it is used otherwise. */
+/* While a break replaces the file, no claim can take the new file. A call that arrives then must not be refused as another kind. */
 static void who_wants_a_permit_while_one_is_broken_gets_it(void **state)
 {
     lk_place *place = *state;

@@ -1,4 +1,4 @@
-/* cluster.c: a Redis Cluster that is well: what is locked at which of its nodes, who is told of what, and what it is not. */
+/* cluster.c: a healthy Redis Cluster: which node keeps a lock, which clients are notified, and what is refused. */
 #include "cluster_tests.h"
 
 #include <dirent.h>

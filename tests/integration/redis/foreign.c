@@ -200,7 +200,7 @@ static void *break_by_force(void *argument)
     return NULL;
 }
 
-/* Answers what a break says whose look saw what `seen` makes, and whose deletion meets what `there` makes. */
+/* Return the status of a break that looks at the key made by the command `seen`, and deletes the key made by `there`. */
 static locker_status break_behind_a_look(lk_env *env, breaking *b, const char *seen, const char *there)
 {
     pthread_t thread;
