@@ -61,6 +61,7 @@ class Compared(Case):
         self.addCleanup(script.stop)
         script.lines_until("round 1")
         ready(script)
+        self.sleeps(script.pid)
         script.type(key)
         end, text = time.monotonic() + 3.0, script.terminal.rest
         while time.monotonic() < end:
@@ -99,6 +100,16 @@ class Compared(Case):
         except OSError:
             return False
 
+    def sleeps(self, pid):
+        """Until a shell or timeout(1) waits for what it has started: signalled before fork() has returned to it, it ends alone."""
+        end = time.monotonic() + LIMIT
+        while time.monotonic() < end:
+            with open("/proc/%d/stat" % pid) as file:
+                if file.read().rsplit(")", 1)[1].split()[0] == "S":
+                    return
+            time.sleep(0.01)
+        self.fail("it does not wait")
+
     def process_of(self, tool, *options):
         process = subprocess.Popen(self.prefix(tool, *options) + ["sh", "-c", "echo $$"], env=self.env, stdout=subprocess.PIPE)
         said = int(process.communicate(timeout=LIMIT)[0])
@@ -109,6 +120,8 @@ class Compared(Case):
                                    stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         self.addCleanup(process.stdout.close)
         pid = int(process.stdout.readline())
+        if tool == "timeout":
+            self.sleeps(process.pid)
         process.send_signal(number)
         process.wait(LIMIT)
         end = time.monotonic() + 1.0  # PDEATHSIG comes with the end
