@@ -417,6 +417,10 @@ static bool is_behind(const lk_file_tickets *t, const lk_file_claim *c, char wha
 
 size_t lk_file_queue_place(lk_file *self, lk_file_claim *c, bool fresh)
 {
+    if (c->ticket_fd < 0) { /* none was to be had */
+        lk_file_queue_enter(self, c);
+        fresh = true;
+    }
     if (c->ticket_fd < 0)
         return 0;
     lk_file_tickets t = lk_file_tickets_of(self, &c->id);

@@ -596,6 +596,26 @@ static void a_wait_needs_no_ticket(void **state)
     lk_close_locker(other);
 }
 
+/* ... and takes one as soon as it can. */
+static void a_ticket_is_taken_later(void **state)
+{
+    lk_place *place = *state;
+    locker *other = lk_place_open(place);
+    lk_locking waiter;
+    locker_handle *held;
+    locker_error err;
+    assert_ok(locker_lock(place->l, key, NULL, &held, &err), err);
+    no_fifos = true;
+    lk_locking_start(&waiter, other, key, NULL);
+    lk_require_waiting(other, 1);
+    require_line(place, 0);
+    no_fifos = false;
+    require_line(place, 1);
+    lk_give(held);
+    lk_give(lk_locking_grant(&waiter));
+    lk_close_locker(other);
+}
+
 /* A user has 128 inotify descriptors: only the first in line wants one. */
 static void a_line_needs_no_inotify(void **state)
 {
@@ -845,6 +865,7 @@ static const struct CMUnitTest tests[] = {
     place_test(a_forked_child_holds_nobody_up),
     place_test(a_break_is_told_to_all_in_line),
     place_test(a_wait_needs_no_ticket),
+    place_test(a_ticket_is_taken_later),
     place_test(a_line_needs_no_inotify),
     place_test(a_line_that_was_swept_away_forms_again),
     place_test(who_dies_waiting_holds_nobody_up),
