@@ -22,15 +22,21 @@ static void read_id(lk_server *server, const char *section, const char *name, ch
     assert_int_equal(sscanf(at + strlen(name), "%40[0-9a-f]", id), 1);
 }
 
-/* Its data are known to be whole since long ago: nobody has to wait at first. */
-static void know(lk_server *server, int64_t ms)
+/* Its data are known, and by its clock it recovers until then. */
+static void know_until(lk_server *server, int64_t ms, int64_t until_ms)
 {
     char run[41], replication[41];
     read_id(server, "server", "run_id:", run);
     read_id(server, "replication", "master_replid:", replication);
     char mark[128];
-    snprintf(mark, sizeof mark, "%lld %s %s 0", (long long)ms, run, replication);
+    snprintf(mark, sizeof mark, "%lld %s %s %lld", (long long)ms, run, replication, (long long)until_ms);
     lk_server_do(server, "SET locker:recovery %s", mark);
+}
+
+/* Its data are known to be whole since long ago: nobody has to wait at first. */
+static void know(lk_server *server, int64_t ms)
+{
+    know_until(server, ms, 0);
 }
 
 static locker *open_known(lk_server *server)
@@ -171,6 +177,24 @@ static void what_its_holder_left_is_free_afterwards(void **state)
     lk_close_locker(l);
 }
 
+static int64_t us_of(lk_server *server)
+{
+    return lk_server_integer(server, "EVAL %s 0",
+                             "local t = redis.call('TIME') return t[1] * 1000000 + t[2]");
+}
+
+/* The server's clock was set back by an hour after it had begun to recover: that takes as long as ever, and not an hour more. */
+static void a_clock_that_was_set_back_prolongs_nothing(void **state)
+{
+    lk_env *env = *state;
+    locker *l = open_known(env->server);
+    lk_give(lk_take(l, "clock", NULL));
+    know_until(env->server, RECOVERY_MS, us_of(env->server) / 1000 + INT64_C(3600000));
+    expect_recovering(l, "clock");
+    lk_give(lk_take(l, "clock", NULL));
+    lk_close_locker(l);
+}
+
 /* ------------------------------------------------------------------ failovers ---- */
 
 /* A replica that has what the server has now, and no more. (With its first replica a server gets another replication id.) */
@@ -307,18 +331,43 @@ static void nobody_is_shown_nor_broken_meanwhile(void **state)
 
 /* ------------------------------------------------------------------ what is set again ---- */
 
-/* The driver alone renews when it is told to, with leases of 90 s; the server forgets, and knows that it has. */
-static void begin_alone(lk_env *env, lk_asker *asker)
+/* The driver alone renews when it is told to, with leases of 90 s. Set `value` to the name by which the server knows the holder. */
+static void take_alone(lk_env *env, lk_asker *asker, locker_mode mode, char value[64])
 {
     know(env->server, 90000);
     lk_alone_begin(env->server->port, "&ttl=90s&recovery=90s");
-    assert_int_equal(lk_asker_come(asker, "mine"), LOCKER_OK);
-    lk_server_do(env->server, "FLUSHALL");
+    lk_asker_make(asker, "mine");
+    lk_asker_claim(asker)->mode = mode;
+    assert_int_equal(lk_asker_ask(asker), LOCKER_OK);
+    assert_true(lk_server_text(env->server, value, 64, "EVAL %s 1 mine",
+                               "local v = redis.call('GET', KEYS[1])\n"
+                               "local epoch = string.match(v, '^S(%d+)$')\n"
+                               "local set = epoch and '{mine}:locker:shared:' .. epoch\n"
+                               "return set and redis.call('ZRANGE', set, 0, 0)[1] or v"));
+}
+
+/* Somebody finds out that the server does not know its data. */
+static void find_out(void)
+{
     lk_asker another;
     lk_asker_make(&another, "another");
     lk_asker_claim(&another)->will_wait = false;
     assert_int_equal(lk_asker_ask(&another), LOCKER_UNAVAILABLE);
     lk_redis_driver.withdraw(lk_alone.self, lk_asker_claim(&another));
+}
+
+/* The same; then the server forgets, and knows that it has. */
+static void begin_alone_as(lk_env *env, lk_asker *asker, locker_mode mode, char value[64])
+{
+    take_alone(env, asker, mode, value);
+    lk_server_do(env->server, "FLUSHALL");
+    find_out();
+}
+
+static void begin_alone(lk_env *env, lk_asker *asker)
+{
+    char value[64];
+    begin_alone_as(env, asker, LOCKER_EXCLUSIVE, value);
 }
 
 static void end_alone(lk_asker *asker)
@@ -394,64 +443,89 @@ static void what_is_no_lock_is_left_as_it_is(void **state)
     lk_close_locker(l);
 }
 
-/* What is set again has its info, with the token by which a later holder is told from an earlier, and lifts the counter. */
-static void what_is_set_again_is_told_and_counted(void **state)
+/* What is set again lifts the counter. */
+static void set_again_and_count(lk_env *env, locker_mode mode)
 {
-    lk_env *env = *state;
     lk_asker asker;
-    char value[64], info[256], counter[32];
-    begin_alone(env, &asker);
+    char value[64], counter[32];
+    begin_alone_as(env, &asker, mode, value);
     const uint64_t token = lk_asker_claim(&asker)->token;
-    const int64_t time = lk_server_integer(env->server, "EVAL %s 0",
-                                           "local t = redis.call('TIME') return t[1] * 1000000 + t[2]");
+    const int64_t time = us_of(env->server);
     lk_asker_renew(&asker);
     lk_alone_ping();
     assert_int_equal(asker.extended, 1);
-    assert_true(lk_server_text(env->server, value, sizeof value, "GET mine"));
-    assert_true(lk_server_text(env->server, info, sizeof info, "GET {mine}:locker:info"));
-    unsigned long long told = 0;
-    assert_int_equal(strncmp(info, value, 32), 0);
-    assert_int_equal(sscanf(info + 32, "%*d %llu", &told), 1);
-    assert_int_equal(told, token);
     assert_true(lk_server_text(env->server, counter, sizeof counter, "GET %s", lk_fence_key("mine")));
     assert_true(strtoull(counter, NULL, 10) >= token);
     assert_true(strtoll(counter, NULL, 10) > time); /* other locks of the slot may have had greater numbers */
+    if (mode == LOCKER_EXCLUSIVE) {                 /* and it has its info, as `value` had */
+        char info[256];
+        unsigned long long told = 0;
+        assert_true(lk_server_text(env->server, info, sizeof info, "GET {mine}:locker:info"));
+        assert_int_equal(strncmp(info, value, 32), 0);
+        assert_int_equal(sscanf(info + 32, "%*d %llu", &told), 1);
+        assert_int_equal(told, token);
+    }
     end_alone(&asker);
 }
 
-/* An operator broke it before the server lost its data: no unlock proves then that it was held until its end. */
-static void what_was_broken_is_not_given_back(void **state)
+/* Its info has the token by which a later holder is told from an earlier. */
+static void what_is_set_again_is_told_and_counted(void **state)
 {
-    lk_env *env = *state;
-    lk_asker asker, another;
+    set_again_and_count(*state, LOCKER_EXCLUSIVE);
+}
+
+static void a_share_that_is_set_again_is_counted(void **state)
+{
+    set_again_and_count(*state, LOCKER_SHARED);
+}
+
+static void expect_release_lost(lk_asker *asker)
+{
     locker_error err;
-    char value[64];
-    know(env->server, 90000);
-    lk_alone_begin(env->server->port, "&ttl=90s&recovery=90s");
-    assert_int_equal(lk_asker_come(&asker, "mine"), LOCKER_OK);
-    assert_true(lk_server_text(env->server, value, sizeof value, "GET mine"));
-    lk_server_do(env->server, "FLUSHALL");
-    lk_server_do(env->server, "SET {mine}:locker:broken:%s 1", value);
-    lk_asker_make(&another, "another");
-    lk_asker_claim(&another)->will_wait = false;
-    assert_int_equal(lk_asker_ask(&another), LOCKER_UNAVAILABLE); /* finds out that the data are not known */
-    lk_redis_driver.withdraw(lk_alone.self, lk_asker_claim(&another));
-    assert_status(LOCKER_LOST,
-                  lk_redis_driver.release(lk_alone.self, lk_asker_claim(&asker),
-                                          lk_alone_now() + INT64_C(20000000000), &err),
-                  err);
+    assert_status(
+        LOCKER_LOST,
+        lk_redis_driver.release(lk_alone.self, lk_asker_claim(asker), lk_alone_now() + 20 * second_ns, &err),
+        err);
     lk_alone_end();
 }
 
-static void what_was_broken_is_not_set_again(void **state)
+/* An operator broke it before the server lost its data: no unlock proves then that it was held until its end. */
+static void give_back_what_was_broken(lk_env *env, locker_mode mode)
+{
+    lk_asker asker;
+    char value[64];
+    take_alone(env, &asker, mode, value);
+    lk_server_do(env->server, "FLUSHALL");
+    lk_server_do(env->server, "SET {mine}:locker:broken:%s 1", value);
+    find_out();
+    expect_release_lost(&asker);
+}
+
+static void what_was_broken_is_not_given_back(void **state)
+{
+    give_back_what_was_broken(*state, LOCKER_EXCLUSIVE);
+}
+
+static void a_share_that_was_broken_is_not_given_back(void **state)
+{
+    give_back_what_was_broken(*state, LOCKER_SHARED);
+}
+
+/* The server grants it to nobody before its deadline. Later it may have granted it, and lost that, too. */
+static void a_release_after_the_deadline_proves_nothing(void **state)
 {
     lk_env *env = *state;
     lk_asker asker;
+    begin_alone(env, &asker);
+    lk_alone.ahead = 90 * second_ns;
+    expect_release_lost(&asker);
+}
+
+static void set_again_what_was_broken(lk_env *env, locker_mode mode)
+{
+    lk_asker asker;
     char value[64];
-    know(env->server, 90000);
-    lk_alone_begin(env->server->port, "&ttl=90s&recovery=90s");
-    assert_int_equal(lk_asker_come(&asker, "mine"), LOCKER_OK);
-    assert_true(lk_server_text(env->server, value, sizeof value, "GET mine"));
+    take_alone(env, &asker, mode, value);
     lk_server_do(env->server, "DEL mine");
     lk_server_do(env->server, "SET {mine}:locker:broken:%s 1", value);
     lk_server_do(env->server, "SET locker:recovery old");
@@ -462,6 +536,23 @@ static void what_was_broken_is_not_set_again(void **state)
     assert_int_equal(asker.lost, 1);
     lk_expect_value(env->server, "mine", NULL);
     end_alone(&asker);
+}
+
+static void what_was_broken_is_not_set_again(void **state)
+{
+    set_again_what_was_broken(*state, LOCKER_EXCLUSIVE);
+}
+
+static void a_share_that_was_broken_is_not_set_again(void **state)
+{
+    set_again_what_was_broken(*state, LOCKER_SHARED);
+}
+
+static void a_share_that_is_over_is_not_set_again(void **state)
+{
+    lk_env *env = *state;
+    know(env->server, 600000);
+    lk_expect_over_share_lost(env->server, "&ttl=90s&recovery=10m");
 }
 
 /* The master of a lock becomes a replica of one that lacks it, and whose data are known as long as nobody has come to it. */
@@ -673,7 +764,7 @@ static bool both_are_in(void *server)
     return are;
 }
 
-/* Readers, and those with permits, find each other again by the marker of before. */
+/* Readers, and those with permits, find each other again by the marker of before. Each permit has its slot again. */
 static void several_keep_what_they_hold(void **state)
 {
     lk_env *env = *state;
@@ -691,6 +782,10 @@ static void several_keep_what_they_hold(void **state)
     locker_error err;
     assert_status(LOCKER_BUSY, locker_try_lock(rival, "counted", &permit, &none, &err), err);
     assert_int_equal(lk_stats(a).lost + lk_stats(b).lost, 0);
+    const int32_t free_slot = locker_handle_slot(held[3]);
+    lk_give(held[3]);
+    held[3] = lk_take(rival, "counted", &permit);
+    assert_int_equal(locker_handle_slot(held[3]), free_slot);
     for (size_t i = 0; i < 4; i++)
         lk_give(held[i]);
     lk_expect_value(env->server, "kept", NULL);
@@ -726,6 +821,7 @@ static const struct CMUnitTest tests[] = {
     server_test(nor_does_flushall),
     server_test(the_mark_is_all_that_it_leaves),
     durable_test(what_its_holder_left_is_free_afterwards),
+    server_test(a_clock_that_was_set_back_prolongs_nothing),
     server_test(a_failover_that_lost_the_lock_loses_nothing),
     server_test(a_master_of_before_is_not_known),
     server_test(a_release_meanwhile_is_proven),
@@ -738,8 +834,13 @@ static const struct CMUnitTest tests[] = {
     server_test(strings_of_an_application_are_left_alone),
     server_test(what_is_no_lock_is_left_as_it_is),
     server_test(what_is_set_again_is_told_and_counted),
+    server_test(a_share_that_is_set_again_is_counted),
     server_test(what_was_broken_is_not_given_back),
+    server_test(a_share_that_was_broken_is_not_given_back),
+    server_test(a_release_after_the_deadline_proves_nothing),
     server_test(what_was_broken_is_not_set_again),
+    server_test(a_share_that_was_broken_is_not_set_again),
+    server_test(a_share_that_is_over_is_not_set_again),
     server_test(a_replica_tells_a_renewal_of_no_loss),
     server_test(a_replica_tells_a_release_of_no_loss),
     server_test(a_renewal_that_is_late_sets_nothing_again),

@@ -107,5 +107,9 @@ bool lk_foreign_force(locker *l, const char *key, int kind);
 void lk_foreign_delete(lk_server *server, const char *key, bool is_there);
 void lk_foreign_expect_all(lk_server *server, locker *l, const char *key);
 
+/** Expect a share to be lost by the first renewal after its lease has ended by the server's clock, while another process still shares the
+ * lock. `query` is for the driver alone (alone.h). */
+void lk_expect_over_share_lost(lk_server *server, const char *query);
+
 /** Waits until the queue of the key has so many entries. */
 void lk_require_queue(lk_server *server, const char *key, int64_t count);

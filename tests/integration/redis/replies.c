@@ -178,29 +178,56 @@ static void a_lost_reply_of_a_hand_over_is_ok_by_proof(void **state)
     lk_close_locker(l);
 }
 
-/* Broken and taken by another before the release came: a lost reply does not make that a success. The mark
+/* Open a locker that gets no messages, and so learns only by an answer that its lock was broken. */
+static locker *open_mute(lk_env *env)
+{
+    locker_error err;
+    locker *l;
+    lk_server_do(env->server, "ACL SETUSER mute on >pw ~* resetchannels +@all");
+    assert_ok(lk_try_uri(&l, &err, "redis://mute:pw@127.0.0.1:%d?ttl=10m", lk_proxy_port(env->proxy)), err);
+    return l;
+}
+
+/* A lock that one holds alone, a shared lock, and a permit: the server keeps the last two in another way. `grant` is text of the request
+ * that takes the lock, `release` of the one that gives it back. */
+static const struct {
+    const char *key;
+    locker_lock_options options;
+    const char *grant, *release;
+} locks[] = {
+    {"alone", {.size = sizeof(locker_lock_options), .wait_ms = -1}, "INCR", "EVALSHA"},
+    {"shared",
+     {.size = sizeof(locker_lock_options), .wait_ms = -1, .mode = LOCKER_SHARED},
+     "{shared}",
+     "{shared}"},
+    {"permit", {.size = sizeof(locker_lock_options), .wait_ms = -1, .permits = 2}, "{permit}", "{permit}"},
+};
+enum { LOCKS = sizeof locks / sizeof locks[0] };
+
+/* The lock was broken, and another has taken it, before the release came: a lost reply does not make that a success. The mark
  * that says so ends with the lease. */
 static void a_lost_reply_of_a_broken_locks_release_is_lost(void **state)
 {
     lk_env *env = *state;
-    locker *l, *rival = lk_open_at(env->server, "ttl=30s");
-    locker_handle *held, *others;
-    char value[64];
+    locker *l = open_mute(env), *rival = lk_open_at(env->server, "ttl=30s");
     locker_error err;
-    /* one that is not told by a message that its lock was broken */
-    lk_server_do(env->server, "ACL SETUSER mute on >pw ~* resetchannels +@all");
-    assert_ok(lk_try_uri(&l, &err, "redis://mute:pw@127.0.0.1:%d?ttl=30s", lk_proxy_port(env->proxy)), err);
-    held = lk_take(l, "broken", NULL);
-    assert_true(lk_server_text(env->server, value, sizeof value, "GET broken"));
-    assert_ok(locker_break(rival, "broken", NULL, NULL, &err), err);
-    assert_in_range(lk_server_integer(env->server, "PTTL {broken}:locker:broken:%s", value), 1, 30000);
-    others = lk_take(rival, "broken", NULL);
-    lk_proxy_harm(env->proxy, LK_PROXY_CUT, "EVALSHA", 1, 0);
-    assert_status(LOCKER_LOST, locker_unlock(held, &err), err);
-    assert_int_equal(lk_proxy_harmed(env->proxy), 1);
-    assert_non_null(strstr(err.text, "broke"));
-    lk_give(others);
-    locker_handle_free(held);
+    for (unsigned i = 0; i < LOCKS; i++) {
+        locker_handle *const held = lk_take(l, locks[i].key, &locks[i].options);
+        assert_ok(locker_break(rival, locks[i].key, NULL, NULL, &err), err);
+        assert_in_range(
+            lk_server_integer(
+                env->server, "EVAL %s 0 {%s}:locker:broken:*",
+                "local marks = redis.call('KEYS', ARGV[1]) return #marks == 1 and redis.call('PTTL', marks[1])",
+                locks[i].key),
+            1, 600000);
+        locker_handle *const others = lk_take(rival, locks[i].key, &locks[i].options);
+        lk_proxy_harm(env->proxy, LK_PROXY_CUT, locks[i].release, 1, 0);
+        assert_status(LOCKER_LOST, locker_unlock(held, &err), err);
+        assert_int_equal(lk_proxy_harmed(env->proxy), i + 1);
+        assert_non_null(strstr(err.text, "broke"));
+        lk_give(others);
+        locker_handle_free(held);
+    }
     lk_close_locker(rival);
     lk_close_locker(l);
 }
@@ -210,23 +237,47 @@ static void a_lost_reply_of_a_broken_locks_release_is_lost(void **state)
 static void the_mark_of_an_earlier_grant_is_forgotten(void **state)
 {
     lk_env *env = *state;
-    locker *l = lk_open_through(env, ""), *rival = lk_open_at(env->server, "");
-    lk_locking taker;
+    locker *l = open_mute(env), *rival = lk_open_at(env->server, "");
     locker_error err;
-    lk_give(lk_take(l, "again", NULL)); /* plain commands are used from here on */
-    lk_proxy_harm(env->proxy, LK_PROXY_CUT, "INCR", 1, 0);
-    lk_proxy_refuse(env->proxy, true);
-    lk_locking_start(&taker, l, "again", NULL);
-    lk_proxy_await_harm(env->proxy, 1);
-    assert_ok(locker_break(rival, "again", NULL, NULL, &err), err);
-    lk_proxy_refuse(env->proxy, false);
-    assert_status(LOCKER_OK, lk_locking_join(&taker), taker.err);
-    lk_proxy_harm(env->proxy, LK_PROXY_CUT, "EVALSHA", 1, 0);
-    lk_give(taker.held);
-    assert_int_equal(lk_proxy_harmed(env->proxy), 2);
-    lk_expect_value(env->server, "again", NULL);
+    for (unsigned i = 0; i < LOCKS; i++) {
+        lk_locking taker;
+        lk_give(lk_take(l, locks[i].key, &locks[i].options)); /* plain commands are used from here on */
+        lk_proxy_harm(env->proxy, LK_PROXY_CUT, locks[i].grant, 1, 0);
+        lk_proxy_refuse(env->proxy, true);
+        lk_locking_start(&taker, l, locks[i].key, &locks[i].options);
+        lk_proxy_await_harm(env->proxy, 2 * i + 1);
+        assert_ok(locker_break(rival, locks[i].key, NULL, NULL, &err), err);
+        lk_proxy_refuse(env->proxy, false);
+        assert_status(LOCKER_OK, lk_locking_join(&taker), taker.err);
+        lk_proxy_harm(env->proxy, LK_PROXY_CUT, locks[i].release, 1, 0);
+        lk_give(taker.held);
+        assert_int_equal(lk_proxy_harmed(env->proxy), 2 * i + 2);
+        lk_expect_value(env->server, locks[i].key, NULL);
+    }
     lk_close_locker(rival);
     lk_close_locker(l);
+}
+
+/* A break whose answer was lost may have taken the lock away. Sent again, it might take it from the next holder. */
+static void a_break_whose_answer_was_lost_is_not_sent_again(void **state)
+{
+    lk_env *env = *state;
+    locker *holder = lk_open_at(env->server, ""), *l = lk_open_through(env, "");
+    locker_error err;
+    for (unsigned i = 0; i < LOCKS; i++) {
+        char value[64];
+        locker_handle *const held = lk_take(holder, locks[i].key, &locks[i].options);
+        assert_true(lk_server_text(env->server, value, sizeof value, "GET %s", locks[i].key));
+        lk_proxy_harm(env->proxy, LK_PROXY_CUT, value, 1,
+                      0); /* only the break names what the look has seen */
+        assert_status(LOCKER_UNAVAILABLE, locker_break(l, locks[i].key, NULL, NULL, &err), err);
+        assert_int_equal(lk_proxy_harmed(env->proxy), i + 1);
+        lk_expect_value(env->server, locks[i].key, NULL);
+        assert_status(LOCKER_LOST, locker_unlock(held, &err), err);
+        locker_handle_free(held);
+    }
+    lk_close_locker(l);
+    lk_close_locker(holder);
 }
 
 static void a_swallowed_reply_of_a_release_is_bounded(void **state)
@@ -496,6 +547,7 @@ static const struct CMUnitTest tests[] = {
     proxied_test(a_lost_reply_of_a_hand_over_is_ok_by_proof),
     proxied_test(a_lost_reply_of_a_broken_locks_release_is_lost),
     proxied_test(the_mark_of_an_earlier_grant_is_forgotten),
+    proxied_test(a_break_whose_answer_was_lost_is_not_sent_again),
     proxied_test(a_swallowed_reply_of_a_release_is_bounded),
     proxied_test(a_lost_reply_of_a_renewal_is_tried_again),
     proxied_test(a_reply_cut_at_any_byte_is_found_out),

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "alone.h"
+
 static const locker_lock_options share = {
     .size = sizeof(locker_lock_options), .wait_ms = -1, .mode = LOCKER_SHARED};
 
@@ -19,6 +21,20 @@ static void expect_nothing_left(lk_server *server)
     assert_int_equal(
         lk_server_integer(server, "EVAL %s 0",
                           "return#redis.call('KEYS','*')-#redis.call('KEYS','locker:fence:{*}')"),
+        0);
+}
+
+/* Everything but the counters ends with the leases, also where no process is left that gives anything back. */
+static void expect_all_to_end(lk_server *server)
+{
+    assert_int_equal(
+        lk_server_integer(server, "EVAL %s 0",
+                          "local n = 0\n"
+                          "for _, key in ipairs(redis.call('KEYS', '*')) do\n"
+                          "  local ends = redis.call('PTTL', key) > 0 or string.find(key, '^locker:fence:')\n"
+                          "  n = n + (ends and 0 or 1)\n"
+                          "end\n"
+                          "return n"),
         0);
 }
 
@@ -41,6 +57,7 @@ static void others_see_it_held_and_nothing_is_left(void **state)
     expect_marker(env->server, "counted", "P", "/2");
     char answer[16];
     assert_false(lk_server_text(env->server, answer, sizeof answer, "SET kept mine NX PX 1000"));
+    expect_all_to_end(env->server);
     lk_give(held);
     lk_give(permit);
     expect_nothing_left(env->server);
@@ -144,6 +161,101 @@ static void the_dead_are_passed_over(void **state)
     expect_nothing_left(env->server);
     lk_close_locker(b);
     lk_close_locker(a);
+}
+
+/* Make a claim of the driver alone that wants to share the key. */
+static void make_sharing(lk_asker *asker, const char *key)
+{
+    lk_asker_make(asker, key);
+    lk_asker_claim(asker)->mode = LOCKER_SHARED;
+}
+
+/* A waiter for whom a release keeps the lock gives up before it reads the message. */
+static void what_is_kept_for_a_waiter_that_goes_is_free(void **state)
+{
+    lk_env *env = *state;
+    lk_asker asker;
+    char value[64];
+    locker *l = lk_open_at(env->server, "");
+    locker_handle *held = lk_take(l, "left", NULL);
+    lk_alone_begin(env->server->port, "&ttl=90s");
+    make_sharing(&asker, "left");
+    assert_int_equal(lk_asker_ask(&asker), LOCKER_BUSY);
+    lk_require_told(&asker.wakes, "it should subscribe");
+    assert_int_equal(lk_asker_ask(&asker), LOCKER_BUSY);
+    lk_require_queue(env->server, "left", 1);
+    lk_give(held);
+    assert_true(lk_server_text(env->server, value, sizeof value, "GET left"));
+    assert_int_equal(value[0], 'E');
+    lk_redis_driver.withdraw(lk_alone.self, lk_asker_claim(&asker));
+    lk_alone_ping();
+    lk_expect_value(env->server, "left", NULL);
+    lk_alone_end();
+    lk_close_locker(l);
+}
+
+void lk_expect_over_share_lost(lk_server *server, const char *query)
+{
+    lk_asker asker;
+    char marker[64];
+    locker *l = lk_open_at(server, "ttl=10m");
+    locker_handle *held = lk_take(l, "over", &share);
+    lk_alone_begin(server->port, query);
+    make_sharing(&asker, "over");
+    assert_int_equal(lk_asker_ask(&asker), LOCKER_OK);
+    assert_true(lk_server_text(server, marker, sizeof marker, "GET over"));
+    assert_int_equal(lk_server_integer(server, "EVAL %s 1 {over}:locker:shared:%s",
+                                       "local first = redis.call('ZRANGE', KEYS[1], 0, 0)[1]\n"
+                                       "redis.call('ZADD', KEYS[1], 1, first)\n"
+                                       "return redis.call('ZCARD', KEYS[1])",
+                                       marker + 1),
+                     2);
+    lk_asker_renew(&asker);
+    lk_alone_ping();
+    assert_int_equal(asker.extended, 0);
+    assert_int_equal(asker.lost, 1);
+    lk_redis_driver.withdraw(lk_alone.self, lk_asker_claim(&asker));
+    lk_alone_ping();
+    lk_alone_end();
+    lk_give(held);
+    lk_close_locker(l);
+}
+
+/* When its lease has ended, a share counts for nobody, and another may have its place. */
+static void a_renewal_brings_back_no_share_that_is_over(void **state)
+{
+    lk_env *env = *state;
+    lk_expect_over_share_lost(env->server, "&ttl=90s");
+}
+
+static lk_server *turned; /* the server of the next test */
+
+/* Pass a reply on as it is, after another client has taken the lock. */
+static size_t turn_and_pass_on(const lk_message *reply, char *out, size_t size)
+{
+    lk_server_do(turned, "SET turned 0123456789abcdef0123456789abcdef PX 60000");
+    assert_true(reply->length <= size);
+    memcpy(out, reply->bytes, reply->length);
+    return reply->length;
+}
+
+/* The readers that a break has seen are gone when it comes, and another has the lock alone. */
+static void a_break_of_readers_that_have_gone_takes_nothing(void **state)
+{
+    lk_env *env = *state;
+    locker_break_options named = LOCKER_BREAK_OPTIONS_INIT;
+    locker_error err;
+    locker *holder = lk_open_at(env->server, "owner=reader"), *l = lk_open_through(env, "");
+    locker_handle *held = lk_take(holder, "turned", &share);
+    named.token = locker_handle_token(held);
+    turned = env->server;
+    lk_proxy_forge(env->proxy, "local page = 1000", turn_and_pass_on); /* the look at who shares it */
+    assert_status(LOCKER_BUSY, locker_break(l, "turned", &named, NULL, &err), err);
+    assert_int_equal(lk_proxy_harmed(env->proxy), 1);
+    lk_expect_value(env->server, "turned", "0123456789abcdef0123456789abcdef");
+    locker_handle_free(held);
+    lk_close_locker(l);
+    lk_close_locker(holder);
 }
 
 /* Of the first of the queue one that wants it alone keeps the others out; when it goes, they are told, without a look. */
@@ -354,6 +466,9 @@ static const struct CMUnitTest tests[] = {
     server_test(an_earlier_release_drops_who_waits),
     server_test(the_dead_are_passed_over),
     server_test(who_was_behind_a_writer_hears_that_it_went),
+    server_test(what_is_kept_for_a_waiter_that_goes_is_free),
+    server_test(a_renewal_brings_back_no_share_that_is_over),
+    proxied_test(a_break_of_readers_that_have_gone_takes_nothing),
     server_test(a_share_that_no_replica_has_is_given_back),
     server_test(scripts_are_sent_once),
     server_test(a_marker_without_a_set_is_shown_and_broken),
