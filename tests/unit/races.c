@@ -2,6 +2,7 @@
  * races.c: what two threads may do to a claim at once, made to happen by gates: a wake, a cancel, a loss or a
  * turn that comes while the driver is inside, or between a call's being woken and its going on.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -1316,6 +1317,49 @@ static void an_early_turn_is_the_keepers(void **state)
     end(&p, l);
 }
 
+/* ------------------------------------------------------------------ no thread for it ---- */
+
+/* The library's calls of pthread_create() and the tests' own (CMakeLists.txt). */
+int __real_pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+int __wrap_pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+
+static int no_threads; /* the errno of each; 0: threads are to be had */
+
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *argument)
+{
+    return no_threads != 0 ? no_threads : __real_pthread_create(thread, attr, run, argument);
+}
+
+static unsigned closed;
+
+static void counts_closing(void *self)
+{
+    (void)self;
+    closed++;
+}
+
+/* The limit on threads is reached: no locker is opened that would renew nothing, and the driver is closed again. */
+static void without_a_keeper_there_is_no_locker(void **state)
+{
+    probe p;
+    locker_driver_options o = LOCKER_DRIVER_OPTIONS_INIT;
+    locker_error err;
+    (void)state;
+    begin(&p);
+    locker *l = probe_open(&p);
+    assert_int_equal(locker_close(l), LOCKER_OK);
+    p.driver.close = counts_closing;
+    no_threads = EAGAIN;
+    const locker_status status = locker_open_driver(&p.driver, &o, &l, &err);
+    no_threads = 0;
+    assert_status(LOCKER_UNAVAILABLE, status, err);
+    assert_null(l);
+    assert_int_equal(err.os_error, EAGAIN);
+    assert_non_null(strstr(err.text, "raise the limit on processes and threads"));
+    assert_int_equal(closed, 1);
+    end(&p, probe_open(&p));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1356,6 +1400,7 @@ int main(void)
         cmocka_unit_test(each_lease_ends_at_its_own_time),
         cmocka_unit_test(two_are_never_in_dispatch),
         cmocka_unit_test(an_early_turn_is_the_keepers),
+        cmocka_unit_test(without_a_keeper_there_is_no_locker),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
