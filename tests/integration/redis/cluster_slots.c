@@ -2,6 +2,7 @@
 #include "cluster_tests.h"
 
 #include <hiredis/hiredis.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +34,7 @@ struct half {
     const char *counter;
     locker_handle *held;
     lk_locking waiter;
-    uint64_t token;
+    uint64_t token; /* the last; at first the server's time, which the first exceeds */
 };
 
 static locker *alice, *bob, *carol; /* who only tries: a locker whose own callers wait says BUSY by itself */
@@ -112,6 +113,8 @@ static void half_begin(struct half *h, lk_cluster *cluster, int number)
     snprintf(h->info, sizeof h->info, "{%s}:locker:info", h->key);
     h->counter = strdup(lk_fence_key(h->key));
     h->move = (lk_move){lk_cluster_slot(h->key), lk_node_of(cluster, h->key), 1};
+    h->token = (uint64_t)lk_node_number(cluster, h->move.from, "EVAL \"%s\" 0",
+                                        "local t = redis.call('TIME') return t[1] * 1000000 + t[2]");
     if (number < COMBINATIONS) {
         lk_give(lk_take(bob, h->key, NULL));
         take(h, alice, "at first");
@@ -142,6 +145,12 @@ static void half_move(struct half *h)
         move(h, h->queue);
 }
 
+static bool is_queue_gone(void *context)
+{
+    const struct half *h = context;
+    return !holds(h, h->move.from, h->queue) && !holds(h, h->move.to, h->queue);
+}
+
 /* The waiter has it within a poll, and all goes on as if nothing moved. */
 static void half_go_on(struct half *h)
 {
@@ -150,6 +159,7 @@ static void half_go_on(struct half *h)
         give(h, "after three TTLs");
         h->held = lk_locking_grant(&h->waiter);
         expect_growth(h, h->held, "to the waiter");
+        lk_require(is_queue_gone, h, "who has it should not stand in the queue");
         give(h, "by the waiter");
     }
     expect_no_twins(h, "when it was given on");
@@ -284,6 +294,163 @@ static void what_is_half_moved_is_shown_and_broken(void **state)
     for (int i = 0; i < COMBINATIONS; i++)
         half_end(&cases[i]);
     end_cases(cases);
+}
+
+/* ------------------------------------------------------------------ one lock, which has moved, and its info has not ---- */
+
+/* Alice listens, and the server knows that she holds the lock. */
+static bool is_listening(void *context)
+{
+    const struct half *h = context;
+    return is_known(context) && lk_node_number(h->cluster, h->move.from, "EVAL \"%s\" 0 locker:wake:*%s",
+                                               "return #redis.call('PUBSUB', 'SHARDCHANNELS', ARGV[1])",
+                                               strchr(h->counter, '{')) > 0;
+}
+
+static void one_begin(struct half *h, lk_cluster *cluster, int number)
+{
+    *h = (struct half){.cluster = cluster};
+    alice = lk_open_cluster(cluster, 0, "ttl=10m&command_timeout=20s");
+    carol = lk_open_cluster(cluster, 1, "ttl=10m");
+    lk_key_of_share(cluster, 0, number, h->key);
+    h->counter = lk_fence_key(h->key);
+    h->move = (lk_move){lk_cluster_slot(h->key), lk_node_of(cluster, h->key), 1};
+    h->held = lk_take(alice, h->key, NULL);
+    h->token = locker_handle_token(h->held);
+    lk_require(is_listening, h, "the holder should listen");
+}
+
+static void one_move(const struct half *h)
+{
+    lk_cluster_need(h->cluster, lk_cluster_move_begin(h->cluster, &h->move));
+    move(h, h->key);
+}
+
+static void one_end(void)
+{
+    lk_close_locker(carol);
+    lk_close_locker(alice);
+}
+
+/* Of a node that does not have the slot yet, too. Returns the number that it answers. */
+static long long ask_behind(const lk_cluster *cluster, int node, const char *command, const char *key)
+{
+    redisContext *const server = redisConnect("127.0.0.1", cluster->node[node].port);
+    assert_non_null(server);
+    freeReplyObject(redisCommand(server, "ASKING"));
+    redisReply *const reply = redisCommand(server, "%s %s", command, key);
+    assert_non_null(reply);
+    assert_int_equal(reply->type, REDIS_REPLY_INTEGER);
+    const long long number = reply->integer;
+    freeReplyObject(reply);
+    redisFree(server);
+    return number;
+}
+
+static void do_at(lk_cluster *cluster, int node, const char *format, unsigned slot)
+{
+    char command[64], answer[64];
+    (void)snprintf(command, sizeof command, format, slot);
+    if (!lk_server_ask(&cluster->node[node], command, answer, sizeof answer))
+        test_fails("%s: %s", command, answer);
+}
+
+/* The holder's next renewal would come after minutes. The mark keeps a release whose answer is lost from saying OK. */
+static void a_break_in_a_slot_that_moves_is_told_and_marked(void **state)
+{
+    struct half h;
+    locker_error err;
+    char keys[4096];
+    one_begin(&h, *state, 50);
+    one_move(&h);
+    assert_ok(locker_break(carol, h.key, NULL, NULL, &err), err);
+    lk_keys_at(h.cluster, h.move.to, h.move.slot, keys, sizeof keys);
+    assert_non_null(strstr(keys, ":locker:broken:"));
+    lk_require_state(h.held, LOCKER_STATE_LOST);
+    lk_give_lost(h.held);
+    lk_cluster_need(h.cluster, lk_cluster_move_end(h.cluster, &h.move));
+    one_end();
+}
+
+/* The holder has not heard yet that another has the lock. */
+static void a_release_in_a_slot_that_moves_leaves_anothers_lock(void **state)
+{
+    struct half h;
+    locker_error err;
+    char command[128], answer[64];
+    one_begin(&h, *state, 51);
+    (void)snprintf(command, sizeof command, "SET %s 0123456789abcdef0123456789abcdef PX 600000", h.key);
+    assert_true(lk_server_ask(&h.cluster->node[h.move.from], command, answer, sizeof answer));
+    one_move(&h);
+    assert_status(LOCKER_LOST, locker_unlock(h.held, &err), err);
+    locker_handle_free(h.held);
+    assert_int_equal(ask_behind(h.cluster, h.move.to, "DEL", h.key), 1);
+    lk_cluster_need(h.cluster, lk_cluster_move_end(h.cluster, &h.move));
+    one_end();
+}
+
+struct renewed {
+    const locker_handle *held;
+    int64_t until_ms;
+};
+
+static int64_t until_of(const locker_handle *held)
+{
+    return lk_test_now_ms() + locker_handle_remaining_ms(held);
+}
+
+static bool is_renewed(void *context)
+{
+    const struct renewed *r = context;
+    return until_of(r->held) > r->until_ms + 5; /* the two are not read at once */
+}
+
+struct unlocking {
+    locker_handle *held;
+    locker_status status;
+    locker_error err;
+};
+
+static void *unlock(void *context)
+{
+    struct unlocking *u = context;
+    u->status = locker_unlock(u->held, &u->err);
+    return NULL;
+}
+
+static bool is_blocked(void *server)
+{
+    char text[4096];
+    return lk_server_ask(server, "INFO clients", text, sizeof text) &&
+           strstr(text, "blocked_clients:0") == NULL;
+}
+
+/* The lock was renewed at the node to which its slot moved, got lost there, and the slot stayed where it was. So a release whose first
+ * request was lost does not know from the word of that node whether it was the one that released it. */
+static void a_renewal_in_a_slot_that_moves_proves_nothing_to_a_release(void **state)
+{
+    static struct unlocking u;
+    struct half h;
+    pthread_t thread;
+    one_begin(&h, *state, 52);
+    lk_server *const from = &h.cluster->node[h.move.from];
+    struct renewed renewed = {h.held, until_of(h.held)};
+    one_move(&h);
+    do_at(h.cluster, h.move.from, "CLIENT KILL TYPE pubsub", 0); /* who listens anew renews at once */
+    lk_require(is_renewed, &renewed, "the lease should be renewed");
+    assert_int_equal(ask_behind(h.cluster, h.move.to, "DEL", h.key), 1);
+    do_at(h.cluster, h.move.to, "CLUSTER SETSLOT %u STABLE", h.move.slot);
+    do_at(h.cluster, h.move.from, "CLUSTER SETSLOT %u STABLE", h.move.slot);
+    do_at(h.cluster, h.move.from, "CLIENT PAUSE 600000 WRITE", 0);
+    u.held = h.held;
+    assert_int_equal(pthread_create(&thread, NULL, unlock, &u), 0);
+    lk_require(is_blocked, from, "the release should have come");
+    do_at(h.cluster, h.move.from, "CLIENT KILL TYPE normal SKIPME yes", 0);
+    do_at(h.cluster, h.move.from, "CLIENT UNPAUSE", 0);
+    lk_join(thread, "unlock");
+    assert_status(LOCKER_UNKNOWN, u.status, u.err);
+    locker_handle_free(h.held);
+    one_end();
 }
 
 /* ------------------------------------------------------------------ who has it ---- */
@@ -527,6 +694,9 @@ static void what_is_no_lock_is_left_while_its_slot_moves(void **state)
 static const struct CMUnitTest tests[] = {
     cluster_test(a_slot_that_is_half_moved_serves_locks),
     cluster_test(what_is_half_moved_is_shown_and_broken),
+    cluster_test(a_break_in_a_slot_that_moves_is_told_and_marked),
+    cluster_test(a_release_in_a_slot_that_moves_leaves_anothers_lock),
+    cluster_test(a_renewal_in_a_slot_that_moves_proves_nothing_to_a_release),
     cluster_test(a_note_follows_its_slot),
     cluster_test(leases_outlive_a_reshard),
     cluster_test(a_renewal_in_a_slot_that_moves_needs_its_replicas),
