@@ -133,8 +133,7 @@ static void an_earlier_release_drops_who_waits(void **state)
     lk_locking waiting;
     lk_server_do(env->server, "SET earlier somebody PX 60000");
     lk_locking_start(&waiting, a, "earlier", &share);
-    lk_require_waiting(a, 1);
-    assert_int_equal(lk_server_integer(env->server, "ZCARD {earlier}:locker:queue"), 1);
+    lk_require_queue(env->server, "earlier", 1);
     lk_server_do(env->server, "ZPOPMIN {earlier}:locker:queue");
     lk_server_do(env->server, "DEL earlier");
     lk_give(lk_locking_grant(&waiting));
@@ -272,8 +271,7 @@ static void who_was_behind_a_writer_hears_that_it_went(void **state)
     lk_locking_start(&writer, b, "behind", &alone);
     lk_require_subscriber(env->server);
     lk_locking_start(&reader, c, "behind", &share);
-    lk_require_waiting(c, 1);
-    assert_int_equal(lk_server_integer(env->server, "ZCARD {behind}:locker:queue"), 2);
+    lk_require_queue(env->server, "behind", 2);
     locker_cancel_fire(cancel);
     assert_int_equal(lk_locking_join(&writer), LOCKER_CANCELED);
     lk_give(lk_locking_grant(&reader));
