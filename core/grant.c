@@ -202,8 +202,14 @@ void lk_releases_send_unlocking(locker *l, locker_claim *const *grants, size_t c
     lk_mutex_unlock(&l->mutex);
     l->driver->begin_release(l->self, grants, count);
     lk_mutex_lock(&l->mutex);
-    for (size_t i = 0; i < count;
-         i++) /* a waiter of one key need not wait for the answers about the others */
+}
+
+void lk_releases_begin_unlocking(locker *l, locker_claim *const *grants, size_t count)
+{
+    lk_releases_send_unlocking(l, grants, count);
+    if (count < 2 || l->driver->begin_release == NULL)
+        return;
+    for (size_t i = 0; i < count; i++)
         lk_key_free_locked(l, lk_claim_of(grants[i]));
 }
 

@@ -45,8 +45,11 @@ locker_status lk_release_unlocking(locker *l, lk_claim *claim, int64_t now, lock
  * the unlock. */
 bool lk_release_begin_unlocking(locker *l, lk_claim *claim, int64_t now, locker_status *status,
                                 locker_error *err) LK_REQUIRES(l->mutex);
-/** Have the driver send the releases of all of them at once, if it can. */
+/** Have the driver send the releases of several grants at once, if it can. Call it again with the remaining grants after
+ * each lk_release_end_unlocking(): the driver sends what was lost meanwhile, all at once, too. */
 void lk_releases_send_unlocking(locker *l, locker_claim *const *grants, size_t count) LK_REQUIRES(l->mutex);
+/** Do that for the first time, and open the keys: a waiter of one key does not wait for the answers about the other keys. */
+void lk_releases_begin_unlocking(locker *l, locker_claim *const *grants, size_t count) LK_REQUIRES(l->mutex);
 /** Wait for the answer to one of them, until `until` at most. */
 locker_status lk_release_end_unlocking(locker *l, lk_claim *claim, int64_t until, locker_error *err)
     LK_REQUIRES(l->mutex);

@@ -112,11 +112,12 @@ locker_status lk_parts_unlock(locker *l, locker_handle *const *parts, size_t cou
             grants[sent++] = &parts[count]->claim->pub;
         else
             add_answer(&answer, err, status, &why);
-    lk_releases_send_unlocking(l, grants, sent);
+    lk_releases_begin_unlocking(l, grants, sent);
     for (size_t i = 0; i < sent; i++) {
         status = lk_release_end_unlocking(l, lk_claim_of(grants[i]),
                                           lk_time_after(now, l->command_timeout_ns), &why);
         add_answer(&answer, err, status, &why);
+        lk_releases_send_unlocking(l, grants + i + 1, sent - i - 1);
     }
     if (counts)
         lk_leave_locked(l);

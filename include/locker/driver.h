@@ -323,8 +323,12 @@ struct locker_driver {
         *decorator; /**< of one that stands before another (instrument.h); else NULL */
 
     /** Send the releases of several grants, and return without waiting for the answers. Core then calls release for each
-     * grant, which waits for its answer: so all are in flight together. Between the two, core calls nothing else for these
-     * grants, but a new claim of the same key may be acquired. A release that cannot be sent now is left to release.
+     * grant, which waits for its answer: so all are in flight together. After each release, core calls begin_release again
+     * with the grants that remain, on the same thread, until one grant remains. Each time, send a request for every grant
+     * that has neither a request in flight nor a final answer: its connection was lost, or the server asked to be asked
+     * again. So a lost connection costs all grants together one more round trip, not one for each. Return quickly when
+     * there is nothing to send. What cannot be sent now is left to the next call, or to release. Between the first call
+     * and a grant's release, core calls nothing else for this grant, but a new claim of the same key may be acquired.
      * NULL: core calls release for one grant after the other, all with the same `until`. */
     void (*begin_release)(void *self, locker_claim *const *grants, size_t count);
 

@@ -794,7 +794,11 @@ static void what_is_over_when_the_last_is_taken_is_taken_again(void **state)
 
 /* What releases are told, and answer. */
 static struct {
-    size_t begun, ended;
+    size_t begun;  /* grants, in the first call */
+    size_t begins; /* calls */
+    size_t ended;
+    bool strays; /* a call was not about the grants that remained then, in the order of their releases */
+    const locker_claim *order[3];
     int64_t until;      /* of the first */
     bool differs;       /* another one had another */
     const char *stands; /* the key whose release stands at the gate; NULL: none */
@@ -803,8 +807,14 @@ static struct {
 
 static void begins(void *self, locker_claim *const *grants, size_t count)
 {
-    (void)self, (void)grants;
-    releases.begun += count;
+    (void)self;
+    if (releases.begins++ == 0) {
+        releases.begun = count;
+        memcpy(releases.order, grants, count * sizeof grants[0]);
+    }
+    const size_t done = releases.begun - count;
+    releases.strays = releases.strays || done != releases.ended ||
+                      memcmp(releases.order + done, grants, count * sizeof grants[0]) != 0;
 }
 
 static locker_status ends(void *self, locker_claim *grant, int64_t until, locker_error *err)
@@ -830,7 +840,8 @@ static locker *begin_releasing(probe *p, locker_semantics *promises)
     return probe_open(p);
 }
 
-/* Each is begun before the first is awaited, all of them until the same time; and what is worst is told. */
+/* Each is begun before the first is awaited, and begun again after each answer while several remain; all of them are awaited until
+ * the same time; and what is worst is told. */
 static void several_are_released_together(void **state)
 {
     static const char *const keys[] = {"a", "b", "c"};
@@ -852,7 +863,9 @@ static void several_are_released_together(void **state)
         assert_ok(locker_lock_all(l, keys, 3, NULL, &h, &err), err);
         assert_status(answers[i][3], locker_unlock(h, &err), err);
         assert_int_equal(releases.begun, 3);
+        assert_int_equal(releases.begins, 2);
         assert_int_equal(releases.ended, 3);
+        assert_false(releases.strays);
         assert_false(releases.differs);
         locker_handle_free(h);
     }
