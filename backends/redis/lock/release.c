@@ -27,10 +27,19 @@ typedef struct lk_redis_release {
     bool shares; /* it is one of several who hold it */
     bool torn;   /* its slot is on its way from one server to another */
     bool maybe;  /* a request whose answer was lost may have released it */
+    bool whole;  /* the server did not know the script: what is begun again has its text */
     unsigned hops;
     lk_redis_op *op;    /* the request that was sent when it was begun; NULL: none */
     lk_redis_call call; /* ... and what is known of that */
 } release;
+
+/* True if the server's answer to a begun request is out of date: its connection was replaced since, or another server has the
+ * slot now. It must not be followed: that would end the new connection, or bring the old server back. */
+static bool is_stale(const release *x, const lk_redis_call *call)
+{
+    return call == &x->call && (call->on != LK_READ(x->node->commands->connection) ||
+                                x->node != lk_redis_node_of(x->r, x->data->slot));
+}
 
 /* The server says that it isn't ours, and that nobody broke it. If a lost request may have released it, our
  * lease is not over, and the server is the one that confirmed the lease, then nobody but that request can
@@ -76,7 +85,8 @@ static locker_status read_answer(release *x, const lk_redis_call *call, bool *ag
     int64_t left_ms;
     if (lk_redis_recovery_refuses(x->r, reply, &left_ms, &refused, err))
         return unknown(err);
-    lk_redis_heed(x->node, x->data->slot, reply);
+    if (!is_stale(x, call))
+        lk_redis_heed(x->node, x->data->slot, reply);
     *again = fault == LK_REDIS_FAULT_TRANSIENT || fault == LK_REDIS_FAULT_TORN ||
              (fault == LK_REDIS_FAULT_MOVED && x->hops++ < LK_REDIS_HOPS_MAX);
     if (*again) {
@@ -187,20 +197,57 @@ static locker_status ask(release *x, bool *again, locker_error *err)
     return judge(x, &call, outcome, again, err);
 }
 
-/* Send the first request, if there is a connection now. */
+/* Send a request, if there is a connection now. */
 static void send_locked(release *x) LK_REDIS_LOCKED
 {
     char least[LK_REDIS_FENCE_DIGITS + 1];
     lk_redis_command a;
     x->node = lk_redis_node_of(x->r, x->data->slot);
-    (void)command(x, &a);
+    const lk_redis_script script = command(x, &a);
+    if (x->whole)
+        lk_redis_script_spell_out(x->r, &a, script);
     lk_redis_command_text(&a, lk_redis_fence_least_text(&x->node->fences, least));
     if (x->r->recovery.mark != NULL)
         lk_redis_command_text(&a, x->r->recovery.life);
     x->op = lk_redis_call_begin_locked(x->node->commands, &x->call, &a);
 }
 
-/* The answer to that. */
+/* True if a request is to be sent: there is none, or its connection was lost, or its answer says nothing about the lock. Without
+ * the mutex: nobody else waits for the answer. */
+static bool is_unsettled(const release *x)
+{
+    bool cut;
+    if (x->op == NULL)
+        return x->keys.lock != NULL;
+    const redisReply *const reply = lk_redis_call_peek(x->op, &cut);
+    if (reply == NULL)
+        return cut;
+    const lk_redis_fault fault = lk_redis_reply_fault(reply);
+    return fault == LK_REDIS_FAULT_NOSCRIPT || fault == LK_REDIS_FAULT_TRANSIENT ||
+           (fault == LK_REDIS_FAULT_MOVED && x->hops < LK_REDIS_HOPS_MAX);
+}
+
+/* Learn what a request tells that did not settle it, and drop it. False: its answer is final, after all. */
+static bool drop_locked(release *x) LK_REDIS_LOCKED
+{
+    bool cut;
+    const redisReply *const reply = lk_redis_call_peek(x->op, &cut);
+    if (reply != NULL && lk_redis_recovery_is_unwritten_locked(x->r, reply))
+        return false;
+    if (reply != NULL) {
+        const lk_redis_fault fault = lk_redis_reply_fault(reply);
+        x->whole = x->whole || fault == LK_REDIS_FAULT_NOSCRIPT;
+        x->hops += fault == LK_REDIS_FAULT_MOVED;
+        if (!is_stale(x, &x->call))
+            lk_redis_heed_locked(x->node, x->data->slot, reply);
+    }
+    x->maybe = x->maybe || cut;
+    lk_redis_op_free_locked(&x->node->commands->ops, x->op);
+    x->op = NULL;
+    return true;
+}
+
+/* Wait for the answer to the request that was sent last. */
 static locker_status await_begun(release *x, bool *again, locker_error *err)
 {
     x->call.until = x->until;
@@ -258,21 +305,31 @@ static void start(release *x, lk_redis *r, const locker_claim *grant)
     (void)lk_redis_keys_of_claim(r, &x->keys, grant);
 }
 
+/* Return the release that was begun for a grant, from now on at the latest. NULL: no memory. */
+static release *begun(lk_redis *r, const locker_claim *grant)
+{
+    lk_redis_claim *const data = lk_redis_claim_of(grant);
+    if (data->begun == NULL && (data->begun = malloc(sizeof *data->begun)) != NULL)
+        start(data->begun, r, grant);
+    return data->begun;
+}
+
 void lk_redis_begin_release(void *self, locker_claim *const *grants, size_t count)
 {
     lk_redis *const r = self;
+    release *unsettled[LOCKER_KEYS_MAX];
+    size_t n = 0;
     for (size_t i = 0; i < count; i++) {
-        lk_redis_claim *const data = lk_redis_claim_of(grants[i]);
-        data->begun = malloc(sizeof *data->begun);
-        if (data->begun != NULL)
-            start(data->begun, r, grants[i]);
+        release *const x = begun(r, grants[i]);
+        if (x != NULL && is_unsettled(x))
+            unsettled[n++] = x;
     }
+    if (n == 0)
+        return;
     lk_redis_lock(&r->shared);
-    for (size_t i = 0; i < count; i++) {
-        release *const x = lk_redis_claim_of(grants[i])->begun;
-        if (x != NULL && x->keys.lock != NULL)
-            send_locked(x);
-    }
+    for (size_t i = 0; i < n; i++)
+        if (unsettled[i]->op == NULL || drop_locked(unsettled[i]))
+            send_locked(unsettled[i]);
     for (const lk_redis_node *node = r->nodes; node != NULL; node = node->next)
         lk_redis_pump_unlocking(node->commands);
     lk_redis_unlock(&r->shared);

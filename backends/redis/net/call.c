@@ -116,6 +116,13 @@ lk_redis_outcome lk_redis_call_end(lk_redis_pipeline *p, lk_redis_call *call, lk
     return finish_unlock(p, call, op);
 }
 
+const redisReply *lk_redis_call_peek(const lk_redis_op *op, bool *cut)
+{
+    const int state = atomic_load_explicit(&op->state, memory_order_acquire); /* reply was written before */
+    *cut = state == LK_REDIS_OP_CUT;
+    return state == LK_REDIS_OP_ANSWERED ? op->reply[0] : NULL;
+}
+
 void lk_redis_call_clear(lk_redis_call *call)
 {
     for (size_t i = 0; i < LK_REDIS_FLIGHT_MAX; i++)

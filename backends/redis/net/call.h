@@ -30,6 +30,9 @@ void lk_redis_call_clear(lk_redis_call *call);
 lk_redis_op *lk_redis_call_begin_locked(lk_redis_pipeline *p, lk_redis_call *call,
                                         const lk_redis_command *a) LK_REDIS_LOCKED;
 lk_redis_outcome lk_redis_call_end(lk_redis_pipeline *p, lk_redis_call *call, lk_redis_op *op);
+/* Return the answer to a command that was begun and that nobody waits for yet, or NULL: there is none. *cut: there will be none. The
+ * answer belongs to the op; lk_redis_op_free_locked() frees both. Without the mutex, by the thread that will wait. */
+const redisReply *lk_redis_call_peek(const lk_redis_op *op, bool *cut);
 
 /* Append a command without waiting, as lk_redis_submit_locked() (pipeline.h). */
 bool lk_redis_submit_command_locked(lk_redis_pipeline *p, const lk_redis_command *a, lk_redis_done done,

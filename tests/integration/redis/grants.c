@@ -609,6 +609,65 @@ static void releases_of_several_are_cut_off(void **state)
     lk_close_locker(l);
 }
 
+/* Unlocks what is held. The first requests are all at the server, and none has an answer yet, when `disturb` is called. Then the
+ * answer to the nth request of that kind is held back: the requests for all other keys are at the server by then, too. At last the
+ * connection is lost. */
+static locker_status unlock_disturbed(lk_env *env, locker_handle *held, void (*disturb)(lk_server *server),
+                                      const char *again, unsigned nth)
+{
+    lk_unlocking unlocking;
+    lk_proxy_hold(env->proxy, false, true);
+    const lk_passed first = lk_proxy_passed(env->proxy, "EVALSHA");
+    lk_unlocking_start(&unlocking, held);
+    lk_proxy_await_passed(first, SEVERAL);
+    disturb(env->server);
+    const lk_passed second = lk_proxy_passed(env->proxy, again);
+    lk_proxy_harm(env->proxy, LK_PROXY_SWALLOW, again, nth, 0);
+    lk_proxy_hold(env->proxy, false, false);
+    lk_proxy_await_harm(env->proxy, 1);
+    lk_proxy_refuse(env->proxy, true); /* nothing is asked again on another connection */
+    lk_proxy_await_passed(second, nth - 2 + SEVERAL);
+    lk_proxy_refuse(env->proxy, false);
+    lk_proxy_cut_all(env->proxy);
+    const locker_status status = lk_unlocking_join(&unlocking);
+    locker_handle_free(held);
+    assert_int_equal(lk_server_integer(env->server, "EXISTS s/0 s/1 s/2 s/3 s/4 s/5 s/6 s/7"), 0);
+    return status;
+}
+
+static void do_nothing(lk_server *server)
+{
+    (void)server;
+}
+
+/* The first key asks by hash again, and then sends the text. */
+static void releases_that_find_no_script_are_sent_again_together(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_through(env, "ttl=60s&command_timeout=60s");
+    locker_handle *held = take_several(l);
+    lk_server_do(env->server, "SCRIPT FLUSH");
+    assert_int_equal(unlock_disturbed(env, held, do_nothing, "EVAL", 3), LOCKER_OK);
+    lk_close_locker(l);
+}
+
+static void become_master(lk_server *server)
+{
+    lk_server_do(server, "REPLICAOF NO ONE");
+}
+
+/* It may have lost locks meanwhile, so what the lost connection leaves open stays open. */
+static void releases_that_meet_a_replica_are_sent_again_together(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_through(env, "ttl=60s&command_timeout=60s");
+    locker_handle *held = take_several(l);
+    lk_server_do(env->server, "REPLICAOF 127.0.0.1 1");
+    const locker_status status = unlock_disturbed(env, held, become_master, "EVALSHA", 2);
+    assert_true(status == LOCKER_OK || status == LOCKER_UNKNOWN);
+    lk_close_locker(l);
+}
+
 static const struct CMUnitTest tests[] = {
     server_test(a_lease_leaves_room_for_the_clocks),
     proxied_test(a_grant_by_a_late_message_counts_from_before),
@@ -629,6 +688,8 @@ static const struct CMUnitTest tests[] = {
     server_test(a_release_goes_on_when_the_server_is_not_busy_any_more),
     server_test(releases_of_several_find_no_script),
     proxied_test(releases_of_several_are_cut_off),
+    proxied_test(releases_that_find_no_script_are_sent_again_together),
+    proxied_test(releases_that_meet_a_replica_are_sent_again_together),
 };
 
 const lk_group lk_grants = {"grants", tests, sizeof tests / sizeof tests[0], NULL, NULL};
