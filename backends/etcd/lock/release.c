@@ -72,11 +72,13 @@ void lk_etcd_begin_release(void *self, locker_claim *const *grants, size_t count
     lk_etcd_enter(e->net);
     for (size_t i = 0; i < count; i++) {
         lk_etcd_place *const p = ((const lk_etcd_claim *)grants[i]->data)->place;
-        if (p == NULL)
+        if (p == NULL || p->step == LK_ETCD_FAILED)
             continue;
         end_grant_locked(p);
-        if (lk_etcd_is_up_locked(e->net))
-            lk_etcd_place_delete_locked(e, p);
+        if (!lk_etcd_is_up_locked(e->net))
+            continue;
+        p->unanswered = false; /* the pause was made before the answer for another place came */
+        lk_etcd_place_delete_locked(e, p);
     }
     lk_etcd_leave(e->net);
 }
