@@ -124,6 +124,7 @@ void lk_zk_node_delete_locked(lk_zk *z, lk_zk_node *node)
         return;
     node->unwanted = true;
     node->retry_at = 0;
+    lk_zk_node_timers_stop_locked(node);
     if (!delete_place_first_locked(z, node, path))
         return;
     node->deleting = lk_zk_node_ref(node, lk_zk_delete_locked(z->net, path, delete_done_locked, node));

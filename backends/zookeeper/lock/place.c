@@ -60,8 +60,11 @@ void lk_zk_node_timers_stop_locked(lk_zk_node *node)
         lk_list_remove(&node->timer);
 }
 
+/* A node that is to be deleted wants nothing any more. */
 static void want_by_locked(lk_zk *z, lk_zk_node *node, int64_t at) LK_REQUIRES(*z->net)
 {
+    if (node->unwanted)
+        return;
     if (!lk_list_linked(&node->timer))
         lk_list_prepend(&z->timed, &node->timer);
     if (at >= z->timed_at)

@@ -47,6 +47,15 @@ typedef enum {
     LK_ZK_EVENTS
 } lk_zk_event;
 
+/* What the key's node tells of the break that may have removed a node of ours (release.c). */
+typedef enum {
+    LK_ZK_MARK_UNKNOWN, /* it was not asked for, or had no answer */
+    LK_ZK_MARK_ASKED,   /* that is under way */
+    LK_ZK_MARK_NONE,    /* nobody has broken it */
+    LK_ZK_MARK_BROKEN,  /* somebody has */
+    LK_ZK_MARK_UNCLEAR  /* the answer says neither */
+} lk_zk_mark;
+
 /* An ephemeral node, or an attempt to make one. */
 struct lk_zk_node {
     lk_list link;           /* in lk_zk.nodes, left or doubtful */
@@ -78,6 +87,7 @@ struct lk_zk_node {
     int take_place_rc;      /* ... for its place in the queue, where it was refused */
     unsigned requests;      /* that refer to it */
     lk_zk_step step;        /* changed by lk_zk_node_step_locked() alone */
+    lk_zk_mark mark;        /* once it is GONE */
     uint8_t tries;          /* how often its parents have been made */
     bool there;             /* it is at the server: its name is known, and no end of it */
     bool listing;           /* a list of its queue is under way */

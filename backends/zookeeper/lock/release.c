@@ -21,47 +21,74 @@ typedef struct {
     lk_zk_node *node;
     int64_t valid_until, until;
     lk_zk_call call;
-    bool answered, excluded, broken; /* a break has removed the node: that is excluded; that is known */
 } question;
 
 /* Breaks mark the key's node in the same transaction, with the greatest token that was ever broken: an older one than ours says
- * that ours wasn't. */
+ * that ours wasn't, unless the key's node was made anew since. */
+static lk_zk_mark read_mark(const lk_zk_node *node, const lk_zk_reply *reply)
+{
+    const uint64_t token = (uint64_t)node->czxid;
+    lk_zk_record record;
+    if (lk_zk_unknown(reply->rc))
+        return LK_ZK_MARK_UNKNOWN;
+    if (reply->rc != ZOK || !lk_zk_record_read(reply->text, reply->text_len, &record))
+        return LK_ZK_MARK_UNCLEAR;
+    if (record.broken == token)
+        return LK_ZK_MARK_BROKEN;
+    return record.broken < token && reply->stat->czxid < node->czxid ? LK_ZK_MARK_NONE : LK_ZK_MARK_UNCLEAR;
+}
+
 static void mark_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
-    question *q = context;
-    const uint64_t token = (uint64_t)q->node->czxid;
-    lk_zk_record record;
-    (void)z;
-    q->answered = !lk_zk_unknown(reply->rc);
-    if (reply->rc == ZOK && lk_zk_record_read(reply->text, reply->text_len, &record)) {
-        q->broken = record.broken == token;
-        q->excluded = record.broken < token && reply->stat->czxid < q->node->czxid; /* it wasn't made anew */
-    }
-    lk_zk_call_answered_locked(&q->call);
+    lk_zk_node *const node = context;
+    node->mark = read_mark(node, reply);
+    if (node->call != NULL)
+        lk_zk_call_done_locked(node->call);
+    lk_zk_node_unref_locked(z, node);
 }
 
-static bool is_in_session_locked(const question *q) LK_REQUIRES(*q->z->net)
+static bool is_in_session_locked(const lk_zk *z, const lk_zk_node *node) LK_REQUIRES(*z->net)
 {
-    return lk_zk_session_locked(q->z->net) == q->node->session;
+    return lk_zk_session_locked(z->net) == node->session;
 }
 
-static void ask_unlocking(question *q) LK_REQUIRES(*q->z->net)
+/* Return true if its end leaves it open whether it was us who deleted it, so that the mark is to be asked for. */
+static bool needs_mark_locked(const lk_zk *z, const lk_zk_node *node) LK_REQUIRES(*z->net)
+{
+    return node->step == LK_ZK_GONE && !node->deleted && node->maybe_deleted &&
+           node->mark == LK_ZK_MARK_UNKNOWN && is_in_session_locked(z, node);
+}
+
+/* Ask for it. False: that can't be sent. */
+static bool ask_mark_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
 {
     char key[LK_ZK_PATH_MAX];
-    (void)strcpy(key, q->node->parent);
-    if (q->node->is_permit)
-        (void)lk_zk_key_path(q->node->parent, key);
-    while (!q->answered && is_in_session_locked(q)) {
-        if (lk_zk_await_up_unlocking(q->z->net, &q->call, q->until) != LK_ZK_DONE)
-            return;
-        lk_zk_request *get = lk_zk_get_locked(q->z->net, key, mark_done_locked, q);
-        if (lk_zk_call_expect_locked(&q->call, get)) {
-            if (lk_zk_await_unlocking(q->z->net, &q->call, q->until) != LK_ZK_DONE ||
-                (!q->answered && lk_zk_pause_unlocking(q->z->net, &q->call, q->until) != LK_ZK_DONE))
+    (void)strcpy(key, node->parent);
+    if (node->is_permit)
+        (void)lk_zk_key_path(node->parent, key);
+    if (!lk_zk_node_ref(node, lk_zk_get_locked(z->net, key, mark_done_locked, node)))
+        return false;
+    node->mark = LK_ZK_MARK_ASKED;
+    return true;
+}
+
+static void await_mark_unlocking(question *q) LK_REQUIRES(*q->z->net)
+{
+    lk_zk_node *const node = q->node;
+    lk_zk_net *const net = q->z->net;
+    while (needs_mark_locked(q->z, node) || node->mark == LK_ZK_MARK_ASKED) {
+        if (node->mark == LK_ZK_MARK_UNKNOWN) {
+            if (lk_zk_await_up_unlocking(net, &q->call, q->until) != LK_ZK_DONE)
                 return;
-        } else if (lk_zk_is_up_locked(q->z->net)) {
-            return; /* no memory */
+            if (!ask_mark_locked(q->z, node) && lk_zk_is_up_locked(net))
+                return; /* no memory */
+            continue;
         }
+        q->call.done = false;
+        if (lk_zk_await_unlocking(net, &q->call, q->until) != LK_ZK_DONE ||
+            (node->mark == LK_ZK_MARK_UNKNOWN &&
+             lk_zk_pause_unlocking(net, &q->call, q->until) != LK_ZK_DONE))
+            return;
     }
 }
 
@@ -73,10 +100,11 @@ static locker_status judge_unlocking(question *q, locker_error *err) LK_REQUIRES
     if (!q->node->maybe_deleted)
         return lk_lost(err, "the lock was not ours any more: its session had ended, or somebody deleted "
                             "its node");
-    ask_unlocking(q);
-    if (q->broken)
+    await_mark_unlocking(q);
+    if (q->node->mark == LK_ZK_MARK_BROKEN)
         return lk_lost(err, "the lock was not ours any more: somebody broke it");
-    if (q->excluded && is_in_session_locked(q) && lk_zk_now(q->z) < q->valid_until)
+    if (q->node->mark == LK_ZK_MARK_NONE && is_in_session_locked(q->z, q->node) &&
+        lk_zk_now(q->z) < q->valid_until)
         return LOCKER_OK;
     return locker_error_set(err, LOCKER_UNKNOWN, 0,
                             "the connection was lost while the lock was released: it is not ours any more, "
@@ -98,17 +126,30 @@ static locker_status await_unlocking(question *q, locker_error *err) LK_REQUIRES
     return LOCKER_UNKNOWN;
 }
 
+/* Send what is to be known of its end next. False: nothing. */
+static bool send_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
+{
+    if (node->step == LK_ZK_GONE)
+        return needs_mark_locked(z, node) && ask_mark_locked(z, node);
+    if (node->deleting)
+        return false;
+    lk_zk_node_delete_locked(z, node);
+    return node->deleting;
+}
+
 void lk_zk_begin_release(void *self, locker_claim *const *grants, size_t count)
 {
     lk_zk *const z = self;
+    bool sent = false;
     lk_zk_enter(z->net);
     for (size_t i = 0; i < count; i++) {
         lk_zk_node *const node = ((const lk_zk_claim *)grants[i]->data)->node;
         if (node != NULL) /* still a grant: until release is called nobody waits, and nobody is to be woken */
-            lk_zk_node_delete_locked(z, node);
+            sent = send_locked(z, node) || sent;
     }
     lk_zk_leave(z->net);
-    z->svc->attend(z->svc); /* the keeper reads what is answered before somebody waits for it */
+    if (sent)
+        z->svc->attend(z->svc); /* the keeper reads what is answered before somebody waits for it */
 }
 
 locker_status lk_zk_release(void *self, locker_claim *grant, int64_t until, locker_error *err)
