@@ -24,6 +24,8 @@ typedef struct {
     void (*end)(lk_server *server);
     const lk_protocol *protocol;
     const char *release; /* the kind of request that releases a lock */
+    const char *settle;  /* ... and that settles a release whose answer was lost */
+    bool proves;         /* that tells whether it was us who released */
     const char *uri;     /* in printf's form: the port, and more parameters */
 } service;
 
@@ -255,6 +257,37 @@ static void releases_that_are_cut_off_are_asked_again(void **state)
     lk_close_locker(l);
 }
 
+/* The connection is lost when all keys are released, and before the first answer. The first key asks again alone. When
+ * it has its answer, the other keys' requests are all at the server before the next answer comes: so an unlock takes a constant
+ * number of round trips. Then the connection is lost once more. */
+static void releases_that_are_cut_off_are_asked_again_together(void **state)
+{
+    lk_env *env = *state;
+    locker *l = open_at(env, lk_proxy_port(env->proxy), "command_timeout=60s"), *other = open_here(env);
+    locker_handle *held = take(l, LOCKER_KEYS_MAX);
+    lk_unlocking unlocking;
+    lk_proxy_hold(env->proxy, false, true);
+    const lk_passed first = lk_proxy_passed(env->proxy, env->kind->release);
+    lk_unlocking_start(&unlocking, held);
+    lk_proxy_await_passed(first, LOCKER_KEYS_MAX);
+    locker_handle_free(take(other, LOCKER_KEYS_MAX)); /* the server has carried them out */
+    lk_proxy_cut_all(env->proxy);
+    const lk_passed second = lk_proxy_passed(env->proxy, env->kind->settle);
+    lk_proxy_harm(env->proxy, LK_PROXY_SWALLOW, env->kind->settle, 2, 0);
+    lk_proxy_hold(env->proxy, false, false);
+    lk_proxy_await_harm(env->proxy, 1);
+    lk_proxy_refuse(env->proxy, true); /* nothing is asked again on another connection */
+    lk_proxy_await_passed(second, LOCKER_KEYS_MAX);
+    lk_proxy_refuse(env->proxy, false);
+    lk_proxy_cut_all(env->proxy);
+    const locker_status status = lk_unlocking_join(&unlocking);
+    assert_true(status == LOCKER_OK || (status == LOCKER_UNKNOWN && !env->kind->proves));
+    locker_handle_free(held);
+    locker_handle_free(take(other, LOCKER_KEYS_MAX));
+    lk_close_locker(other);
+    lk_close_locker(l);
+}
+
 /* A try of keys whose leases end before the last is taken says so, and does not take them again and again. */
 static void a_try_with_leases_that_are_too_short_ends(void **state)
 {
@@ -304,6 +337,7 @@ static const struct CMUnitTest tests[] = {
     several_test(closing_takes_one_cleanup_timeout),
     several_test(releases_are_in_flight_together),
     several_test(releases_that_are_cut_off_are_asked_again),
+    several_test(releases_that_are_cut_off_are_asked_again_together),
     several_test(a_try_with_leases_that_are_too_short_ends),
 };
 
@@ -317,8 +351,13 @@ static lk_server *start_redis(void)
 
 static int use_redis(void **state)
 {
-    static const service redis = {start_redis, lk_test_redis_free, &lk_proxy_redis, "EVALSHA",
-                                  "redis://127.0.0.1:%d/?ttl=30s&%s"};
+    static const service redis = {.start = start_redis,
+                                  .end = lk_test_redis_free,
+                                  .protocol = &lk_proxy_redis,
+                                  .release = "EVALSHA",
+                                  .settle = "EVALSHA",
+                                  .proves = true,
+                                  .uri = "redis://127.0.0.1:%d/?ttl=30s&%s"};
     (void)state;
     current = &redis;
     return 0;
@@ -335,8 +374,13 @@ static lk_server *start_zookeeper(void)
 
 static int use_zookeeper(void **state)
 {
-    static const service zookeeper = {start_zookeeper, lk_test_free, &lk_proxy_zookeeper, LK_ZKP_DELETE,
-                                      "zookeeper://127.0.0.1:%d/several?ttl=30s&%s"};
+    static const service zookeeper = {.start = start_zookeeper,
+                                      .end = lk_test_free,
+                                      .protocol = &lk_proxy_zookeeper,
+                                      .release = LK_ZKP_DELETE,
+                                      .settle = LK_ZKP_GET,
+                                      .proves = true,
+                                      .uri = "zookeeper://127.0.0.1:%d/several?ttl=30s&%s"};
     (void)state;
     current = &zookeeper;
     return 0;
@@ -354,8 +398,12 @@ static lk_server *start_etcd(void)
 
 static int use_etcd(void **state)
 {
-    static const service etcd = {start_etcd, lk_test_free, &lk_proxy_etcd, LK_EP_DELETE,
-                                 "etcd://127.0.0.1:%d/several?ttl=30s&%s"};
+    static const service etcd = {.start = start_etcd,
+                                 .end = lk_test_free,
+                                 .protocol = &lk_proxy_etcd,
+                                 .release = LK_EP_DELETE,
+                                 .settle = LK_EP_DELETE,
+                                 .uri = "etcd://127.0.0.1:%d/several?ttl=30s&%s"};
     (void)state;
     current = &etcd;
     return 0;
