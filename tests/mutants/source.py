@@ -13,14 +13,16 @@ CLOSES = {"(": ")", "[": "]", "{": "}"}
 
 
 class Source:
-    """The tokens of a file: (kind, text, begin, end), which of them closes which, and how deep each is in braces."""
+    """The tokens of a file: (kind, text, begin, end), which of them closes which, how deep each is in braces, and the bracket that it
+    stands in."""
 
     def __init__(self, path, text):
         self.path, self.text = path, text
         self.tokens = [(m.lastgroup, m[0], m.start(), m.end()) for m in TOKEN.finditer(text) if m.lastgroup != "skip"]
-        self.partner, self.opener, self.depth, self.is_void = {}, {}, [], {}
+        self.partner, self.opener, self.depth, self.is_void, self.inside = {}, {}, [], {}, []
         stack, depth, void, declared = [], 0, False, 0
         for i, (_, word, _, _) in enumerate(self.tokens):
+            self.inside.append(self.word(stack[-1]) if stack else "")
             if word in CLOSES:
                 stack.append(i)
             elif word in CLOSES.values() and stack:
@@ -48,7 +50,7 @@ class Source:
         return self.tokens[i][0] if 0 <= i < len(self.tokens) else ""
 
     def begins_statement(self, i):
-        return self.depth[i] > 0 and self.word(i - 1) in (";", "{", "}")
+        return self.inside[i] == "{" and self.word(i - 1) in (";", "{", "}")
 
     def follows_condition(self, i):
         """Whether it stands behind `else`, or the brackets of an `if`, a loop or a macro, which a cast's are not."""

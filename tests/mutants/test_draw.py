@@ -81,5 +81,10 @@ class Drawing(unittest.TestCase):
             self.assertTrue((TOP / "tests" / "mutants" / f"{area}.mutants").exists(), area)
             self.assertTrue(any(TOP.glob(pattern) for pattern in patterns), area)
 
+    def test_each_area_can_be_drawn_from(self):
+        for area, patterns in draw.AREAS.items():
+            mutant = next(draw.draw(TOP, 1, area, patterns, "x"))
+            self.assertNotEqual(mutant.old, mutant.new, area)
+
 
 unittest.main()
