@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <locker/driver.h>
@@ -252,8 +253,18 @@ static void test_no_password_in_errors(void **state)
 
 /* ------------------------------------------------------------------ profiles ---- */
 
+static char opened[512]; /* the line of the log that names the service */
+
+static void note_opened(locker_log_level level, const char *text, void *user)
+{
+    (void)user;
+    if (level == LOCKER_LOG_INFO)
+        (void)snprintf(opened, sizeof opened, "%s", text);
+}
+
 static locker_status open_text(const char *text, const char *profile, locker_error *err)
 {
+    const locker_options options = {.size = sizeof options, .log_level = LOCKER_LOG_INFO, .log = note_opened};
     char directory[64], file[96];
     locker *l = NULL;
     locker_status status;
@@ -264,7 +275,7 @@ static locker_status open_text(const char *text, const char *profile, locker_err
     assert_non_null(f);
     assert_true(fputs(text, f) >= 0);
     assert_int_equal(fclose(f), 0);
-    status = locker_open_profile(file, profile, NULL, &l, err);
+    status = locker_open_profile(file, profile, &options, &l, err);
     (void)locker_close(l);
     lk_remove_directory(directory);
     return status;
@@ -274,11 +285,12 @@ static void test_profiles(void **state)
 {
     static const char text[] =
         "; a comment\n[default]\nuri = memory:a?ttl=1s\nowner = me\n\n"
-        "[parts]\ndriver = memory\npath = b\nttl = 2s\n[broken]\nuri = memory:\nhost = h\n";
+        "[parts]\ndriver = Memory\npath = b\nttl = 2s\n[broken]\nuri = memory:\nhost = h\n";
     locker_error err;
     (void)state;
     assert_ok(open_text(text, NULL, &err), err);
     assert_ok(open_text(text, "parts", &err), err);
+    assert_non_null(strstr(opened, "are kept by memory:b ("));
     assert_ok(setenv("LOCKER_PROFILE", "parts", 1) == 0 ? open_text(text, NULL, &err) : LOCKER_INVALID, err);
     assert_int_equal(unsetenv("LOCKER_PROFILE"), 0);
     assert_status(LOCKER_CONFIG, open_text(text, "broken", &err), err);
@@ -371,6 +383,55 @@ static void test_environment(void **state)
     assert_int_equal(unsetenv("LOCKER_CONFIG"), 0);
 }
 
+static void set_variable(const char *name, const char *value)
+{
+    assert_int_equal(value != NULL ? setenv(name, value, 1) : unsetenv(name), 0);
+}
+
+/* Expect the file of the user to be found, or not, by these two variables. NULL: unset. */
+static void expect_usual_file(const char *xdg, const char *home, bool found)
+{
+    locker *l = NULL;
+    locker_error err;
+    set_variable("XDG_CONFIG_HOME", xdg);
+    set_variable("HOME", home);
+    const locker_status status = locker_open_profile(NULL, "of-this-test", NULL, &l, &err);
+    assert_status(found ? LOCKER_OK : LOCKER_CONFIG, status, err);
+    (void)locker_close(l);
+}
+
+/* A relative path would name another file in each directory that a process happens to stand in. */
+static void test_usual_files(void **state)
+{
+    char directory[64], config[80], locker_[88], file[104], cwd[4096];
+    const char *const home = getenv("HOME"), *const xdg = getenv("XDG_CONFIG_HOME");
+    (void)state;
+    assert_non_null(getcwd(cwd, sizeof cwd));
+    lk_private_directory(directory);
+    (void)snprintf(config, sizeof config, "%s/.config", directory);
+    (void)snprintf(locker_, sizeof locker_, "%s/locker", config);
+    (void)snprintf(file, sizeof file, "%s/locker.conf", locker_);
+    assert_int_equal(mkdir(config, 0700), 0);
+    assert_int_equal(mkdir(locker_, 0700), 0);
+    FILE *const f = fopen(file, "w");
+    assert_non_null(f);
+    assert_true(fputs("[of-this-test]\nuri = memory:\n", f) >= 0);
+    assert_int_equal(fclose(f), 0);
+    char *const kept[] = {home != NULL ? strdup(home) : NULL, xdg != NULL ? strdup(xdg) : NULL};
+    assert_int_equal(chdir(directory), 0);
+    expect_usual_file(NULL, directory, true);
+    expect_usual_file(config, "/", true);
+    expect_usual_file(NULL, NULL, false);
+    expect_usual_file(NULL, ".", false);
+    expect_usual_file(".config", directory, false);
+    assert_int_equal(chdir(cwd), 0);
+    set_variable("HOME", kept[0]);
+    set_variable("XDG_CONFIG_HOME", kept[1]);
+    free(kept[0]);
+    free(kept[1]);
+    lk_remove_directory(directory);
+}
+
 /* ------------------------------------------------------------------ options ---- */
 
 static void test_options(void **state)
@@ -408,7 +469,7 @@ int main(void)
         cmocka_unit_test(test_secret_files), cmocka_unit_test(test_no_password_in_errors),
         cmocka_unit_test(test_profiles),     cmocka_unit_test(test_bad_profiles),
         cmocka_unit_test(test_environment),  cmocka_unit_test(test_options),
-        cmocka_unit_test(test_advice),
+        cmocka_unit_test(test_advice),       cmocka_unit_test(test_usual_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
