@@ -154,12 +154,21 @@ static int without_proc(const char *uri)
     _exit(work(uri)); /* a sanitizer looks for leaks at the end of main(), for which it needs /proc */
 }
 
+/* Files may be as long as this. What limits that already is left, as only root may raise it. */
+static bool limit_files(rlim_t most)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit) != 0)
+        return false;
+    limit.rlim_cur = most;
+    return setrlimit(RLIMIT_FSIZE, &limit) == 0;
+}
+
 /* So many keys that a sweep is due, under a limit that lets records be written and .tokens only in part. */
 static int many_keys(const char *uri)
 {
-    const struct rlimit limit = {LK_FILE_RECORD_SIZE, RLIM_INFINITY};
     locker *l = open_counting(uri);
-    if (l == NULL || setrlimit(RLIMIT_FSIZE, &limit) != 0)
+    if (l == NULL || !limit_files(LK_FILE_RECORD_SIZE))
         return NOT_OPEN;
     for (int i = 0; i < 1500; i++) {
         locker_handle *held;
@@ -176,11 +185,10 @@ static int many_keys(const char *uri)
 
 static int no_room_for_a_record(const char *uri)
 {
-    const struct rlimit limit = {LK_FILE_RECORD_SIZE - 1, RLIM_INFINITY};
     locker *l = open_counting(uri);
     locker_handle *held;
     locker_error err;
-    if (l == NULL || setrlimit(RLIMIT_FSIZE, &limit) != 0)
+    if (l == NULL || !limit_files(LK_FILE_RECORD_SIZE - 1))
         return NOT_OPEN;
     const bool told = locker_try_lock(l, "k", NULL, &held, &err) == LOCKER_UNAVAILABLE &&
                       strstr(err.text, "ulimit -f") != NULL;
