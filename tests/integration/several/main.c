@@ -14,7 +14,7 @@
 #include "test_redis.h"
 #endif
 
-enum { COMMAND_MS = 2000, LATE_MS = 4000, SIZES = 3 };
+enum { COMMAND_MS = 1000, CLEANUP_MS = 1000, LATE_MS = 4000, SIZES = 3 };
 
 static const size_t sizes[SIZES] = {1, 8, LOCKER_KEYS_MAX};
 
@@ -45,21 +45,29 @@ static locker *open_at(const lk_env *env, int port, const char *query)
     return l;
 }
 
+/* One that gives up soon. */
 static locker *open_here(const lk_env *env)
 {
-    return open_at(env, env->server->port, "command_timeout=2s&cleanup_timeout=1s");
+    return open_at(env, env->server->port, "command_timeout=1s&cleanup_timeout=1s");
 }
 
-/* The names of as many keys, in the order of their bytes. */
-static const char *const *keys_of(void)
+static locker *open_patient(const lk_env *env)
 {
-    static char text[LOCKER_KEYS_MAX][16];
-    static const char *keys[LOCKER_KEYS_MAX];
+    return open_at(env, env->server->port, "command_timeout=20s");
+}
+
+/* The keys of the test, in the order of their bytes. Each test has keys of its own: one that fails leaves its own taken. */
+static const char *keys[LOCKER_KEYS_MAX];
+
+static void name_keys(void)
+{
+    static char text[LOCKER_KEYS_MAX][32];
+    static int test;
+    test++;
     for (int i = 0; i < LOCKER_KEYS_MAX; i++) {
-        (void)snprintf(text[i], sizeof text[i], "key-%02d", i);
+        (void)snprintf(text[i], sizeof text[i], "test-%d key-%02d", test, i);
         keys[i] = text[i];
     }
-    return keys;
 }
 
 static locker_handle *take(locker *l, size_t count)
@@ -67,7 +75,7 @@ static locker_handle *take(locker *l, size_t count)
     const locker_lock_options options = lk_wait_options(LK_TEST_PATIENCE_MS);
     locker_handle *held = NULL;
     locker_error err;
-    assert_ok(locker_lock_all(l, keys_of(), count, &options, &held, &err), err);
+    assert_ok(locker_lock_all(l, keys, count, &options, &held, &err), err);
     return held;
 }
 
@@ -85,7 +93,7 @@ typedef struct {
 static void *take_on_a_thread(void *argument)
 {
     taking *const call = argument;
-    call->status = locker_lock_all(call->l, keys_of(), call->count, &call->options, &call->held, NULL);
+    call->status = locker_lock_all(call->l, keys, call->count, &call->options, &call->held, NULL);
     call->ended_ms = lk_test_now_ms();
     return NULL;
 }
@@ -101,10 +109,10 @@ typedef struct {
 static waiting wait_for_the_last(lk_env *env, size_t count, int64_t wait_ms, locker_cancel *cancel)
 {
     static taking call;
-    waiting w = {env, open_here(env), open_here(env), NULL, &call};
+    waiting w = {env, cancel != NULL ? open_patient(env) : open_here(env), open_patient(env), NULL, &call};
     const locker_lock_options options = lk_wait_options(LK_TEST_PATIENCE_MS);
     locker_error err;
-    assert_ok(locker_lock(w.other, keys_of()[count - 1], &options, &w.last, &err), err);
+    assert_ok(locker_lock(w.other, keys[count - 1], &options, &w.last, &err), err);
     call = (taking){.l = w.l, .count = count, .options = lk_wait_options(wait_ms)};
     call.options.cancel = cancel;
     assert_int_equal(pthread_create(&call.thread, NULL, take_on_a_thread, &call), 0);
@@ -128,7 +136,7 @@ static void end_waiting(const waiting *w)
 static void unlock_takes_one_command_timeout(void **state)
 {
     lk_env *env = *state;
-    locker *l = open_here(env), *other = open_here(env);
+    locker *l = open_here(env), *other = open_patient(env);
     for (int i = 0; i < SIZES; i++) {
         locker_handle *held = take(l, sizes[i]);
         locker_error err;
@@ -149,7 +157,7 @@ static void unlock_takes_one_command_timeout(void **state)
 static void freeing_takes_one_command_timeout(void **state)
 {
     lk_env *env = *state;
-    locker *l = open_here(env), *other = open_here(env);
+    locker *l = open_here(env), *other = open_patient(env);
     locker_handle *held = take(l, 8);
     lk_test_freeze(env->server);
     const int64_t began = lk_test_now_ms();
@@ -165,7 +173,7 @@ static void freeing_takes_one_command_timeout(void **state)
 /* How long it takes to take the keys while all is well, so that a call is not over before it waits for the last of them. */
 static int64_t ms_to_take(lk_env *env, size_t count)
 {
-    locker *l = open_here(env);
+    locker *l = open_patient(env);
     const int64_t began = lk_test_now_ms();
     locker_handle_free(take(l, count));
     const int64_t took = lk_test_now_ms() - began;
@@ -195,7 +203,7 @@ static void a_cancel_ends_a_wait_at_once(void **state)
         locker_cancel_fire(cancel);
         lk_join(w.call->thread, "the call");
         assert_int_equal(w.call->status, LOCKER_CANCELED);
-        assert_timely(w.call->ended_ms - began, COMMAND_MS);
+        assert_timely(w.call->ended_ms - began, LATE_MS);
         end_waiting(&w);
         lk_close_locker(w.l);
         locker_cancel_free(cancel);
@@ -211,7 +219,7 @@ static void closing_takes_one_cleanup_timeout(void **state)
         const int64_t took = lk_test_now_ms() - began;
         lk_join(w.call->thread, "the call");
         assert_int_equal(w.call->status, LOCKER_CLOSED);
-        assert_timely(took, 1000 + LATE_MS);
+        assert_timely(took, CLEANUP_MS + LATE_MS);
         lk_server_thaw(w.env->server);
         (void)locker_unlock(w.last, NULL);
         locker_handle_free(w.last);
@@ -244,7 +252,7 @@ static void releases_are_in_flight_together(void **state)
 static void releases_that_are_cut_off_are_asked_again(void **state)
 {
     lk_env *env = *state;
-    locker *l = open_at(env, lk_proxy_port(env->proxy), "command_timeout=20s"), *other = open_here(env);
+    locker *l = open_at(env, lk_proxy_port(env->proxy), "command_timeout=20s"), *other = open_patient(env);
     locker_handle *held = take(l, 8);
     locker_error err;
     lk_proxy_harm(env->proxy, LK_PROXY_CUT, env->kind->release, 3, 0);
@@ -263,7 +271,7 @@ static void releases_that_are_cut_off_are_asked_again(void **state)
 static void releases_that_are_cut_off_are_asked_again_together(void **state)
 {
     lk_env *env = *state;
-    locker *l = open_at(env, lk_proxy_port(env->proxy), "command_timeout=60s"), *other = open_here(env);
+    locker *l = open_at(env, lk_proxy_port(env->proxy), "command_timeout=60s"), *other = open_patient(env);
     locker_handle *held = take(l, LOCKER_KEYS_MAX);
     lk_unlocking unlocking;
     lk_proxy_hold(env->proxy, false, true);
@@ -299,33 +307,42 @@ static void a_try_with_leases_that_are_too_short_ends(void **state)
     options.ttl_ms = 1000;
     options.no_renew = true;
     lk_proxy_delay(env->proxy, 40, 40);
-    assert_status(LOCKER_UNAVAILABLE, locker_lock_all(l, keys_of(), LOCKER_KEYS_MAX, &options, &held, &err),
-                  err);
+    assert_status(LOCKER_UNAVAILABLE, locker_lock_all(l, keys, LOCKER_KEYS_MAX, &options, &held, &err), err);
     assert_non_null(strstr(err.text, "longer ttl"));
     lk_close_locker(l);
 }
 
 #define several_test(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
-static const service *current;
+static lk_env current;
 
 static int set_up(void **state)
 {
-    lk_env *env = calloc(1, sizeof *env);
-    assert_non_null(env);
-    *state = env;
-    env->kind = current;
-    env->server = current->start();
-    env->proxy = lk_proxy_begin(current->protocol, env->server->port);
+    *state = &current;
+    lk_server_thaw(current.server); /* a test that failed may have left it frozen */
+    name_keys();
+    current.proxy = lk_proxy_begin(current.kind->protocol, current.server->port);
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    lk_env *env = *state;
-    lk_proxy_free(env->proxy);
-    env->kind->end(env->server);
-    free(env);
+    (void)state;
+    lk_proxy_free(current.proxy);
+    return 0;
+}
+
+static int start(const service *kind)
+{
+    current.kind = kind;
+    current.server = kind->start();
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    current.kind->end(current.server);
     return 0;
 }
 
@@ -359,11 +376,10 @@ static int use_redis(void **state)
                                   .proves = true,
                                   .uri = "redis://127.0.0.1:%d/?ttl=30s&%s"};
     (void)state;
-    current = &redis;
-    return 0;
+    return start(&redis);
 }
 
-static const lk_group on_redis = {"redis", tests, sizeof tests / sizeof tests[0], use_redis, NULL};
+static const lk_group on_redis = {"redis", tests, sizeof tests / sizeof tests[0], use_redis, stop};
 #endif
 
 #ifdef LK_SEVERAL_ZOOKEEPER
@@ -382,12 +398,11 @@ static int use_zookeeper(void **state)
                                       .proves = true,
                                       .uri = "zookeeper://127.0.0.1:%d/several?ttl=30s&%s"};
     (void)state;
-    current = &zookeeper;
-    return 0;
+    return start(&zookeeper);
 }
 
 static const lk_group on_zookeeper = {"zookeeper", tests, sizeof tests / sizeof tests[0], use_zookeeper,
-                                      NULL};
+                                      stop};
 #endif
 
 #ifdef LK_SEVERAL_ETCD
@@ -405,11 +420,10 @@ static int use_etcd(void **state)
                                  .settle = LK_EP_DELETE,
                                  .uri = "etcd://127.0.0.1:%d/several?ttl=30s&%s"};
     (void)state;
-    current = &etcd;
-    return 0;
+    return start(&etcd);
 }
 
-static const lk_group on_etcd = {"etcd", tests, sizeof tests / sizeof tests[0], use_etcd, NULL};
+static const lk_group on_etcd = {"etcd", tests, sizeof tests / sizeof tests[0], use_etcd, stop};
 #endif
 
 int main(int argc, char **argv)
