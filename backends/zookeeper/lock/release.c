@@ -75,19 +75,18 @@ static bool ask_mark_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
 static void await_mark_unlocking(question *q) LK_REQUIRES(*q->z->net)
 {
     lk_zk_node *const node = q->node;
-    lk_zk_net *const net = q->z->net;
     while (needs_mark_locked(q->z, node) || node->mark == LK_ZK_MARK_ASKED) {
         if (node->mark == LK_ZK_MARK_UNKNOWN) {
-            if (lk_zk_await_up_unlocking(net, &q->call, q->until) != LK_ZK_DONE)
+            if (lk_zk_await_up_unlocking(q->z->net, &q->call, q->until) != LK_ZK_DONE)
                 return;
-            if (!ask_mark_locked(q->z, node) && lk_zk_is_up_locked(net))
+            if (!ask_mark_locked(q->z, node) && lk_zk_is_up_locked(q->z->net))
                 return; /* no memory */
             continue;
         }
         q->call.done = false;
-        if (lk_zk_await_unlocking(net, &q->call, q->until) != LK_ZK_DONE ||
+        if (lk_zk_await_unlocking(q->z->net, &q->call, q->until) != LK_ZK_DONE ||
             (node->mark == LK_ZK_MARK_UNKNOWN &&
-             lk_zk_pause_unlocking(net, &q->call, q->until) != LK_ZK_DONE))
+             lk_zk_pause_unlocking(q->z->net, &q->call, q->until) != LK_ZK_DONE))
             return;
     }
 }
