@@ -331,6 +331,33 @@ static void show_and_break_know_permits(void **state)
     require_all_free(fixture, "shown-permits");
 }
 
+/* Where the service knows who waits. */
+static void show_tells_for_how_many_permits_one_waits(void **state)
+{
+    needs_permits((lk_fixture *)*state);
+    const locker_lock_options one = lk_permit_options(2);
+    locker *a = lk_open_locker(*state, ""), *b = lk_open_locker(*state, "");
+    locker_handle *const held[] = {lk_take(a, "awaited", &one), lk_take(a, "awaited", &one)};
+    locker_lock_options wait = one;
+    locker_info info = LOCKER_INFO_INIT;
+    locker_error err;
+    lk_locking waiter;
+    wait.wait_ms = LK_TEST_PATIENCE_MS;
+    lk_locking_start(&waiter, b, "awaited", &wait);
+    lk_require_waiting(b, 1);
+    assert_ok(locker_show(a, "awaited", &info, &err), err);
+    if (info.queue_len > 0) {
+        assert_int_equal(locker_info_waiter(&info, 0)->permits, 2);
+        assert_int_equal(locker_info_waiter(&info, 0)->mode, LOCKER_EXCLUSIVE);
+    }
+    locker_info_clear(&info);
+    lk_give(held[0]);
+    lk_give(lk_locking_grant(&waiter));
+    lk_give(held[1]);
+    lk_close_locker(b);
+    lk_close_locker(a);
+}
+
 static void what_makes_no_sense_is_refused(void **state)
 {
     locker *l = lk_open_locker(*state, "");
@@ -360,6 +387,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(permits_of_the_dead_come_back),
     cmocka_unit_test(permits_are_renewed_and_lapse),
     cmocka_unit_test(show_and_break_know_permits),
+    cmocka_unit_test(show_tells_for_how_many_permits_one_waits),
     cmocka_unit_test(what_makes_no_sense_is_refused),
 };
 

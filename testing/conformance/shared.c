@@ -299,6 +299,31 @@ static void show_tells_holders_and_modes(void **state)
     lk_close_locker(a);
 }
 
+/* Where the service knows who waits. */
+static void show_tells_that_one_waits_to_share(void **state)
+{
+    needs_shared((lk_fixture *)*state);
+    locker_lock_options share = lk_shared_options();
+    locker *a = lk_open_locker(*state, ""), *b = lk_open_locker(*state, "");
+    locker_handle *const held = lk_take(a, "awaited", NULL);
+    locker_info info = LOCKER_INFO_INIT;
+    locker_error err;
+    lk_locking reader;
+    share.wait_ms = LK_TEST_PATIENCE_MS;
+    lk_locking_start(&reader, b, "awaited", &share);
+    lk_require_waiting(b, 1);
+    assert_ok(locker_show(a, "awaited", &info, &err), err);
+    if (info.queue_len > 0) {
+        assert_int_equal(locker_info_waiter(&info, 0)->mode, LOCKER_SHARED);
+        assert_int_equal(locker_info_waiter(&info, 0)->permits, 0);
+    }
+    locker_info_clear(&info);
+    lk_give(held);
+    lk_give(lk_locking_grant(&reader));
+    lk_close_locker(b);
+    lk_close_locker(a);
+}
+
 static void break_takes_one_of_several_or_all(void **state)
 {
     lk_fixture *const fixture = *state;
@@ -504,6 +529,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(who_asks_for_another_lease_does_not_ride),
     cmocka_unit_test(an_owner_does_not_upgrade_and_may_read_what_it_writes),
     cmocka_unit_test(show_tells_holders_and_modes),
+    cmocka_unit_test(show_tells_that_one_waits_to_share),
     cmocka_unit_test(break_takes_one_of_several_or_all),
     cmocka_unit_test(shared_leases_are_renewed),
     cmocka_unit_test(a_dead_reader_is_forgotten_while_another_reads),
