@@ -34,7 +34,10 @@
 #include "queue.h"
 #include "tickets.h"
 
-enum { ROUNDS = 16 /* attempts in a queue whose directory comes and goes */ };
+enum {
+    ROUNDS = 16, /* attempts in a queue whose directory comes and goes */
+    TICKET_AGAIN = 500 * LK_MS
+};
 
 static void poke_behind(const lk_file *self, const lk_file_claim *c)
 {
@@ -182,6 +185,7 @@ static int enter(lk_file *self, lk_file_claim *c, bool holds)
 void lk_file_queue_enter(lk_file *self, lk_file_claim *c)
 {
     const int code = enter(self, c, false);
+    c->ticket_at = lk_file_now(self) + TICKET_AGAIN;
     if (code != 0 && !atomic_exchange_explicit(&self->unqueued, true, memory_order_relaxed))
         self->svc->log(self->svc, LOCKER_LOG_WARN,
                        "can't make a ticket in a queue in %.200s: %s; who waits is not served in order",
@@ -417,7 +421,7 @@ static bool is_behind(const lk_file_tickets *t, const lk_file_claim *c, char wha
 
 size_t lk_file_queue_place(lk_file *self, lk_file_claim *c, bool fresh)
 {
-    if (c->ticket_fd < 0) { /* none was to be had */
+    if (c->ticket_fd < 0 && lk_file_now(self) >= c->ticket_at) { /* none was to be had */
         lk_file_queue_enter(self, c);
         fresh = true;
     }
