@@ -308,7 +308,7 @@ locker_status lk_file_acquire(void *self_, locker_claim *claim, locker_error *er
             return status;
     }
     claim->retry_at = lk_file_now(self) + POLL_WITHOUT_EVENTS;
-    return lk_unavailable(
-        err, "the lock file %.150s/%.150s is being removed or replaced again and again; find out by whom",
-        self->path, name.text);
+    return lk_unavailable(err,
+                          "the lock file %.150s/%.150s is being replaced again and again; find out by whom",
+                          self->path, name.text);
 }

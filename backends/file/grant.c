@@ -23,7 +23,8 @@
 
 enum {
     POLL_BREAKER = 5 * LK_MS, /* while another breaks the lock, or is in the gate: twice as long each time */
-    POLL_MAX = 1000 * LK_MS
+    POLL_MAX = 1000 * LK_MS,
+    TRY_ROUNDS = 10 /* of 100 ms: how long a try waits for a sweep that is late */
 };
 
 /* Write the grant into the record, with its token. The lock is ours, or the gate is. */
@@ -133,15 +134,15 @@ locker_status lk_file_kept_out(lk_file *self, const lk_file_name *name, const lk
     return status == LOCKER_BUSY && in_use != wanted ? locker_other_use(err, in_use, wanted) : status;
 }
 
-/* Lock the file for the claim alone. */
+/* Lock the file for the claim alone. A try waits longer for a sweep, which holds nothing, than one that will ask again. */
 static locker_status take_alone(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
 {
     short met;
-    const int code = lk_file_range_take(c->fd, F_WRLCK, 0, &met);
+    int code = lk_file_range_take(c->fd, F_WRLCK, 0, &met);
+    for (int i = 1; i < TRY_ROUNDS && code == EAGAIN && met == F_UNLCK && !c->claim->will_wait; i++)
+        code = lk_file_range_take(c->fd, F_WRLCK, 0, &met);
     if (code == EAGAIN && met == F_RDLCK)
         return lk_file_kept_out(self, name, c, lk_file_use_of_others(c->fd), err);
-    if (code == EAGAIN && met == F_UNLCK && !c->claim->will_wait)
-        return LK_FILE_AGAIN; /* a sweep has it for long: that is no holder */
     if (code == EAGAIN)
         return LOCKER_BUSY;
     const locker_status status =
