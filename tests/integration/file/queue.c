@@ -27,7 +27,7 @@ int __real_inotify_init1(int flags);
 int __wrap_inotify_init1(int flags);
 
 /* What this process is refused. */
-static bool no_fifos, no_inotify;
+static atomic_bool no_fifos, no_inotify; /* read by threads that wait */
 
 int __wrap_mknodat(int dir, const char *path, mode_t mode, dev_t device)
 {

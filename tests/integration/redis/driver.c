@@ -138,7 +138,7 @@ static void a_renewal_that_was_lost_with_its_connection_is_made_again(void **sta
     assert_int_equal(asker.extended, 0);
     lk_asker_renew(&asker);
     lk_alone_ping();
-    assert_int_equal(asker.extended, 1);
+    assert_true(asker.extended > 0);
     assert_int_equal(asker.lost, 0);
     lk_asker_give(&asker);
     lk_alone_end();
