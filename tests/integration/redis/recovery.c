@@ -356,18 +356,13 @@ static void find_out(void)
     lk_redis_driver.withdraw(lk_alone.self, lk_asker_claim(&another));
 }
 
-/* The same; then the server forgets, and knows that it has. */
-static void begin_alone_as(lk_env *env, lk_asker *asker, locker_mode mode, char value[64])
-{
-    take_alone(env, asker, mode, value);
-    lk_server_do(env->server, "FLUSHALL");
-    find_out();
-}
-
+/* An exclusive lock is held; then the server forgets, and knows that it has. */
 static void begin_alone(lk_env *env, lk_asker *asker)
 {
     char value[64];
-    begin_alone_as(env, asker, LOCKER_EXCLUSIVE, value);
+    take_alone(env, asker, LOCKER_EXCLUSIVE, value);
+    lk_server_do(env->server, "FLUSHALL");
+    find_out();
 }
 
 static void end_alone(lk_asker *asker)
@@ -448,9 +443,11 @@ static void set_again_and_count(lk_env *env, locker_mode mode)
 {
     lk_asker asker;
     char value[64], counter[32];
-    begin_alone_as(env, &asker, mode, value);
+    take_alone(env, &asker, mode, value);
     const uint64_t token = lk_asker_claim(&asker)->token;
-    const int64_t time = us_of(env->server);
+    lk_server_do(env->server, "FLUSHALL");
+    const int64_t time = us_of(env->server); /* the driver may renew as soon as this is found out */
+    find_out();
     lk_asker_renew(&asker);
     lk_alone_ping();
     assert_true(asker.extended > 0); /* the driver may have renewed it, too */
