@@ -421,7 +421,7 @@ static bool is_behind(const lk_file_tickets *t, const lk_file_claim *c, char wha
 
 size_t lk_file_queue_place(lk_file *self, lk_file_claim *c, bool fresh)
 {
-    if (c->ticket_fd < 0 && lk_file_now(self) >= c->ticket_at) { /* none was to be had */
+    if (c->ticket_fd < 0 && lk_file_now(self) >= c->ticket_at) { /* none could be made before */
         lk_file_queue_enter(self, c);
         fresh = true;
     }

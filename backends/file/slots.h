@@ -53,7 +53,7 @@ typedef struct {
     bool is_next LK_GUARDED_BY(mutex); /* the predecessor held, and is done */
     bool poked LK_GUARDED_BY(mutex);   /* somebody may have come before it: it lists before it takes */
     int ticket_fd;                     /* its FIFO; -1: it has none */
-    int64_t ticket_at;                 /* not before that is one to be had that could not be made */
+    int64_t ticket_at;                 /* when to try again to make a ticket that could not be made */
     int ahead_fd LK_GUARDED_BY(mutex); /* the predecessor's FIFO; -1: none is followed */
 
     lk_file_state state; /* changed with the mutex held; read without by the thread that works on the claim */

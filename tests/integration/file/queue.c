@@ -65,7 +65,7 @@ static bool is_as_long(void *context)
     return status == LOCKER_OK && waiters == line->length;
 }
 
-/* A failure shows what there is: it was seen on busy machines alone. */
+/* Wait until the line has this length. A failure prints the directory and the locks: it is rare, and needs a busy machine. */
 static void require_line(lk_place *place, int64_t length)
 {
     struct line line = {place, length};
@@ -596,7 +596,7 @@ static void a_wait_needs_no_ticket(void **state)
     lk_close_locker(other);
 }
 
-/* ... and takes one as soon as it can. */
+/* A waiter that could not make a ticket makes one as soon as it can. */
 static void a_ticket_is_taken_later(void **state)
 {
     lk_place *place = *state;

@@ -829,7 +829,7 @@ static void a_try_waits_for_a_sweep(void **state)
     lk_give(trier.held);
 }
 
-/* A sweep that is late, as on a busy machine, holds nothing: nobody is told that the lock is held. */
+/* A sweep that is late, as on a busy machine, holds nothing, so a try waits for it and does not answer BUSY. */
 static void a_try_waits_for_a_late_sweep(void **state)
 {
     lk_place *place = *state;
