@@ -254,12 +254,13 @@ static bool has_ticket(const lk_file_tickets *t, const char *record)
     return false;
 }
 
-/* What the dead have left. The kernel has the last word: a name that is being changed can be missing in a long list. */
+/* What the dead have left. The kernel has the last word: a name that is being changed can be missing in a long list, and others can
+ * have deleted a ticket. */
 static void clean(const lk_file_tickets *t, int file)
 {
-    for (int i = 0; i < t->record_count && !t->half_made; i++)
+    for (int i = 0; i < t->record_count && !t->half_made && file != LK_FILE_UNSEEN; i++)
         if (!has_ticket(t, t->record[i]->d_name) &&
-            !lk_file_holder_lives(t->queue, t->record[i]->d_name, file))
+            (file == LK_FILE_GONE || !lk_file_holder_lives(t->queue, t->record[i]->d_name, file)))
             (void)unlinkat(t->queue, t->record[i]->d_name, 0);
     for (int i = 0; i < t->count; i++) {
         const int fd = lk_file_ticket_open(t->queue, t->all[i]->d_name);
@@ -469,21 +470,15 @@ void lk_file_queue_overtake(lk_file *self, const lk_file_claim *c)
     lk_file_tickets_close(&t);
 }
 
-void lk_file_queue_sweep(const lk_file *self, const char *entry)
+bool lk_file_queue_sweep(const lk_file *self, const char *entry, int file)
 {
     lk_file_tickets t = lk_file_tickets_list(lk_file_queue_open_name(self, entry));
-    bool empty = t.queue >= 0 && !t.half_made;
-    for (int i = 0; i < t.count && empty; i++) {
-        const int fd = lk_file_ticket_open(t.queue, t.all[i]->d_name);
-        empty = fd < 0 && errno == ENXIO && unlinkat(t.queue, t.all[i]->d_name, 0) == 0;
-        if (fd >= 0)
-            close(fd);
-    }
-    for (int i = 0; i < t.record_count && empty; i++)
-        (void)unlinkat(t.queue, t.record[i]->d_name, 0);
+    const bool records_alone = t.count == 0 && t.record_count > 0;
+    clean(&t, file);
+    if (t.queue >= 0)
+        (void)unlinkat(self->dir_fd, entry, AT_REMOVEDIR); /* unless something stays */
     lk_file_tickets_close(&t);
-    if (empty)
-        (void)unlinkat(self->dir_fd, entry, AT_REMOVEDIR);
+    return records_alone;
 }
 
 /* Whether its owner lives, and waits. */

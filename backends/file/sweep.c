@@ -57,6 +57,8 @@ typedef struct {
     char *texts;
     size_t texts_len, texts_room;
     bool no_memory;
+    bool strays;  /* a queue has records and no ticket */
+    bool missing; /* a directory could not be listed */
     lk_file_tokens tokens;
 } sweep;
 
@@ -142,8 +144,10 @@ static void list_part(sweep *s, int parent, char *path, size_t len);
 static void list_entry(sweep *s, DIR *directory, const struct dirent *entry, char *path, size_t len)
 {
     const size_t name_len = strlen(entry->d_name);
-    if (len + name_len + 1 >= LK_FILE_PATH_MAX)
+    if (len + name_len + 1 >= LK_FILE_PATH_MAX) {
+        s->missing = true;
         return;
+    }
     if (strncmp(entry->d_name, LK_FILE_NEW_PREFIX, strlen(LK_FILE_NEW_PREFIX)) == 0) {
         remove_left(s, dirfd(directory), entry->d_name);
         return;
@@ -166,6 +170,7 @@ static void list_part(sweep *s, int parent, char *path, size_t len)
 {
     const char *name = path + len - (LK_FILE_PART + 2);
     DIR *directory = list_directory(parent, name);
+    s->missing = s->missing || directory == NULL;
     if (directory == NULL)
         return;
     bool empty = is_directory_of_ours(dirfd(directory));
@@ -192,13 +197,52 @@ static void list_all(sweep *s, size_t limit, long *at)
     *at = 0;
     for (const struct dirent *entry; directory != NULL && (entry = readdir(directory)) != NULL;) {
         if (lk_file_queue_is_name(entry->d_name))
-            lk_file_queue_sweep(s->self, entry->d_name);
+            s->strays = lk_file_queue_sweep(s->self, entry->d_name, LK_FILE_UNSEEN) || s->strays;
         else
             list_entry(s, directory, entry, path, 0);
         if (s->count >= limit) {
             *at = telldir(directory);
             break;
         }
+    }
+    if (directory != NULL)
+        closedir(directory);
+}
+
+/* ---- queues without a ticket ---- */
+
+/* The lock file that has this queue: a descriptor, LK_FILE_UNSEEN or LK_FILE_GONE. All lock files were listed. */
+static int open_file_of(const sweep *s, const char *queue)
+{
+    int file = s->missing ? LK_FILE_UNSEEN : LK_FILE_GONE;
+    for (size_t i = 0; i < s->count && file == LK_FILE_GONE; i++) {
+        char its[LK_FILE_QUEUE_NAME];
+        struct statx x;
+        const char *const path = s->texts + s->files[i].path;
+        if (statx(s->self->dir_fd, path, AT_SYMLINK_NOFOLLOW, STATX_INO, &x) != 0)
+            continue;
+        const lk_file_id id = lk_file_id_of(&x);
+        lk_file_queue_name(its, &id);
+        if (strcmp(its, queue) != 0)
+            continue;
+        lk_file_name name;
+        const int fd = lk_file_name_from(&name, path) ? lk_file_open(s->self, &name, O_RDONLY) : -1;
+        file = fd < 0 ? LK_FILE_UNSEEN : fd;
+    }
+    return file;
+}
+
+/* Who holds beside others is in its queue with a record; a ticket it has no more, if somebody deleted that. */
+static void sweep_strays(const sweep *s)
+{
+    DIR *directory = list_directory(s->self->dir_fd, ".");
+    for (const struct dirent *entry; directory != NULL && (entry = readdir(directory)) != NULL;) {
+        if (!lk_file_queue_is_name(entry->d_name))
+            continue;
+        const int file = open_file_of(s, entry->d_name);
+        (void)lk_file_queue_sweep(s->self, entry->d_name, file);
+        if (file >= 0)
+            close(file);
     }
     if (directory != NULL)
         closedir(directory);
@@ -354,6 +398,8 @@ size_t lk_file_sweep_part(lk_file *self, const lk_file_sweep_limits *limits, lon
     s->between = limits->between;
     list_all(s, limits->list, at);
     whole = whole && *at == 0;
+    if (s->strays && whole && !s->no_memory)
+        sweep_strays(s);
     if (!s->no_memory && s->count > (whole ? limits->most : 0)) {
         sort(s);
         /* Of a directory with more than one part all that is idle goes: the parts are not compared. */
