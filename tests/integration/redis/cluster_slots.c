@@ -580,6 +580,38 @@ static void leases_outlive_a_reshard(void **state)
     require_kept(*state, hold_leases, lease_ttl_ms());
 }
 
+/* ------------------------------------------------------------------ several keys ---- */
+
+static long long count_refused(lk_cluster *cluster, int node)
+{
+    return lk_node_number(cluster, node, "EVAL \"%s\" 0",
+                          "return tonumber(string.match(redis.call('INFO', 'errorstats'), 'MOVED:count=(%d+)') or '0')");
+}
+
+/* Keys of all shares, of which one has moved since: its first node refuses their unlocks. */
+static void several_are_unlocked_where_their_slots_are_now(void **state)
+{
+    lk_cluster *const cluster = *state;
+    locker *const l = lk_open_cluster(cluster, 0, "ttl=60s");
+    char names[LOCKER_KEYS_MAX][32];
+    const char *keys[LOCKER_KEYS_MAX];
+    locker_handle *held;
+    locker_error err;
+    for (int i = 0, number = 0; i < LOCKER_KEYS_MAX; number++) {
+        (void)snprintf(names[i], sizeof names[i], "several-%d", number);
+        keys[i] = names[i];
+        i += lk_share_of(cluster, lk_cluster_slot(names[i])) == i % LK_CLUSTER_MASTERS;
+    }
+    assert_ok(locker_lock_all(l, keys, LOCKER_KEYS_MAX, NULL, &held, &err), err);
+    lk_cluster_need(cluster, lk_cluster_move_share(cluster, 2, 0));
+    const long long refused = count_refused(cluster, 2);
+    lk_give(held);
+    assert_true(count_refused(cluster, 2) > refused);
+    for (int i = 0; i < LOCKER_KEYS_MAX; i++)
+        assert_int_equal(lk_node_number(cluster, lk_node_of(cluster, keys[i]), "EXISTS %s", keys[i]), 0);
+    lk_close_locker(l);
+}
+
 /* ------------------------------------------------------------------ replicas ---- */
 
 /* The lock has moved and its info has not, so the renewal goes by a command of one key: to a master whose replica is silent. */
@@ -699,6 +731,7 @@ static const struct CMUnitTest tests[] = {
     cluster_test(a_renewal_in_a_slot_that_moves_proves_nothing_to_a_release),
     cluster_test(a_note_follows_its_slot),
     cluster_test(leases_outlive_a_reshard),
+    cluster_test(several_are_unlocked_where_their_slots_are_now),
     cluster_test(a_renewal_in_a_slot_that_moves_needs_its_replicas),
     cluster_test(an_attempt_that_finds_the_lock_its_own_starts_the_lease_anew),
     cluster_test(sharing_waits_until_a_slot_has_moved),
