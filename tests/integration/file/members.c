@@ -58,6 +58,13 @@ static bool restrict_chown(void)
     return install(filter, sizeof filter / sizeof *filter);
 }
 
+/* As a filesystem without access control lists. */
+static bool restrict_acl(void)
+{
+    struct sock_filter filter[] = {REFUSE(SYS_fsetxattr), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    return install(filter, sizeof filter / sizeof *filter);
+}
+
 static int become(const char *uid, const char *umask_, const char *filter)
 {
     const uid_t user = (uid_t)atoi(uid);
@@ -67,7 +74,8 @@ static int become(const char *uid, const char *umask_, const char *filter)
         setresuid(user, user, user) != 0)
         return 2;
     if ((strchr(filter, 'g') != NULL && !restrict_setgid()) ||
-        (strchr(filter, 'o') != NULL && !restrict_chown()))
+        (strchr(filter, 'o') != NULL && !restrict_chown()) ||
+        (strchr(filter, 'x') != NULL && !restrict_acl()))
         return 3;
     return 0;
 }
@@ -284,6 +292,23 @@ static void a_filter_leaves_nothing_half_made(void **state)
     assert_int_equal(s.st_gid, GROUP);
 }
 
+/* The directory is there, and what is made in it can't get its mode. */
+static void who_could_make_no_queue_for_others_is_told(void **state)
+{
+    const lk_place *place = *state;
+    char path[200];
+    struct stat s;
+    above(place, GROUP, 02770, path);
+    lk_child *first = member(FIRST, "022", "gox", path);
+    does(first, "open", "can't make directories in");
+    assert_int_equal(lk_child_end(first), 0);
+    assert_int_equal(stat(path, &s), 0);
+    assert_int_equal(s.st_nlink, 2); /* nothing is left of the attempt */
+    first = member(FIRST, "007", "gox", path);
+    does(first, "open", "ok ");
+    assert_int_equal(lk_child_end(first), 0);
+}
+
 #define member_test(f) cmocka_unit_test_setup_teardown(f, setup, lk_place_teardown)
 
 static const struct CMUnitTest tests[] = {
@@ -291,6 +316,7 @@ static const struct CMUnitTest tests[] = {
     member_test(two_may_make_it_at_once),
     member_test(a_strangers_directory_is_refused),
     member_test(a_filter_leaves_nothing_half_made),
+    member_test(who_could_make_no_queue_for_others_is_told),
 };
 
 const lk_group lk_members = {"members", tests, sizeof(tests) / sizeof(tests[0]), NULL, NULL};

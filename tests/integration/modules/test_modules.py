@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import threading
@@ -256,6 +257,24 @@ class Refused(Modules):
         whole[18:20] = b"\xf3\x00" if whole[18:20] != b"\xf3\x00" else b"\x3e\x00"  # RISC-V, or x86-64
         self.write("shelf.so", bytes(whole))
         self.refused()
+
+    def test_its_headers(self):
+        """64 are read, and no more: the table is at the module's end, and is filled up with such as say nothing."""
+        module = self.plant("sound")
+        with open(module, "rb") as file:
+            whole = file.read()
+        word, at, number = ("<Q", 32, 56) if whole[4] == 2 else ("<I", 28, 44)
+        first, = struct.unpack_from(word, whole, at)
+        size, count = struct.unpack_from("<HH", whole, number - 2)
+        table = whole[first:first + size * count]
+        for there in (64, 65):
+            head = bytearray(whole + b"\0" * (-len(whole) % 8))
+            struct.pack_into(word, head, at, len(head))
+            struct.pack_into("<H", head, number, there)
+            self.write("shelf.so", bytes(head) + table.ljust(size * there, b"\0"))
+            if there == 64:
+                self.assertIn("the shelf is empty", self.code(69, "ping", "-u", "shelf:").stderr)
+        self.refused("for this machine")
 
     def test_no_regular_file(self):
         os.remove(self.plant("sound"))
