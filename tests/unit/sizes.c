@@ -209,10 +209,13 @@ static locker_status open_table(const locker_driver *driver, locker_error *err)
 {
     locker_handle *held;
     locker *l = NULL;
+    void *self = NULL;
     const locker_status status = locker_open_driver(driver, NULL, &l, err);
     if (status != LOCKER_OK)
         return status;
     assert_ptr_equal(locker_driver_of(l, NULL), driver);
+    assert_ptr_equal(locker_driver_of(l, &self), driver);
+    assert_non_null(self);
     assert_ok(locker_lock(l, "k", NULL, &held, err), *err);
     locker_handle_free(held);
     assert_int_equal(locker_close(l), LOCKER_OK);

@@ -312,10 +312,8 @@ static void who_could_make_no_queue_for_others_is_told(void **state)
 #define member_test(f) cmocka_unit_test_setup_teardown(f, setup, lk_place_teardown)
 
 static const struct CMUnitTest tests[] = {
-    member_test(every_member_may_use_what_one_has_made),
-    member_test(two_may_make_it_at_once),
-    member_test(a_strangers_directory_is_refused),
-    member_test(a_filter_leaves_nothing_half_made),
+    member_test(every_member_may_use_what_one_has_made),     member_test(two_may_make_it_at_once),
+    member_test(a_strangers_directory_is_refused),           member_test(a_filter_leaves_nothing_half_made),
     member_test(who_could_make_no_queue_for_others_is_told),
 };
 

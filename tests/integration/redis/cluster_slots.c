@@ -584,8 +584,9 @@ static void leases_outlive_a_reshard(void **state)
 
 static long long count_refused(lk_cluster *cluster, int node)
 {
-    return lk_node_number(cluster, node, "EVAL \"%s\" 0",
-                          "return tonumber(string.match(redis.call('INFO', 'errorstats'), 'MOVED:count=(%d+)') or '0')");
+    return lk_node_number(
+        cluster, node, "EVAL \"%s\" 0",
+        "return tonumber(string.match(redis.call('INFO', 'errorstats'), 'MOVED:count=(%d+)') or '0')");
 }
 
 /* Keys of all shares, of which one has moved since: its first node refuses their unlocks. */
