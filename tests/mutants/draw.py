@@ -113,7 +113,8 @@ def draw(tree, seed, area, patterns, tests):
 
 
 class Compiler:
-    """Compiles a file of a build folder as it is compiled there, but without debug information."""
+    """Compiles a file of a build folder as it is compiled there, but without debug information. Two warnings are errors: no build of
+    ours would pass with them (`arguments swapped` draws such)."""
 
     def __init__(self, folder, build):
         said = subprocess.run(("ninja", "-C", str(build), "-t", "compdb"), capture_output=True, text=True, check=True).stdout
@@ -130,6 +131,7 @@ class Compiler:
         words = [w for w in shlex.split(entry["command"]) if not re.fullmatch(r"-g\w*", w)]
         out = Path(entry["directory"], "drawn.o")
         words[words.index("-o") + 1] = str(out)
+        words += ["-Werror=incompatible-pointer-types", "-Werror=int-conversion"]
         done = subprocess.run(words, cwd=entry["directory"], capture_output=True)
         return out.read_bytes() if done.returncode == 0 else None
 
