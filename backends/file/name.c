@@ -51,11 +51,12 @@ bool lk_file_name_from(lk_file_name *name, const char *text)
     return true;
 }
 
-/* True if the component ends in `end`, and all before that is what lk_file_name_set() writes. */
-static bool is_encoded(const char *text, size_t len, const char *end)
+/* True if the component ends in `end`, and all before that is what lk_file_name_set() writes: no name begins with a '.', but what
+ * is behind a cut may. */
+static bool is_encoded(const char *text, size_t len, const char *end, bool first)
 {
     const size_t end_len = strlen(end);
-    if (text[0] == '.' || len <= end_len || memcmp(text + len - end_len, end, end_len) != 0)
+    if ((first && text[0] == '.') || len <= end_len || memcmp(text + len - end_len, end, end_len) != 0)
         return false;
     for (size_t i = 0; i < len - end_len; i++)
         if (!lk_escape_spares((unsigned char)text[i]) && text[i] != '%' && text[i] != '@')
@@ -63,16 +64,16 @@ static bool is_encoded(const char *text, size_t len, const char *end)
     return true;
 }
 
-bool lk_file_name_is_lock(const char *component)
+bool lk_file_name_is_lock(const char *component, bool first)
 {
     const size_t len = strlen(component);
-    return len <= LK_FILE_PART + 5 && is_encoded(component, len, ".lock");
+    return len <= LK_FILE_PART + 5 && is_encoded(component, len, ".lock", first);
 }
 
-bool lk_file_name_is_part(const char *component)
+bool lk_file_name_is_part(const char *component, bool first)
 {
     const size_t len = strlen(component);
-    return len == LK_FILE_PART + 2 && is_encoded(component, len, ".d");
+    return len == LK_FILE_PART + 2 && is_encoded(component, len, ".d", first);
 }
 
 bool lk_file_name_fits(const char *name, const char *pattern)

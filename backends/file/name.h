@@ -22,9 +22,10 @@ char *lk_file_prefix_new(const char *name_space);
 void lk_file_name_set(lk_file_name *name, const char *prefix, const char *key, size_t key_len);
 /* The name of a file that was found at this path below the lock directory. False: it is too long to be one. */
 bool lk_file_name_from(lk_file_name *name, const char *text);
-/* Whether what has this name in a directory can be a lock file, or a directory that a long name is cut into. */
-bool lk_file_name_is_lock(const char *component);
-bool lk_file_name_is_part(const char *component);
+/* Whether what has this name in a directory can be a lock file, or a directory that a long name is cut into. `first`: in the lock
+ * directory itself. */
+bool lk_file_name_is_lock(const char *component, bool first);
+bool lk_file_name_is_part(const char *component, bool first);
 /* True if the name is the pattern, in which each 'd' stands for a decimal number, and each 'x' for a hexadecimal one, of 1 to 16
  * digits. */
 bool lk_file_name_fits(const char *name, const char *pattern);

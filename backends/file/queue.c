@@ -104,13 +104,15 @@ static lk_file_slot *enlist_locked(lk_file *self, lk_file_claim *c, int fd, uint
     return slot;
 }
 
-/* A claim that moves on to another file keeps the time of its arrival. */
+/* A claim that comes again keeps the time of its arrival, and not its number: somebody may be about to bury the ticket that it had. */
 static void number_ticket(lk_file_claim *c)
 {
     static _Atomic uint32_t last; /* relaxed: a number that no other ticket of the process has */
+    char *const number = c->ticket + LK_FILE_TICKET_TIME;
     if (c->ticket[0] == '\0')
-        snprintf(c->ticket, sizeof c->ticket, "%016llx-%08x-%08x",
-                 (unsigned long long)lk_time_of(CLOCK_BOOTTIME), (unsigned)getpid(),
+        snprintf(c->ticket, sizeof c->ticket, "%016llx", (unsigned long long)lk_time_of(CLOCK_BOOTTIME));
+    if (*number == '\0')
+        snprintf(number, sizeof c->ticket - LK_FILE_TICKET_TIME, "-%08x-%08x", (unsigned)getpid(),
                  (unsigned)atomic_fetch_add_explicit(&last, 1, memory_order_relaxed));
 }
 
@@ -254,14 +256,8 @@ static bool has_ticket(const lk_file_tickets *t, const char *record)
     return false;
 }
 
-/* What the dead have left. The kernel has the last word: a name that is being changed can be missing in a long list, and others can
- * have deleted a ticket. */
-static void clean(const lk_file_tickets *t, int file)
+static void bury_dead(const lk_file_tickets *t)
 {
-    for (int i = 0; i < t->record_count && !t->half_made && file != LK_FILE_UNSEEN; i++)
-        if (!has_ticket(t, t->record[i]->d_name) &&
-            (file == LK_FILE_GONE || !lk_file_holder_lives(t->queue, t->record[i]->d_name, file)))
-            (void)unlinkat(t->queue, t->record[i]->d_name, 0);
     for (int i = 0; i < t->count; i++) {
         const int fd = lk_file_ticket_open(t->queue, t->all[i]->d_name);
         if (fd >= 0)
@@ -269,6 +265,17 @@ static void clean(const lk_file_tickets *t, int file)
         else if (errno == ENXIO)
             lk_file_tickets_bury(t, i);
     }
+}
+
+/* What the dead have left. The kernel has the last word: a name that is being changed can be missing in a long list, and others can
+ * have deleted a ticket. */
+static void clean(const lk_file_tickets *t, int file)
+{
+    for (int i = 0; i < t->record_count && !t->half_made; i++)
+        if (!has_ticket(t, t->record[i]->d_name) &&
+            !lk_file_holder_lives(t->queue, t->record[i]->d_name, file))
+            (void)unlinkat(t->queue, t->record[i]->d_name, 0);
+    bury_dead(t);
 }
 
 /* By the time of its arrival, which says nothing else: one in sixteen. */
@@ -312,6 +319,7 @@ int lk_file_let_go(lk_file *self, lk_file_claim *c, bool had)
         if (!beside || is_chosen(c) || !has_name(c->fd))
             remove_queue(self, &c->id);
     }
+    c->ticket[LK_FILE_TICKET_TIME] = '\0';
     lk_file_close(self, c);
     return code;
 }
@@ -470,15 +478,23 @@ void lk_file_queue_overtake(lk_file *self, const lk_file_claim *c)
     lk_file_tickets_close(&t);
 }
 
-bool lk_file_queue_sweep(const lk_file *self, const char *entry, int file)
+void lk_file_queue_sweep(const lk_file *self, const char *entry)
 {
     lk_file_tickets t = lk_file_tickets_list(lk_file_queue_open_name(self, entry));
-    const bool records_alone = t.count == 0 && t.record_count > 0;
-    clean(&t, file);
+    bury_dead(&t);
     if (t.queue >= 0)
         (void)unlinkat(self->dir_fd, entry, AT_REMOVEDIR); /* unless something stays */
     lk_file_tickets_close(&t);
-    return records_alone;
+}
+
+void lk_file_queue_end(const lk_file *self, const lk_file_id *id)
+{
+    lk_file_tickets t = lk_file_tickets_of(self, id);
+    for (int i = 0; i < t.record_count; i++)
+        (void)unlinkat(t.queue, t.record[i]->d_name, 0);
+    if (t.queue >= 0)
+        remove_queue(self, id);
+    lk_file_tickets_close(&t);
 }
 
 /* Whether its owner lives, and waits. */

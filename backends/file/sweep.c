@@ -57,8 +57,6 @@ typedef struct {
     char *texts;
     size_t texts_len, texts_room;
     bool no_memory;
-    bool strays;  /* a queue has records and no ticket */
-    bool missing; /* a directory could not be listed */
     lk_file_tokens tokens;
 } sweep;
 
@@ -130,8 +128,7 @@ static bool is_left_file(const sweep *s, int parent, const char *entry, const st
 static void remove_left(const sweep *s, int parent, const char *name)
 {
     struct stat seen;
-    if (!lk_file_name_fits(name, LK_FILE_NEW_PREFIX "d-x-x") ||
-        fstatat(parent, name, &seen, AT_SYMLINK_NOFOLLOW) != 0 || !is_mode_of_ours(&seen) ||
+    if (fstatat(parent, name, &seen, AT_SYMLINK_NOFOLLOW) != 0 || !is_mode_of_ours(&seen) ||
         lk_time_of(CLOCK_REALTIME) / LK_S - seen.st_mtim.tv_sec <= LEFT)
         return;
     if (S_ISDIR(seen.st_mode) || is_left_file(s, parent, name, &seen))
@@ -144,18 +141,18 @@ static void list_part(sweep *s, int parent, char *path, size_t len);
 static void list_entry(sweep *s, DIR *directory, const struct dirent *entry, char *path, size_t len)
 {
     const size_t name_len = strlen(entry->d_name);
-    if (len + name_len + 1 >= LK_FILE_PATH_MAX) {
-        s->missing = true;
+    if (len + name_len + 1 >= LK_FILE_PATH_MAX)
         return;
-    }
-    if (strncmp(entry->d_name, LK_FILE_NEW_PREFIX, strlen(LK_FILE_NEW_PREFIX)) == 0) {
+    if (lk_file_name_fits(entry->d_name, LK_FILE_NEW_PREFIX "d-x-x")) {
         remove_left(s, dirfd(directory), entry->d_name);
         return;
     }
     memcpy(path + len, entry->d_name, name_len + 1);
-    if ((entry->d_type == DT_REG || entry->d_type == DT_UNKNOWN) && lk_file_name_is_lock(entry->d_name))
+    if ((entry->d_type == DT_REG || entry->d_type == DT_UNKNOWN) &&
+        lk_file_name_is_lock(entry->d_name, len == 0))
         add(s, path, len + name_len);
-    else if ((entry->d_type == DT_DIR || entry->d_type == DT_UNKNOWN) && lk_file_name_is_part(entry->d_name))
+    else if ((entry->d_type == DT_DIR || entry->d_type == DT_UNKNOWN) &&
+             lk_file_name_is_part(entry->d_name, len == 0))
         list_part(s, dirfd(directory), path, len + name_len);
 }
 
@@ -170,7 +167,6 @@ static void list_part(sweep *s, int parent, char *path, size_t len)
 {
     const char *name = path + len - (LK_FILE_PART + 2);
     DIR *directory = list_directory(parent, name);
-    s->missing = s->missing || directory == NULL;
     if (directory == NULL)
         return;
     bool empty = is_directory_of_ours(dirfd(directory));
@@ -197,52 +193,13 @@ static void list_all(sweep *s, size_t limit, long *at)
     *at = 0;
     for (const struct dirent *entry; directory != NULL && (entry = readdir(directory)) != NULL;) {
         if (lk_file_queue_is_name(entry->d_name))
-            s->strays = lk_file_queue_sweep(s->self, entry->d_name, LK_FILE_UNSEEN) || s->strays;
+            lk_file_queue_sweep(s->self, entry->d_name);
         else
             list_entry(s, directory, entry, path, 0);
         if (s->count >= limit) {
             *at = telldir(directory);
             break;
         }
-    }
-    if (directory != NULL)
-        closedir(directory);
-}
-
-/* ---- queues without a ticket ---- */
-
-/* The lock file that has this queue: a descriptor, LK_FILE_UNSEEN or LK_FILE_GONE. All lock files were listed. */
-static int open_file_of(const sweep *s, const char *queue)
-{
-    int file = s->missing ? LK_FILE_UNSEEN : LK_FILE_GONE;
-    for (size_t i = 0; i < s->count && file == LK_FILE_GONE; i++) {
-        char its[LK_FILE_QUEUE_NAME];
-        struct statx x;
-        const char *const path = s->texts + s->files[i].path;
-        if (statx(s->self->dir_fd, path, AT_SYMLINK_NOFOLLOW, STATX_INO, &x) != 0)
-            continue;
-        const lk_file_id id = lk_file_id_of(&x);
-        lk_file_queue_name(its, &id);
-        if (strcmp(its, queue) != 0)
-            continue;
-        lk_file_name name;
-        const int fd = lk_file_name_from(&name, path) ? lk_file_open(s->self, &name, O_RDONLY) : -1;
-        file = fd < 0 ? LK_FILE_UNSEEN : fd;
-    }
-    return file;
-}
-
-/* Who holds beside others is in its queue with a record; a ticket it has no more, if somebody deleted that. */
-static void sweep_strays(const sweep *s)
-{
-    DIR *directory = list_directory(s->self->dir_fd, ".");
-    for (const struct dirent *entry; directory != NULL && (entry = readdir(directory)) != NULL;) {
-        if (!lk_file_queue_is_name(entry->d_name))
-            continue;
-        const int file = open_file_of(s, entry->d_name);
-        (void)lk_file_queue_sweep(s->self, entry->d_name, file);
-        if (file >= 0)
-            close(file);
     }
     if (directory != NULL)
         closedir(directory);
@@ -300,8 +257,11 @@ static bool remove_locked_file(sweep *s, const lk_file_name *name, int parent, i
 {
     uint64_t token;
     const char *last = name->text + name->last;
-    return is_ours(fd, &token) && lk_file_tokens_cover(&s->tokens, name->hash, token) &&
-           lk_file_compare_at(parent, last, id) == 0 && unlinkat(parent, last, 0) == 0;
+    const bool removed = is_ours(fd, &token) && lk_file_tokens_cover(&s->tokens, name->hash, token) &&
+                         lk_file_compare_at(parent, last, id) == 0 && unlinkat(parent, last, 0) == 0;
+    if (removed)
+        lk_file_queue_end(s->self, id);
+    return removed;
 }
 
 /* A fork's child knows the descriptor, so that its copy of the lock ends when it closes the locker. */
@@ -398,8 +358,6 @@ size_t lk_file_sweep_part(lk_file *self, const lk_file_sweep_limits *limits, lon
     s->between = limits->between;
     list_all(s, limits->list, at);
     whole = whole && *at == 0;
-    if (s->strays && whole && !s->no_memory)
-        sweep_strays(s);
     if (!s->no_memory && s->count > (whole ? limits->most : 0)) {
         sort(s);
         /* Of a directory with more than one part all that is idle goes: the parts are not compared. */

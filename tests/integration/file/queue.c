@@ -573,6 +573,47 @@ static void a_break_is_told_to_all_in_line(void **state)
     require_nothing_left(place);
 }
 
+/* The last ticket in the queues. */
+static void read_last_ticket(const lk_place *place, char ticket[256])
+{
+    char command[200];
+    (void)snprintf(command, sizeof command, "cd %s && ls .queue-*/ | sort | tail -n 1", place->locks);
+    FILE *all = popen(command, "r");
+    assert_non_null(all);
+    assert_non_null(fgets(ticket, 256, all));
+    assert_int_equal(pclose(all), 0);
+}
+
+/* It keeps its time. A number that it had may be that of a ticket which somebody has just found dead, and is about to remove. */
+static void who_comes_again_has_another_number(void **state)
+{
+    lk_place *place = *state;
+    const locker_lock_options alone = LOCKER_LOCK_OPTIONS_INIT;
+    lk_child *holder = lk_puppet_start(place->uri);
+    locker *second = lk_place_open(place), *third = lk_place_open(place);
+    lk_locking next, last;
+    locker_error err;
+    char before[256], after[256];
+    assert_int_equal(lk_puppet_take(holder, key, &alone), LOCKER_OK);
+    lk_locking_start(&next, second, key, NULL);
+    require_line(place, 1);
+    lk_locking_start(&last, third, key, NULL);
+    require_line(place, 2);
+    read_last_ticket(place, before);
+    assert_ok(locker_break(place->l, key, NULL, NULL, &err), err);
+    locker_handle *held = lk_locking_grant(&next);
+    require_line(place, 1);
+    read_last_ticket(place, after);
+    assert_memory_equal(before, after, 16);
+    assert_memory_not_equal(before, after, 34);
+    lk_give(held);
+    lk_give(lk_locking_grant(&last));
+    assert_int_equal(lk_puppet_unlock(holder), LOCKER_LOST);
+    assert_int_equal(lk_child_end(holder), 0);
+    lk_close_locker(third);
+    lk_close_locker(second);
+}
+
 /* ------------------------------------------------------------------ what isn't to be had ---- */
 
 /* No FIFO can be made: it waits all the same. */
@@ -864,6 +905,7 @@ static const struct CMUnitTest tests[] = {
     place_test(a_time_that_is_yet_to_come_shuts_nobody_out),
     place_test(a_forked_child_holds_nobody_up),
     place_test(a_break_is_told_to_all_in_line),
+    place_test(who_comes_again_has_another_number),
     place_test(a_wait_needs_no_ticket),
     place_test(a_ticket_is_taken_later),
     place_test(a_line_needs_no_inotify),

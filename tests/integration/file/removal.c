@@ -321,6 +321,28 @@ static void few_files_are_left_alone(void **state)
     bare_close(self);
 }
 
+/* A long name is cut anywhere, also before a '.', and before what looks like a file in the making. */
+static void names_cut_before_a_point_are_swept(void **state)
+{
+    enum { PART = 240 };
+    static const char *const ends[] = {".a", ".new-1-a-b", ".queue-1-2-3"};
+    lk_place *place = *state;
+    lk_file *self = bare_open(place->locks);
+    long at = 0;
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        char key[PART + 20], part[PART + 3];
+        memset(key, 'a', PART);
+        strcpy(key + PART, ends[i]);
+        snprintf(part, sizeof part, "%.*s.d", PART, key);
+        (void)lk_place_token(place, key);
+        assert_true(is_there(place, part));
+        (void)lk_file_sweep_part(self, &all, &at);
+        if (is_there(place, part))
+            test_fails("the lock file of a key that goes on with '%s' stays", ends[i]);
+    }
+    bare_close(self);
+}
+
 /* A directory that is too long for one list is worked off in parts, to its end. */
 static void long_directories_are_swept_in_parts(void **state)
 {
@@ -1090,6 +1112,7 @@ static const struct CMUnitTest tests[] = {
     place_test(one_key_of_each_process_leaves_few_files),
     place_test(held_locks_hide_no_others),
     place_test(few_files_are_left_alone),
+    place_test(names_cut_before_a_point_are_swept),
     place_test(long_directories_are_swept_in_parts),
     place_test(long_names_go_with_their_directories),
     place_test(tokens_grow_over_removals),

@@ -336,7 +336,12 @@ class Refused(Modules):
         self.plant("sound")
         self.plant("sound", name="a-broken-one", text=b"nonsense\n")
         self.code(69, "ping", "-u", "shelf:")
-        self.assertIn("first line", self.listed("a-broken-one")["problem"])
+        broken = self.listed("a-broken-one")
+        self.assertIn("first line", broken["problem"])
+        for name in ("schemes", "example", "features"):
+            self.assertEqual(broken[name], "", name)
+        for name in ("holder_dies", "cut_off", "token", "cost"):
+            self.assertEqual(broken["semantics"][name], "", name)
 
 
 class Loaded(Modules):
