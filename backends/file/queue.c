@@ -32,12 +32,10 @@
 #include "lk_time.h"
 #include "lockfile.h"
 #include "queue.h"
+#include "range.h"
 #include "tickets.h"
 
-enum {
-    ROUNDS = 16, /* attempts in a queue whose directory comes and goes */
-    TICKET_AGAIN = 500 * LK_MS
-};
+enum { TICKET_AGAIN = 500 * LK_MS };
 
 static void poke_behind(const lk_file *self, const lk_file_claim *c)
 {
@@ -169,16 +167,22 @@ static int make_ticket(lk_file *self, lk_file_claim *c, int queue, bool holds)
     return code;
 }
 
+static bool has_name(int fd)
+{
+    struct stat s;
+    return fstat(fd, &s) != 0 || s.st_nlink > 0;
+}
+
 static int enter(lk_file *self, lk_file_claim *c, bool holds)
 {
     number_ticket(c);
-    int code = ENOENT;
-    for (int i = 0; i < ROUNDS && code == ENOENT; i++) {
+    int code, i = 0;
+    do { /* a sweep, or who leaves, may remove the queue as soon as it is made */
         const int queue = lk_file_queue_open(self, &c->id, true);
         code = queue < 0 ? errno : make_ticket(self, c, queue, holds);
         if (queue >= 0)
             close(queue);
-    }
+    } while (code == ENOENT && has_name(self->dir_fd) && lk_file_sweep_await(i++));
     if (code != 0)
         remove_queue(self, &c->id);
     return code;
@@ -211,12 +215,6 @@ static void remove_ticket(const lk_file *self, const lk_file_claim *c)
 }
 
 /* ------------------------------------------------------------------ beside others ---- */
-
-static bool has_name(int fd)
-{
-    struct stat s;
-    return fstat(fd, &s) != 0 || s.st_nlink > 0;
-}
 
 int lk_file_queue_hold(lk_file *self, lk_file_claim *c)
 {

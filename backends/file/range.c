@@ -15,17 +15,25 @@ enum {
     SLEEP = 500 * LK_US
 };
 
+bool lk_file_sweep_await(int round)
+{
+    const struct timespec pause = lk_time_spec(SLEEP);
+    if (round >= YIELDS + SLEEPS)
+        return false;
+    if (round < YIELDS)
+        sched_yield();
+    else
+        ppoll(NULL, 0, &pause, NULL);
+    return true;
+}
+
 int lk_file_range_take(int fd, short type, off_t byte, short *met)
 {
     for (int i = 0;; i++) {
         const int code = lk_file_range_lock(fd, type, byte);
         *met = F_UNLCK;
-        if (code != EAGAIN || i == YIELDS + SLEEPS || (*met = lk_file_range_met(fd, type, byte)) != F_UNLCK)
+        if (code != EAGAIN || (*met = lk_file_range_met(fd, type, byte)) != F_UNLCK ||
+            !lk_file_sweep_await(i))
             return code;
-        const struct timespec pause = lk_time_spec(SLEEP);
-        if (i < YIELDS)
-            sched_yield();
-        else
-            ppoll(NULL, 0, &pause, NULL);
     }
 }

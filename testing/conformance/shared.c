@@ -284,6 +284,7 @@ static void show_tells_holders_and_modes(void **state)
     assert_string_equal(locker_info_holder(&info, 1)->owner, "second");
     assert_true(locker_info_holder(&info, 1)->token == locker_handle_token(second));
     assert_int_equal(locker_info_holder(&info, 0)->slot, -1);
+    assert_true(locker_info_holder(&info, 0)->since_unix_ms > 0);
     if (info.queue_len > 0)
         assert_int_equal(locker_info_waiter(&info, 0)->mode, LOCKER_EXCLUSIVE);
     locker_info_clear(&info);
