@@ -372,6 +372,21 @@ static void a_break_in_a_slot_that_moves_is_told_and_marked(void **state)
     one_end();
 }
 
+/* Nothing says whose the lock is: whoever has a number up to the counter's is told. */
+static void a_break_of_an_unknown_holder_in_a_slot_that_moves_is_told(void **state)
+{
+    struct half h;
+    locker_error err;
+    one_begin(&h, *state, 47);
+    assert_int_equal(lk_node_number(h.cluster, h.move.from, "DEL {%s}:locker:info", h.key), 1);
+    one_move(&h);
+    assert_ok(locker_break(carol, h.key, NULL, NULL, &err), err);
+    lk_require_state(h.held, LOCKER_STATE_LOST);
+    lk_give_lost(h.held);
+    lk_cluster_need(h.cluster, lk_cluster_move_end(h.cluster, &h.move));
+    one_end();
+}
+
 /* The holder has not heard yet that another has the lock. */
 static void a_release_in_a_slot_that_moves_leaves_anothers_lock(void **state)
 {
@@ -728,6 +743,7 @@ static const struct CMUnitTest tests[] = {
     cluster_test(a_slot_that_is_half_moved_serves_locks),
     cluster_test(what_is_half_moved_is_shown_and_broken),
     cluster_test(a_break_in_a_slot_that_moves_is_told_and_marked),
+    cluster_test(a_break_of_an_unknown_holder_in_a_slot_that_moves_is_told),
     cluster_test(a_release_in_a_slot_that_moves_leaves_anothers_lock),
     cluster_test(a_renewal_in_a_slot_that_moves_proves_nothing_to_a_release),
     cluster_test(a_note_follows_its_slot),
