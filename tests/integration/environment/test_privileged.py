@@ -62,14 +62,16 @@ class Listener:
         return self.seen
 
 
-def installed(folder, name, uid=0, gid=0, mode=0o755):
-    path = shutil.copy(PROGRAM, os.path.join(folder, name))
+def installed(program, folder, name, uid=0, gid=0, mode=0o755):
+    path = shutil.copy(program, os.path.join(folder, name))
     os.chown(path, uid, gid)
     os.chmod(path, mode)
     return path
 
 
-class Privileged(unittest.TestCase):
+class Surroundings(unittest.TestCase):
+    program = PROGRAM
+
     def setUp(self):
         self.directory = tempfile.mkdtemp(prefix="locker-privileged-", dir="/var/tmp")
         self.addCleanup(shutil.rmtree, self.directory, True)
@@ -106,10 +108,10 @@ class Privileged(unittest.TestCase):
         if not self.can_mount():
             report_skip(self.id(), "no mount namespace can be made here")
             return
-        yield "set-user-ID root", installed(self.directory, "root", mode=0o4755), 0
-        yield "set-user-ID", installed(self.directory, "other", uid=OTHER, mode=0o4755), OTHER
-        yield "set-group-ID", installed(self.directory, "group", gid=OTHER, mode=0o2755), None
-        path = installed(self.directory, "capable")
+        yield "set-user-ID root", installed(self.program, self.directory, "root", mode=0o4755), 0
+        yield "set-user-ID", installed(self.program, self.directory, "other", uid=OTHER, mode=0o4755), OTHER
+        yield "set-group-ID", installed(self.program, self.directory, "group", gid=OTHER, mode=0o2755), None
+        path = installed(self.program, self.directory, "capable")
         if shutil.which("setcap") and subprocess.run(["setcap", "cap_net_bind_service+ep", path], check=False).returncode == 0:
             yield "capable", path, None
         else:
@@ -154,9 +156,12 @@ class Privileged(unittest.TestCase):
         """Each program with raised privileges, after one without."""
         privileged = list(self.programs())
         if privileged:
-            yield "plain", installed(self.directory, "plain"), 65534
+            yield "plain", installed(self.program, self.directory, "plain"), 65534
         yield from privileged
 
+
+
+class Privileged(Surroundings):
     def test_what_names_a_service(self):
         secret = self.write("root-only\n", "secret", mode=0o600)
         evil = self.path("evil")
@@ -252,6 +257,25 @@ class Privileged(unittest.TestCase):
                     self.assertEqual(status, "config", said)
                     self.assertIn("belongs to user 65534", said)
                     self.clean()
+
+
+class Login(Surroundings):
+    program = os.environ.get("PRIVILEGED_SASL")
+
+    def test_plugins(self):
+        """Cyrus' library looks at its own variable unless the users differ, and so does not see a file capability."""
+        if not self.program:
+            report_skip(self.id(), "this build has no driver for ZooKeeper")
+            return
+        shutil.copy(os.environ["PLUGIN"], self.path("evil", "libevil.so"))
+        for name, path, _ in self.each():
+            with self.subTest(name):
+                said = self.run_as_nobody(path, SASL_PATH=self.path("evil"))[1]
+                self.assertEqual(os.path.exists(self.path("tmp", "loaded")), name == "plain", said)
+                if name == "capable":
+                    self.assertIn("SASL is not used in a program with raised privileges", said)
+                elif name == "plain":
+                    os.remove(self.path("tmp", "loaded"))
 
 
 if __name__ == "__main__":
