@@ -170,6 +170,24 @@ static void wrong_files_are_named(void **state)
     refused(env, LOCKER_CONFIG, port, text, "can't set up TLS: key values mismatch");
 }
 
+static void give_mode(const lk_env *env, const char *name, mode_t mode)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s", env->tls->directory, name);
+    assert_int_equal(chmod(path, mode), 0);
+}
+
+static void files_that_others_can_use_are_refused(void **state)
+{
+    lk_env *env = *state;
+    give_mode(env, "client.key", 0604);
+    refused(env, LOCKER_CONFIG, env->tls->port, ours(env), "it is open to every user of this machine");
+    give_mode(env, "client.key", 0600);
+    give_mode(env, "ca.crt", 0646);
+    refused(env, LOCKER_CONFIG, env->tls->port, ours(env), "every user may write it");
+    give_mode(env, "ca.crt", 0644);
+}
+
 static void who_is_not_trusted_is_refused(void **state)
 {
     lk_env *env = *state;
@@ -531,6 +549,7 @@ static const struct CMUnitTest tests[] = {
     tls_test(locks_are_taken_and_handed_on),
     tls_test(a_user_logs_in_by_digest),
     tls_test(wrong_files_are_named),
+    tls_test(files_that_others_can_use_are_refused),
     tls_test(who_is_not_trusted_is_refused),
     tls_test(the_systems_authorities_are_trusted_too),
     tls_test(a_lost_connection_loses_no_lock),
