@@ -102,8 +102,8 @@ static lk_file_slot *enlist_locked(lk_file *self, lk_file_claim *c, int fd, uint
     return slot;
 }
 
-/* A claim that comes to another file keeps the time of its arrival, and not its number: somebody may be about to bury the ticket
- * that it had. */
+/* A claim that moves on to another file keeps the time of its arrival. Its number is new, because another process may be about to
+ * remove the old ticket. */
 static void number_ticket(lk_file_claim *c)
 {
     static _Atomic uint32_t last; /* relaxed: a number that no other ticket of the process has */

@@ -26,10 +26,10 @@ int lk_file_queue_hold(lk_file *self, lk_file_claim *c);
 void lk_file_queue_look_locked(lk_file *self, lk_file_claim *c) LK_REQUIRES(self->mutex);
 /* Tell in info who waits, first to last, as far as that can be known. False: no memory. */
 bool lk_file_queue_list(const lk_file_tickets *t, locker_info *info);
-/* `entry` is a queue: remove the tickets of the dead, with their records, and the queue if nothing stays. A record without a ticket
- * stays: who deleted that is not known, and its owner may live. */
+/* `entry` is a queue: remove the tickets of dead processes, with their records, and the queue if it is empty then. A record without a
+ * ticket stays, because its owner may live: another program can have deleted the ticket. */
 void lk_file_queue_sweep(const lk_file *self, const char *entry);
-/* The lock file is locked as a whole, so nobody holds or waits, and its name is gone: nothing in its queue is of the living. */
+/* Remove all records of a queue. The caller has locked the whole lock file and removed its name, so there is no holder. */
 void lk_file_queue_end(const lk_file *self, const lk_file_id *id);
 /* Hear of predecessors' ends, and of pokes. */
 void lk_file_queue_hear_locked(lk_file *self) LK_REQUIRES(self->mutex);

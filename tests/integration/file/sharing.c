@@ -562,8 +562,8 @@ static int count_in_queues(const lk_place *place)
     return WEXITSTATUS(system(command));
 }
 
-/* What cleans /tmp can delete a ticket: then a sweep doesn't know whether a record is of one who lives, unless it removes the file,
- * which nobody holds then. */
+/* A program that cleans /tmp can delete a ticket. Then a sweep can't see whether the record's owner lives, so the record stays until
+ * the lock file goes: a sweep removes that only when it is free. */
 static void a_sweep_takes_a_record_without_a_ticket_with_its_file(void **state)
 {
     lk_place *place = *state;
