@@ -15,8 +15,10 @@ static int64_t due_in(lk_run *r)
     if (kill_at == NEVER)
         return NEVER;
     const int64_t left = kill_at - lk_cli_now_ms(CLOCK_BOOTTIME);
-    const int64_t renewed = left > 0 ? 0 : locker_handle_remaining_ms(r->held) - r->margin_ms;
-    return left > renewed ? left : renewed > 0 ? renewed : 0;
+    if (left > 0)
+        return left;
+    const int64_t renewed = locker_handle_remaining_ms(r->held) - r->margin_ms;
+    return renewed > 0 ? renewed : 0;
 }
 
 static void *keep_guard(void *context)
