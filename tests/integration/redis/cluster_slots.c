@@ -387,6 +387,67 @@ static void a_break_of_an_unknown_holder_in_a_slot_that_moves_is_told(void **sta
     one_end();
 }
 
+/* Who has it is known, so it does not matter that nothing says up to which number. */
+static void a_break_in_a_slot_that_moves_is_told_though_its_counter_is_gone(void **state)
+{
+    struct half h;
+    locker_error err;
+    one_begin(&h, *state, 53);
+    assert_int_equal(lk_node_number(h.cluster, h.move.from, "DEL %s", h.counter), 1);
+    one_move(&h);
+    assert_ok(locker_break(carol, h.key, NULL, NULL, &err), err);
+    lk_require_state(h.held, LOCKER_STATE_LOST);
+    lk_give_lost(h.held);
+    lk_cluster_need(h.cluster, lk_cluster_move_end(h.cluster, &h.move));
+    one_end();
+}
+
+/* Both nodes of a move refuse the command, or don't any more. */
+static void refuse(struct half *h, const char *command, bool on)
+{
+    char rule[64];
+    (void)snprintf(rule, sizeof rule, "ACL SETUSER default %s%s", on ? "-" : "+", command);
+    do_at(h->cluster, h->move.from, rule, 0);
+    do_at(h->cluster, h->move.to, rule, 0);
+}
+
+/* Each step of a break may be refused. The mark that the last step leaves says nothing while the holder has the lock. */
+static void a_break_in_a_slot_that_moves_may_be_refused_at_each_step(void **state)
+{
+    static const char *const steps[] = {"pttl", "set", "del"};
+    struct half h;
+    locker_error err;
+    locker_info info = LOCKER_INFO_INIT;
+    one_begin(&h, *state, 54);
+    one_move(&h);
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        refuse(&h, steps[i], true);
+        assert_status(LOCKER_DENIED, locker_break(carol, h.key, NULL, NULL, &err), err);
+        assert_status(i == 0 ? LOCKER_DENIED : LOCKER_OK, locker_show(carol, h.key, &info, &err), err);
+        locker_info_clear(&info);
+        refuse(&h, steps[i], false);
+    }
+    lk_give(h.held);
+    lk_cluster_need(h.cluster, lk_cluster_move_end(h.cluster, &h.move));
+    one_end();
+}
+
+/* The holder is not told, and learns it when it gives the lock back. */
+static void a_break_in_a_slot_that_moves_needs_no_message(void **state)
+{
+    struct half h;
+    locker_error err;
+    one_begin(&h, *state, 56);
+    one_move(&h);
+    refuse(&h, "spublish", true);
+    assert_ok(locker_break(carol, h.key, NULL, NULL, &err), err);
+    assert_int_equal(locker_handle_state(h.held), LOCKER_STATE_HELD);
+    lk_give_lost(h.held);
+    refuse(&h, "spublish", false);
+    lk_cluster_need(h.cluster, lk_cluster_move_end(h.cluster, &h.move));
+    one_end();
+}
+
 /* The holder has not heard yet that another has the lock. */
 static void a_release_in_a_slot_that_moves_leaves_anothers_lock(void **state)
 {
@@ -744,6 +805,9 @@ static const struct CMUnitTest tests[] = {
     cluster_test(what_is_half_moved_is_shown_and_broken),
     cluster_test(a_break_in_a_slot_that_moves_is_told_and_marked),
     cluster_test(a_break_of_an_unknown_holder_in_a_slot_that_moves_is_told),
+    cluster_test(a_break_in_a_slot_that_moves_is_told_though_its_counter_is_gone),
+    cluster_test(a_break_in_a_slot_that_moves_may_be_refused_at_each_step),
+    cluster_test(a_break_in_a_slot_that_moves_needs_no_message),
     cluster_test(a_release_in_a_slot_that_moves_leaves_anothers_lock),
     cluster_test(a_renewal_in_a_slot_that_moves_proves_nothing_to_a_release),
     cluster_test(a_note_follows_its_slot),
