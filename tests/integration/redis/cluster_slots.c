@@ -448,6 +448,22 @@ static void a_break_in_a_slot_that_moves_needs_no_message(void **state)
     one_end();
 }
 
+/* By itself it would look again after a minute. */
+static void a_release_in_a_slot_that_moves_calls_who_waits(void **state)
+{
+    struct half h;
+    one_begin(&h, *state, 57);
+    bob = lk_open_cluster(h.cluster, 2, "ttl=10m&poll=1m");
+    lk_locking_start(&h.waiter, bob, h.key, NULL);
+    lk_require_waiting(bob, 1);
+    one_move(&h);
+    lk_give(h.held);
+    lk_give(lk_locking_grant(&h.waiter));
+    lk_cluster_need(h.cluster, lk_cluster_move_end(h.cluster, &h.move));
+    lk_close_locker(bob);
+    one_end();
+}
+
 /* The holder has not heard yet that another has the lock. */
 static void a_release_in_a_slot_that_moves_leaves_anothers_lock(void **state)
 {
@@ -808,6 +824,7 @@ static const struct CMUnitTest tests[] = {
     cluster_test(a_break_in_a_slot_that_moves_is_told_though_its_counter_is_gone),
     cluster_test(a_break_in_a_slot_that_moves_may_be_refused_at_each_step),
     cluster_test(a_break_in_a_slot_that_moves_needs_no_message),
+    cluster_test(a_release_in_a_slot_that_moves_calls_who_waits),
     cluster_test(a_release_in_a_slot_that_moves_leaves_anothers_lock),
     cluster_test(a_renewal_in_a_slot_that_moves_proves_nothing_to_a_release),
     cluster_test(a_note_follows_its_slot),
