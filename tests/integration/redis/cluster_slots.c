@@ -355,54 +355,54 @@ static void do_at(lk_cluster *cluster, int node, const char *format, unsigned sl
         test_fails("%s: %s", command, answer);
 }
 
-/* The holder's next renewal would come after minutes. The mark keeps a release whose answer is lost from saying OK. */
+/* Carol breaks the lock, and the holder is told at once: its next renewal is minutes away. */
+static void one_break(struct half *h)
+{
+    locker_error err;
+    assert_ok(locker_break(carol, h->key, NULL, NULL, &err), err);
+    lk_require_state(h->held, LOCKER_STATE_LOST);
+    lk_give_lost(h->held);
+}
+
+/* The mark keeps a release whose answer is lost from saying OK. */
 static void a_break_in_a_slot_that_moves_is_told_and_marked(void **state)
 {
     struct half h;
-    locker_error err;
     char keys[4096];
     one_begin(&h, *state, 50);
     one_move(&h);
-    assert_ok(locker_break(carol, h.key, NULL, NULL, &err), err);
+    one_break(&h);
     lk_keys_at(h.cluster, h.move.to, h.move.slot, keys, sizeof keys);
     assert_non_null(strstr(keys, ":locker:broken:"));
-    lk_require_state(h.held, LOCKER_STATE_LOST);
-    lk_give_lost(h.held);
     lk_cluster_need(h.cluster, lk_cluster_move_end(h.cluster, &h.move));
     one_end();
 }
 
-/* Nothing says whose the lock is: whoever has a number up to the counter's is told. */
+/* The note of the holder is gone, so the break tells every holder with a number up to the counter's. */
 static void a_break_of_an_unknown_holder_in_a_slot_that_moves_is_told(void **state)
 {
     struct half h;
-    locker_error err;
     one_begin(&h, *state, 47);
     assert_int_equal(lk_node_number(h.cluster, h.move.from, "DEL {%s}:locker:info", h.key), 1);
     one_move(&h);
-    assert_ok(locker_break(carol, h.key, NULL, NULL, &err), err);
-    lk_require_state(h.held, LOCKER_STATE_LOST);
-    lk_give_lost(h.held);
+    one_break(&h);
     lk_cluster_need(h.cluster, lk_cluster_move_end(h.cluster, &h.move));
     one_end();
 }
 
-/* Who has it is known, so it does not matter that nothing says up to which number. */
+/* The holder is known by its note, so the break needs no counter. */
 static void a_break_in_a_slot_that_moves_is_told_though_its_counter_is_gone(void **state)
 {
     struct half h;
-    locker_error err;
     one_begin(&h, *state, 53);
     assert_int_equal(lk_node_number(h.cluster, h.move.from, "DEL %s", h.counter), 1);
     one_move(&h);
-    assert_ok(locker_break(carol, h.key, NULL, NULL, &err), err);
-    lk_require_state(h.held, LOCKER_STATE_LOST);
-    lk_give_lost(h.held);
+    one_break(&h);
     lk_cluster_need(h.cluster, lk_cluster_move_end(h.cluster, &h.move));
     one_end();
 }
 
-/* Both nodes of a move refuse the command, or don't any more. */
+/* Make both nodes of a move refuse the command, or allow it again. */
 static void refuse(struct half *h, const char *command, bool on)
 {
     char rule[64];
