@@ -40,9 +40,25 @@
 
 /* The lock, and what stands beside it, end with the latest lease. */
 #define LATEST_LUA(lock)                                                                                     \
-    "local latest = redis.call('ZRANGE', set, -1, -1, 'WITHSCORES')[2]\n"                                    \
+    "local latest = redis.call('ZRANGE', set, -1, -1, 'WITHSCORES')[2] or now\n"                             \
     "for _, name in ipairs({" lock ", set, set .. ':info', kind == 'P' and set .. ':slots' or nil}) do\n"    \
     "  redis.call('PEXPIREAT', name, latest)\n"                                                              \
+    "end\n"
+
+/* Call `renew` for each of so many, which sets its place in `out`, or returns an error for all. Where a key is of another type than it
+ * should be, that one is not ours any more, and no reason to lose the others. Servers before 7 put the line of the script before an
+ * error. */
+#define EACH_LUA(many)                                                                                       \
+    "for i = 1, " many " do\n"                                                                               \
+    "  local done, why = pcall(renew, i)\n"                                                                  \
+    "  if done and why then return why end\n"                                                                \
+    "  if not done then\n"                                                                                   \
+    "    local text = type(why) == 'table' and why.err or why\n"                                             \
+    "    if not string.find(text, '^-?WRONGTYPE ') and not string.find(text, ': %-WRONGTYPE ') then\n"       \
+    "      return redis.error_reply(text)\n"                                                                 \
+    "    end\n"                                                                                              \
+    "    out[i] = '0'\n"                                                                                     \
+    "  end\n"                                                                                                \
     "end\n"
 
 /* In a slot of a cluster that is on its way a key that has gone is an error: before anything is written. */
@@ -65,7 +81,8 @@
 
 /* `value` enters, as k, most, inst, owner, ttl say; it begins a set where there is none. Of permits it has the least free slot: the
  * least that so many as are below or at it don't fill. Sets n, its number, and `grown`, or goes by `fails`. What the lock says of the
- * latest lease comes behind. */
+ * latest lease comes behind. A set that begins is told its end at once, and whether it may be told before it is there: a right that is
+ * missing ends the script at any line, and nothing may stay for ever. */
 #define ENTER_LUA(fails)                                                                                                  \
     "local n, count, slot, begins = nil, 1, 0\n" NUMBER_LUA "if type(n) ~= 'number' then " fails " end\n"                 \
     "local token = string.format('%.0f', n)\n"                                                                            \
@@ -73,6 +90,7 @@
     "  kind, epoch, limit, many, set = k, token, most, 0, " SET_NAME_LUA(                                                 \
         "KEYS[2]") "token\n"                                                                                              \
                    "  begins = true\n"                                                                                    \
+                   "  redis.call('PEXPIREAT', set, now)\n"                                                                \
                    "end\n"                                                                                                \
                    "if kind == 'P' then\n"                                                                                \
                    "  local high = many\n"                                                                                \
@@ -80,11 +98,14 @@
                    "    local mid = math.floor((slot + high) / 2)\n"                                                      \
                    "    if redis.call('ZCOUNT', set .. ':slots', 0, mid) > mid then slot = mid + 1 else high = mid end\n" \
                    "  end\n"                                                                                              \
-                   "  redis.call('ZADD', set .. ':slots', slot, value)\n"                                                 \
                    "end\n"                                                                                                \
                    "redis.call('HSET', set .. ':info', value,\n"                                                          \
                    "  now .. ' ' .. token .. ' ' .. slot .. ' ' .. inst .. ' ' .. owner)\n"                               \
+                   "if begins then redis.call('PEXPIREAT', set .. ':info', now + ttl) end\n"                              \
                    "redis.call('ZADD', set, now + ttl, value)\n"                                                          \
+                   "if begins then redis.call('PEXPIREAT', set, now + ttl) end\n"                                         \
+                   "if kind == 'P' then redis.call('ZADD', set .. ':slots', slot, value) end\n"                           \
+                   "if begins and kind == 'P' then redis.call('PEXPIREAT', set .. ':slots', now + ttl) end\n"             \
                    "if begins then\n"                                                                                     \
                    "  redis.call('SET', KEYS[1], k .. token .. (k == 'P' and '/' .. most or ''), 'PX', ttl)\n"            \
                    "end\n"                                                                                                \

@@ -152,7 +152,7 @@ static const char shared_release_lua[] = KNOWN_LUA
 static const char shared_renew_lua[] = KNOWN_LUA YIELDS_LUA
     "local time = clock[1] * 1000000 + clock[2]\n"
     "local out = {}\n"
-    "for i = 1, #KEYS / 3 do\n"
+    "local function renew(i)\n"
     "  local lock, queue, counter = KEYS[3 * i - 2], KEYS[3 * i - 1], KEYS[3 * i]\n"
     "  local value, ttl, token, marker, slot, text = unpack(ARGV, 6 * i - 5, 6 * i)\n"
     "  local beside = string.sub(queue, 1, -6)\n"
@@ -184,8 +184,7 @@ static const char shared_renew_lua[] = KNOWN_LUA YIELDS_LUA
                                    "    master()\n"
                                    "  end\n"
                                    "  out[i] = is\n"
-                                   "end\n"
-                                   "return table.concat(out)\n";
+                                   "end\n" EACH_LUA("#KEYS / 3") "return table.concat(out)\n";
 
 static const char settled_lua[] = SETTLED_LUA;
 

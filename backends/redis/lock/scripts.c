@@ -208,7 +208,7 @@ static const char show_lua[] = LOOK_LUA "return look()\n";
 /* Shared locks and permits: renewals, as *renew*, but behind each lock its queue. */
 static const char shared_renew_lua[] = GET_LUA NOW_LUA
     "local out = {}\n"
-    "for i = 1, #KEYS / 2 do\n"
+    "local function renew(i)\n"
     "  local lock, value, ttl = KEYS[2 * i - 1], string.sub(ARGV[1], 32 * i - 31, 32 * i), ARGV[i + 1] or ARGV[2]\n"
     "  local kind, epoch = string.match(get(lock) or '', " MARKER_LUA ")\n"
     "  local set = kind and " SET_NAME_LUA(
@@ -220,8 +220,7 @@ static const char shared_renew_lua[] = GET_LUA NOW_LUA
                        "    redis.call('ZADD', set, now + ttl, value)\n" LATEST_LUA(
                            "lock") "    out[i] = '1'\n"
                                    "  end\n"
-                                   "end\n"
-                                   "return table.concat(out)\n";
+                                   "end\n" EACH_LUA("#KEYS / 2") "return table.concat(out)\n";
 
 /* ARGV: the token of whom it is about, and `=` and the owner; '': any. Answers {marker, the first 1,000 such holders, 1 where there may be more,
  * how many wait, the first of them}; of a holder its value, how many ms are left, and what is told of it. {v} for a lock that is none of

@@ -42,8 +42,11 @@ static const char OF_KIND(acquire_lua)[] = BEGIN_LUA
     "  else\n"
     "    if member ~= '' then\n"
     "      local t = redis.call('TIME')\n"
-    "      redis.pcall('ZADD', KEYS[2], 'NX', t[1] .. string.sub('00000' .. t[2], -6), member)\n"
-    "      redis.pcall('PEXPIRE', KEYS[2], ARGV[4])\n"
+    "      local there = redis.pcall('PEXPIRE', KEYS[2], ARGV[4])\n"
+    "      if type(there) == 'number' then\n"
+    "        redis.pcall('ZADD', KEYS[2], 'NX', t[1] .. string.sub('00000' .. t[2], -6), member)\n"
+    "      end\n"
+    "      if there == 0 then redis.pcall('PEXPIRE', KEYS[2], ARGV[4]) end\n"
     "      local rank, count = redis.pcall('ZRANK', KEYS[2], member), redis.pcall('ZCARD', KEYS[2])\n"
     "      if type(rank) == 'number' and rank < 8388607 and type(count) == 'number' then\n"
     "        state = state + 2 * (rank + 1) + 16777216 * count\n"
@@ -136,15 +139,17 @@ static const char OF_KIND(wait_lua)[] = WAIT_BEGIN_LUA
  * answers OK only until the local deadline of its lease, which comes before the lease's end here, so the mark
  * need not last longer than that. It comes before the lock goes: in a slot of a cluster that is on its way it can't be made
  * here, and nothing is broken. (What changes nothing stands before it: a script that has written may go on where there is no
- * memory.) */
+ * memory; and a user without the right to delete is refused before the holder is told.) */
 static const char OF_KIND(break_lua)[] = BEGIN_LUA LOOK_LUA COUNTER_LUA
     "local answer, direct = look(), 0\n"
     "local value, ttl, info = answer[2], answer[3], answer[4]\n"
     "if answer[1] == tonumber(ARGV[2]) and value == ARGV[1] then\n"
-    "  if ttl > 0 and #value == 32 then\n"
-    "    redis.call('PEXPIRE', KEYS[1], ttl)\n"
-    "    local mark = redis.pcall('SET', " MARK_LUA "value, '1', 'PX', ttl)\n"
-    "    if mark.err then return mark end\n"
+    "  if #value == 32 then\n"
+    "    if ttl > 0 then redis.call('PEXPIRE', KEYS[1], ttl) end\n"
+    "    local may = redis.pcall('DEL', " MARK_LUA "'')\n"
+    "    if ttl > 0 and type(may) == 'number' then may = redis.pcall('SET', " MARK_LUA
+    "value, '1', 'PX', ttl) end\n"
+    "    if type(may) == 'table' and may.err then return may end\n"
     "  end\n"
     "  local inst = string.sub(info, 1, #value + 1) == value .. ' ' and\n"
     "    string.match(info, '^%d+ %d+ (%x+) ', #value + 2)\n"

@@ -61,8 +61,9 @@ static const char OF_KIND(shared_acquire_lua)[] = BEGIN_LUA GET_LUA COUNTER_LUA
                                                            "if granted then return granted end\n"
                                                            "if left then state = state + 1 end\n"
                                                            "if waits then\n"
+                                                           "  local there = redis.call('PEXPIRE', KEYS[2], ARGV[3])\n"
                                                            "  redis.call('ZADD', KEYS[2], 'NX', clock[1] .. string.sub('00000' .. clock[2], -6), member)\n"
-                                                           "  redis.call('PEXPIRE', KEYS[2], ARGV[3])\n"
+                                                           "  if there == 0 then redis.call('PEXPIRE', KEYS[2], ARGV[3]) end\n"
                                                            "  local rank, all = redis.call('ZRANK', KEYS[2], member), redis.call('ZCARD', KEYS[2])\n"
                                                            "  if rank and rank < 8388607 then state = state + 2 * (rank + 1) + 16777216 * all end\n"
                                                            "end\n"
@@ -88,7 +89,8 @@ static const char OF_KIND(shared_release_lua)[] = BEGIN_LUA GET_LUA COUNTER_LUA
 
 /* ARGV: the marker that was seen; the values of those whose locks are to be taken away, one behind the other; 1: those of all others
  * too whom a token and an owner name, as of *shared show*. Answers those of the values that were; none, too, when it is another marker
- * by now. What it leaves of each is as *break* does. */
+ * by now. What it leaves of each is as *break* does. Each right that the user may lack is asked for by a command that changes nothing, before
+ * the first of them is told. */
 static const char OF_KIND(shared_break_lua)[] = BEGIN_LUA GET_LUA COUNTER_LUA NAMED_LUA
     "local v, answer, direct, member, grown = get(KEYS[1]), {}, 0\n"
     "if v ~= ARGV[1] then return answer end\n" MEMBERS_LUA
@@ -97,17 +99,20 @@ static const char OF_KIND(shared_break_lua)[] = BEGIN_LUA GET_LUA COUNTER_LUA NA
     "for _, one in ipairs(ARGV[3] == '1' and redis.call('ZRANGE', set, 0, -1) or {}) do\n"
     "  if is_named(redis.call('HGET', set .. ':info', one), ARGV[4], ARGV[5]) then all[#all + 1] = one end\n"
     "end\n"
-    "for i, one in ipairs(all) do\n"
-    "  local ends, info = redis.call('ZSCORE', set, one), redis.call('HGET', set .. ':info', one)\n"
-    "  if ends then\n" WRITE_LUA "    local mark = redis.pcall('SET', " MARK_LUA
-    "one, '1', 'PX', math.max(ends - now, 1))\n"
-    "    if mark.err then return mark end\n"
-    "    local token, inst = string.match(info or '', '^%d+ (%d+) %d+ (%x+) ')\n"
-    "    local text = one .. ' taken ' .. (token or '0') .. ' ' .. KEYS[1]\n"
-    "    if inst then " TELL_LUA " end\n" LEAVE_LUA "    many = many - 1\n"
-    "    if i <= seen then answer[#answer + 1] = one end\n"
-    "  end\n"
-    "end\n"
-    "if many > 0 then\n" ADMIT_LUA LATEST_LUA("KEYS[1]") "elseif before > 0 or #over > 0 then\n" HAND_OVER_LUA
-                                                         "end\n"
-                                                         "return answer\n";
+    "if many > 0 and all[1] then\n" WRITE_LUA "  redis.call('HDEL', set .. ':info', '')\n"
+    "  redis.call('DEL', " MARK_LUA "'')\n" LATEST_LUA(
+        "KEYS[1]") "end\n"
+                   "for i, one in ipairs(all) do\n"
+                   "  local ends, info = redis.call('ZSCORE', set, one), redis.call('HGET', set .. ':info', one)\n"
+                   "  if ends then\n" WRITE_LUA "    local mark = redis.pcall('SET', " MARK_LUA
+                   "one, '1', 'PX', math.max(ends - now, 1))\n"
+                   "    if mark.err then return mark end\n"
+                   "    local token, inst = string.match(info or '', '^%d+ (%d+) %d+ (%x+) ')\n"
+                   "    local text = one .. ' taken ' .. (token or '0') .. ' ' .. KEYS[1]\n"
+                   "    if inst then " TELL_LUA " end\n" LEAVE_LUA "    many = many - 1\n"
+                   "    if i <= seen then answer[#answer + 1] = one end\n"
+                   "  end\n"
+                   "end\n"
+                   "if many > 0 then\n" ADMIT_LUA
+    LATEST_LUA("KEYS[1]") "elseif before > 0 or #over > 0 then\n" HAND_OVER_LUA "end\n"
+                          "return answer\n";

@@ -101,6 +101,28 @@ static void tokens_grow_for_those_who_move(void **state)
     lk_close_locker(l);
 }
 
+/* What the old one answers says so. */
+static void renewals_follow_the_master(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_at(env->server, "ttl=2s");
+    locker_lock_options share = LOCKER_LOCK_OPTIONS_INIT, permit = LOCKER_LOCK_OPTIONS_INIT;
+    share.mode = LOCKER_SHARED;
+    permit.permits = 2;
+    locker_handle *const held[] = {lk_take(l, "plain", NULL), lk_take(l, "shared", &share),
+                                   lk_take(l, "counted", &permit)};
+    env->second = lk_test_redis(NULL);
+    lk_follow(env->second, env->server);
+    lk_require_confirming(env->server, 1);
+    lk_server_do(env->second, "REPLICAOF NO ONE");
+    lk_follow(env->server, env->second);
+    for (size_t i = 0; i < sizeof held / sizeof *held; i++)
+        (void)assert_unless_late(!lk_readable(locker_handle_fd(held[i]), 1500)); /* over two leases in all */
+    for (size_t i = 0; i < sizeof held / sizeof *held; i++)
+        lk_give_unless_late(held[i]);
+    lk_close_locker(l);
+}
+
 /* A release that hands the lock on takes the number. */
 static void a_hand_over_by_a_new_master_takes_a_greater_token(void **state)
 {
@@ -598,6 +620,7 @@ static const struct CMUnitTest tests[] = {
     server_test(an_address_that_hangs_hides_no_other),
     server_test(tokens_grow_over_a_failover_that_lost_counts),
     server_test(tokens_grow_for_those_who_move),
+    server_test(renewals_follow_the_master),
     server_test(a_hand_over_by_a_new_master_takes_a_greater_token),
     server_test(tokens_grow_over_a_crash_that_lost_counts),
     proxied_test(a_release_over_a_loss_of_data_is_unknown),

@@ -257,6 +257,33 @@ static void without_the_right_to_its_mark_nothing_is_broken(void **state)
     lk_close_locker(l);
 }
 
+/* The holder hears of a break only when no right is missing. */
+static void without_its_rights_nothing_is_broken(void **state)
+{
+    static const char *const rights[] = {"del", "hdel", "pexpireat", "set", "zrem"};
+    lk_env *env = *state;
+    locker *l = lk_open_at(env->server, "ttl=30s"), *operator_;
+    locker_lock_options share = LOCKER_LOCK_OPTIONS_INIT;
+    share.mode = LOCKER_SHARED;
+    for (size_t i = 0; i < 2 * sizeof rights / sizeof *rights; i++) {
+        const bool is_shared = i % 2 == 1;
+        const char *const right = rights[i / 2];
+        if (!is_shared &&
+            (strcmp(right, "hdel") == 0 || strcmp(right, "pexpireat") == 0 || strcmp(right, "zrem") == 0))
+            continue; /* which it does not need */
+        locker_handle *held = lk_take(l, "rights", is_shared ? &share : NULL);
+        locker_error err;
+        lk_server_do(env->server, "ACL SETUSER few reset on >pw ~* &* +@all -%s", right);
+        assert_ok(lk_try_uri(&operator_, &err, "redis://few:pw@127.0.0.1:%d", env->server->port), err);
+        assert_status(LOCKER_DENIED, locker_break(operator_, "rights", NULL, NULL, &err), err);
+        lk_close_locker(operator_);
+        assert_ok(locker_ping(l, NULL, &err), err); /* a message would have come before its answer */
+        assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
+        lk_give(held);
+    }
+    lk_close_locker(l);
+}
+
 static void *break_unknown(void *l)
 {
     static locker_error err;
@@ -305,6 +332,7 @@ static const struct CMUnitTest tests[] = {
     server_test(a_holder_that_waited_is_told_at_once),
     proxied_test(a_break_that_comes_late_takes_nothing),
     server_test(without_the_right_to_its_mark_nothing_is_broken),
+    server_test(without_its_rights_nothing_is_broken),
     server_test(a_holder_that_may_not_subscribe_is_told_by_its_renewal),
     server_test(a_break_from_before_it_listened_is_heard_of_then),
     server_test(a_lock_given_back_at_once_asks_for_no_subscription),

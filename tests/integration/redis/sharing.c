@@ -125,6 +125,55 @@ static void a_renewal_leaves_another_lock_alone(void **state)
     lk_close_locker(a);
 }
 
+/* One of several that are renewed together. */
+static void what_is_overwritten_costs_no_other_lock(void **state)
+{
+    enum { OTHERS = 9 };
+    lk_env *env = *state;
+    locker *l = lk_open_at(env->server, "ttl=1s");
+    locker_handle *held[OTHERS], *overwritten = lk_take(l, "overwritten", &share);
+    for (int i = 0; i < OTHERS; i++) {
+        char key[16];
+        (void)snprintf(key, sizeof key, "whole-%d", i);
+        held[i] = lk_take(l, key, &share);
+    }
+    lk_server_do(env->server, "EVAL %s 0",
+                 "local name = redis.call('KEYS', '{overwritten}:locker:shared:*[0-9]')[1]\n"
+                 "return redis.call('SET', name, 'x', 'PX', 60000)");
+    lk_require_state(overwritten, LOCKER_STATE_LOST);
+    (void)assert_unless_late(!lk_readable(locker_handle_fd(held[0]), 2000)); /* for two leases */
+    for (int i = 0; i < OTHERS; i++)
+        lk_give_unless_late(held[i]);
+    locker_handle_free(overwritten);
+    lk_server_do(env->server, "FLUSHALL");
+    lk_close_locker(l);
+}
+
+/* A script ends where a right is missing, whatever it has written by then. */
+static void who_is_denied_leaves_nothing_for_ever(void **state)
+{
+    static const char *const rights[] = {"zadd", "hset", "pexpire", "pexpireat", "set", "zcount", "zrange"};
+    lk_env *env = *state;
+    const locker_lock_options two = permit_of(2);
+    for (size_t i = 0; i < sizeof rights / sizeof *rights; i++) {
+        locker_handle *held = NULL;
+        locker_error err;
+        locker *l;
+        lk_server_do(env->server, "ACL SETUSER few reset on >pw ~* &* +@all -%s", rights[i]);
+        assert_ok(lk_try_uri(&l, &err, "redis://few:pw@127.0.0.1:%d", env->server->port), err);
+        if (locker_lock(l, "few/permits", &two, &held, &err) != LOCKER_OK)
+            assert_status(LOCKER_DENIED, err.status, err);
+        expect_all_to_end(env->server);
+        locker_handle_free(held);
+        if (locker_lock(l, "few/shares", &share, &held, &err) != LOCKER_OK)
+            assert_status(LOCKER_DENIED, err.status, err);
+        expect_all_to_end(env->server);
+        locker_handle_free(held);
+        (void)locker_close(l);
+        lk_server_do(env->server, "FLUSHALL");
+    }
+}
+
 /* Earlier releases take what they don't know out of the queue, and give the lock to nobody then. */
 static void an_earlier_release_drops_who_waits(void **state)
 {
@@ -461,6 +510,8 @@ static const struct CMUnitTest tests[] = {
     server_test(the_marker_is_lowered),
     server_test(who_lost_the_marker_is_not_revived),
     server_test(a_renewal_leaves_another_lock_alone),
+    server_test(what_is_overwritten_costs_no_other_lock),
+    server_test(who_is_denied_leaves_nothing_for_ever),
     server_test(an_earlier_release_drops_who_waits),
     server_test(the_dead_are_passed_over),
     server_test(who_was_behind_a_writer_hears_that_it_went),
