@@ -11,7 +11,7 @@
 
 /* FLIGHT_ROOM: for all that is sent, so that it does not move and leave the password where it was. */
 enum {
-    STEP_MAX = LK_REDIS_SCRIPTS_MAX + 8,
+    STEP_MAX = LK_REDIS_SCRIPTS_MAX + 9,
     FLIGHT_ROOM = 1 << 15,
     TLS_ALERT = 21 /* what a server that speaks TLS alone answers with */
 };
@@ -71,8 +71,10 @@ static void fill(struct flight *f, const lk_redis_target *t, const lk_redis_scri
     add(f, STEP_ROLE, LK_REDIS_COMMAND("ROLE"));
     add(f, STEP_INFO, LK_REDIS_COMMAND("INFO", "server"));
     add(f, STEP_INFO, LK_REDIS_COMMAND("INFO", "replication"));
-    if (scripts != NULL)
+    if (scripts != NULL) {
+        add(f, STEP_INFO, LK_REDIS_COMMAND("INFO", "memory"));
         add(f, STEP_TIME, LK_REDIS_COMMAND("TIME"));
+    }
 }
 
 /* What doesn't know AUTH may repeat it in its error, with the password. */
@@ -243,6 +245,10 @@ static void read_identity(enum step step, const redisReply *reply, lk_redis_sock
         socket->client_id = id->integer;
     if (step != STEP_INFO)
         return;
+    const char *const most = info_field(reply, "maxmemory:"), *const policy =
+                                                                  info_field(reply, "maxmemory_policy:");
+    if (most != NULL && policy != NULL)
+        socket->evicts = *most != '0' && strncmp(policy, "noeviction", 10) != 0;
     read_id(reply, "run_id:", socket->server.run);
     read_id(reply, "master_replid:", socket->server.replication);
 }

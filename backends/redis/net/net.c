@@ -40,6 +40,7 @@ struct lk_redis_net {
     lk_redis_server server LK_GUARDED_BY(mutex);       /* that we are, or were last connected to ... */
     char peer[LK_REDIS_PEER_MAX] LK_GUARDED_BY(mutex); /* ... and its address; "": to none yet */
     bool was_lost LK_GUARDED_BY(mutex);
+    bool eviction_was_told LK_GUARDED_BY(mutex); /* that its server deletes keys */
     /* Of a cluster: its address, which changes only while it is at rest; it has no slots; others are to be asked who has them, by then. */
     char home[LK_REDIS_PEER_MAX];
     bool idle LK_GUARDED_BY(mutex);
@@ -120,6 +121,19 @@ static void meet_server_locked(lk_redis_net *net, const lk_redis_socket *socket)
     net->pipeline.server_us = socket->server_us;
 }
 
+static void tell_of_eviction_locked(lk_redis_net *net, const lk_redis_socket *socket) LK_REDIS_LOCKED
+{
+    const char *const name = net->target->service->name;
+    if (socket->evicts && !net->eviction_was_told)
+        net->shared->svc->log(
+            net->shared->svc, LOCKER_LOG_WARN,
+            "redis: %s at %s deletes keys when its memory is full (maxmemory-policy), locks that are held among "
+            "them: another can have the lock then, before its holder knows; set noeviction, or keep locks on a "
+            "server of their own",
+            name, socket->peer);
+    net->eviction_was_told = socket->evicts;
+}
+
 /* Who waits for the connection comes last: what on_up submits stands before it. The line comes behind what on_up had to tell. */
 static void install_unlocking(lk_redis_net *net, lk_redis_socket *socket) LK_REDIS_LOCKED
 {
@@ -129,6 +143,7 @@ static void install_unlocking(lk_redis_net *net, lk_redis_socket *socket) LK_RED
     net->redirect[0] = '\0';
     net->is_doubted = false;
     meet_server_locked(net, socket);
+    tell_of_eviction_locked(net, socket);
     end_old_locked(net);
     net->events->on_up(net->owner, socket->server_us, at);
     if (net->was_lost || net->target->cluster) /* a renewal may have been sent there before */

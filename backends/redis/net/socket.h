@@ -31,7 +31,8 @@ typedef struct {
     int64_t server_at; /* ... and when that came, in ns of the system's clock */
     lk_redis_server server;
     lk_redis_map
-        *map; /* of a cluster, as the handshake learned it; NULL: it did not. Who takes it leaves NULL */
+        *map;    /* of a cluster, as the handshake learned it; NULL: it did not. Who takes it leaves NULL */
+    bool evicts; /* it deletes keys when its memory is full, as the handshake learned */
     int64_t replicas;             /* that the master had at the handshake; 0 also: it did not tell */
     int64_t client_id;            /* what the server calls this connection; 0: not known */
     char peer[LK_REDIS_PEER_MAX]; /* "host:port" or the socket's path, for messages and comparisons */

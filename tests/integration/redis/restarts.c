@@ -204,6 +204,44 @@ static void a_connection_that_is_made_again_is_told(void **state)
     lk_close_locker(l);
 }
 
+static void count_warning_of_eviction(locker_log_level level, const char *text, void *user)
+{
+    if (level == LOCKER_LOG_WARN && strstr(text, "maxmemory-policy") != NULL)
+        atomic_fetch_add((atomic_int *)user, 1);
+}
+
+/* It would delete locks that are held. It does so only where its memory has a limit. */
+static void a_server_that_evicts_is_told(void **state)
+{
+    static const struct {
+        const char *most, *policy;
+        int warnings;
+    } cases[] = {{"0", "volatile-ttl", 0},
+                 {"100mb", "noeviction", 0},
+                 {"100mb", "volatile-ttl", 1},
+                 {"100mb", "allkeys-lru", 1}};
+    lk_env *env = *state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char uri[64];
+        atomic_int warnings = 0;
+        locker_options options = LOCKER_OPTIONS_INIT;
+        locker *l = NULL;
+        locker_error err;
+        options.log = count_warning_of_eviction;
+        options.log_user = &warnings;
+        options.log_level = LOCKER_LOG_WARN;
+        lk_server_do(env->server, "CONFIG SET maxmemory %s", cases[i].most);
+        lk_server_do(env->server, "CONFIG SET maxmemory-policy %s", cases[i].policy);
+        (void)snprintf(uri, sizeof uri, "redis://127.0.0.1:%d", env->server->port);
+        assert_ok(locker_open(uri, &options, &l, &err), err);
+        lk_server_do(env->server,
+                     "CLIENT KILL TYPE normal"); /* it is told once, also when it connects again */
+        lk_give(lk_take(l, "evicted", NULL));
+        assert_int_equal(atomic_load(&warnings), cases[i].warnings);
+        lk_close_locker(l);
+    }
+}
+
 /* The message of the grant is lost: the waiter finds it by its poll, or when it has subscribed again. */
 static void a_killed_subscriber_is_woken_all_the_same(void **state)
 {
@@ -388,6 +426,7 @@ static const struct CMUnitTest tests[] = {
     server_test(script_flush_is_not_noticed),
     server_test(killed_connections_are_made_again),
     server_test(a_connection_that_is_made_again_is_told),
+    server_test(a_server_that_evicts_is_told),
     server_test(a_killed_subscriber_is_woken_all_the_same),
     server_test(a_pause_makes_remaining_no_longer_than_the_truth),
     server_test(a_held_lock_lives_through_a_pause),
