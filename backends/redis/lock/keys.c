@@ -7,8 +7,8 @@
  * bring the tag of its slot along, and stand under the namespace: `namespace:locker:{4711}:a}b:queue`.
  *
  * The counter of fencing numbers is the slot's, `namespace:locker:fence:{4711}`, under the namespace as well, so that one
- * pattern of ACL covers all. (A namespace with an opening brace alone makes names whose slot is another; a single server
- * does not mind.)
+ * pattern of ACL covers all. A namespace with an opening brace that begins no tag makes names whose slot is another; a single
+ * server does not mind, and for a cluster it is refused.
  *
  * No two locks share a companion. What stands before the suffix is of one of four kinds, and each kind tells the name: `{`
  * name `}`; a dotted one, that is, `{`, anything, `}` and one dot or more, from which one dot is to be taken; one that begins
@@ -16,6 +16,7 @@
  * because no name looks like one (lk_redis_key_is_reserved). The marks of break end in a value, which is random. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "keys.h"
 #include "net/command.h"
@@ -215,4 +216,9 @@ bool lk_redis_namespace_is_reserved(const char *name_space)
     const size_t len = strlen(name_space);
     return strcmp(name_space, "locker") == 0 || begins_with(name_space, len, "locker:") ||
            ends_with(name_space, len, ":locker") || contains(name_space, len, ":locker:");
+}
+
+bool lk_redis_namespace_tears_slots(const char *name_space)
+{
+    return strchr(name_space, '{') != NULL && !has_tag(name_space, strlen(name_space));
 }

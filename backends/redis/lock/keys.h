@@ -57,3 +57,5 @@ static inline bool lk_redis_key_looks_reserved(const char *key, size_t key_len)
 }
 /* Whether a namespace would make that of keys that don't look so. */
 bool lk_redis_namespace_is_reserved(const char *name_space);
+/* True if a lock of this namespace and its counter would be in different slots. */
+bool lk_redis_namespace_tears_slots(const char *name_space);

@@ -245,6 +245,12 @@ locker_status lk_redis_settings_init(lk_redis_settings *s, const locker_driver_c
             "the namespace '%.100s' is, begins with or ends in 'locker', or has ':locker:' in it, "
             "which the Redis driver keeps for itself; choose another",
             config->name_space);
+    if (t->cluster && lk_redis_namespace_tears_slots(config->name_space))
+        return lk_misconfigured(
+            err,
+            "the namespace '%.100s' has a '{' that begins no hash tag, so the keys of a lock would be in "
+            "different slots of the cluster; leave the brace out, or write a tag, as {shop}",
+            config->name_space);
     if (t->sentinels != NULL && t->sentinels->user != NULL && t->sentinels->password == NULL)
         return lk_misconfigured(err, "sentinel_user is given and no sentinel_password_file");
     for (int i = SENTINEL_USER; i <= SENTINEL_TLS && t->sentinels == NULL; i++)

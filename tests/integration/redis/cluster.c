@@ -436,6 +436,31 @@ static void a_cluster_has_one_database(void **state)
     lk_close_locker(l);
 }
 
+/* The counter has to be where the lock is. With a tag of its own a namespace has all its locks in one slot. */
+static void braces_of_a_namespace_are_a_tag_or_refused(void **state)
+{
+    static const struct {
+        const char *name;
+        bool serves;
+    } namespaces[] = {{"{shop}", true}, {"a{shop}b", true}, {"a}b", true}, {"a{b", false}, {"a{}b", false}};
+    lk_cluster *cluster = *state;
+    for (size_t i = 0; i < sizeof namespaces / sizeof *namespaces; i++) {
+        locker_options options = LOCKER_OPTIONS_INIT;
+        char uri[64];
+        locker_error err;
+        locker *l = NULL;
+        options.name_space = namespaces[i].name;
+        (void)snprintf(uri, sizeof uri, "redis+cluster://127.0.0.1:%d/", cluster->node[0].port);
+        assert_status(namespaces[i].serves ? LOCKER_OK : LOCKER_CONFIG, locker_open(uri, &options, &l, &err),
+                      err);
+        for (int n = 0; n < 8 && l != NULL; n++) {
+            char key[32];
+            lk_give(lk_take(l, lk_key_of_share(cluster, n % LK_CLUSTER_MASTERS, n, key), NULL));
+        }
+        lk_close_locker(l);
+    }
+}
+
 static void users_log_in_at_each_node(void **state)
 {
     lk_cluster *cluster = *state;
@@ -516,6 +541,7 @@ static const struct CMUnitTest tests[] = {
     cluster_test(a_locker_outlives_the_node_that_it_was_told_of),
     cluster_test(what_is_no_cluster_is_told),
     cluster_test(a_cluster_has_one_database),
+    cluster_test(braces_of_a_namespace_are_a_tag_or_refused),
     cluster_test(users_log_in_at_each_node),
 #ifdef LK_TEST_TLS
     cmocka_unit_test(all_of_it_speaks_tls),
