@@ -101,26 +101,31 @@ static void tokens_grow_for_those_who_move(void **state)
     lk_close_locker(l);
 }
 
-/* What the old one answers says so. */
-static void renewals_follow_the_master(void **state)
+static void expect_renewals_to_follow(lk_env *env, const locker_lock_options *options)
 {
-    lk_env *env = *state;
     locker *l = lk_open_at(env->server, "ttl=2s");
-    locker_lock_options share = LOCKER_LOCK_OPTIONS_INIT, permit = LOCKER_LOCK_OPTIONS_INIT;
-    share.mode = LOCKER_SHARED;
-    permit.permits = 2;
-    locker_handle *const held[] = {lk_take(l, "plain", NULL), lk_take(l, "shared", &share),
-                                   lk_take(l, "counted", &permit)};
+    locker_handle *held = lk_take(l, "followed", options);
     env->second = lk_test_redis(NULL);
     lk_follow(env->second, env->server);
     lk_require_confirming(env->server, 1);
     lk_server_do(env->second, "REPLICAOF NO ONE");
     lk_follow(env->server, env->second);
-    for (size_t i = 0; i < sizeof held / sizeof *held; i++)
-        (void)assert_unless_late(!lk_readable(locker_handle_fd(held[i]), 1500)); /* over two leases in all */
-    for (size_t i = 0; i < sizeof held / sizeof *held; i++)
-        lk_give_unless_late(held[i]);
+    (void)assert_unless_late(!lk_readable(locker_handle_fd(held), 2000)); /* a lease */
+    lk_give_unless_late(held);
     lk_close_locker(l);
+}
+
+/* No other request says that the old one is a replica by now. */
+static void renewals_follow_the_master(void **state)
+{
+    expect_renewals_to_follow(*state, NULL);
+}
+
+static void renewals_of_shares_follow_the_master(void **state)
+{
+    locker_lock_options share = LOCKER_LOCK_OPTIONS_INIT;
+    share.mode = LOCKER_SHARED;
+    expect_renewals_to_follow(*state, &share);
 }
 
 /* A release that hands the lock on takes the number. */
@@ -621,6 +626,7 @@ static const struct CMUnitTest tests[] = {
     server_test(tokens_grow_over_a_failover_that_lost_counts),
     server_test(tokens_grow_for_those_who_move),
     server_test(renewals_follow_the_master),
+    server_test(renewals_of_shares_follow_the_master),
     server_test(a_hand_over_by_a_new_master_takes_a_greater_token),
     server_test(tokens_grow_over_a_crash_that_lost_counts),
     proxied_test(a_release_over_a_loss_of_data_is_unknown),

@@ -131,12 +131,13 @@ static void what_is_overwritten_costs_no_other_lock(void **state)
     enum { OTHERS = 9 };
     lk_env *env = *state;
     locker *l = lk_open_at(env->server, "ttl=1s");
-    locker_handle *held[OTHERS], *overwritten = lk_take(l, "overwritten", &share);
+    locker_handle *held[OTHERS];
     for (int i = 0; i < OTHERS; i++) {
         char key[16];
         (void)snprintf(key, sizeof key, "whole-%d", i);
         held[i] = lk_take(l, key, &share);
     }
+    locker_handle *overwritten = lk_take(l, "overwritten", &share); /* whose lease ends last */
     lk_server_do(env->server, "EVAL %s 0",
                  "local name = redis.call('KEYS', '{overwritten}:locker:shared:*[0-9]')[1]\n"
                  "return redis.call('SET', name, 'x', 'PX', 60000)");
