@@ -44,7 +44,8 @@ static int start(lk_run *r, lk_run_child *child)
     if (!environment)
         return ENOMEM;
     lk_run_warn_of_rights(r);
-    const int failed = lk_run_child_start(child, r, environment);
+    r->lost = r->options.lost_signal != 0 && locker_handle_remaining_ms(r->held) == 0;
+    const int failed = r->lost ? 0 : lk_run_child_start(child, r, environment);
     lk_run_environment_free(environment);
     return failed;
 }
@@ -57,6 +58,11 @@ static int run_command(lk_run *r)
         lk_cli_message("can't start the command: %s%s", strerror(error), lk_run_advice(error));
         lk_run_unwatch(r);
         return LK_EXIT_SYSTEM;
+    }
+    if (r->lost) { /* we were stopped since the grant, or the machine was */
+        lk_cli_message("lost the lock '%s' before the command was started, so it was not", r->options.key);
+        lk_run_unwatch(r);
+        return r->options.lost_exit;
     }
     lk_run_supervise(r, &child);
     lk_run_child_finish(&child);

@@ -1,76 +1,115 @@
-/* run_guard.c: kills the command at the lease's end, from a thread of its own. The loop can be late: a walk through many
- * processes takes its time on a busy machine, and a message blocks when nobody reads the terminal or the pipe. */
+/* run_guard.c: kills the command just before the lease ends, from a thread of its own. The loop can be late: a walk through many
+ * processes takes its time on a busy machine, and a message blocks when nobody reads the terminal or the pipe. So the thread is
+ * there before the command is, and by itself it goes by the deadline; the loop only tells it of another time. */
+#include <errno.h>
 #include <poll.h>
+#include <string.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "run_parts.h"
 
 enum { NEVER = -1 };
 
-/* In how many ms KILL is due; NEVER. A renewal that the loop has not seen yet moves it on. */
-static int64_t due_in(lk_run *r)
+/* In how many ms KILL is due; NEVER. A renewal that the loop has not seen yet moves it on. `deadline`: the latest that this thread
+ * knows of; NEVER: none. */
+static int64_t due_in(lk_run *r, int64_t *deadline)
 {
-    const int64_t kill_at = atomic_load_explicit(&r->guard.kill_at_ms, memory_order_relaxed);
-    if (kill_at == NEVER)
-        return NEVER;
-    const int64_t left = kill_at - lk_cli_now_ms(CLOCK_BOOTTIME);
-    if (left > 0)
-        return left;
-    const int64_t renewed = locker_handle_remaining_ms(r->held) - r->margin_ms;
-    return renewed > 0 ? renewed : 0;
+    const int64_t now = lk_cli_now_ms(CLOCK_BOOTTIME), remaining = locker_handle_remaining_ms(r->held),
+                  kill_at = atomic_load_explicit(&r->guard.kill_at_ms, memory_order_relaxed);
+    if (remaining > 0)
+        *deadline = now + remaining;
+    int64_t due = kill_at;
+    if (kill_at == NEVER && *deadline != NEVER)
+        due = *deadline - r->margin_ms;
+    else if (kill_at != NEVER && kill_at <= now && remaining > r->margin_ms)
+        due = now + remaining - r->margin_ms;
+    return due == NEVER ? NEVER : due > now ? due - now : 0;
+}
+
+static void set_timer(const lk_run_guard *g, int64_t ms)
+{
+    struct itimerspec when;
+    memset(&when, 0, sizeof when);
+    if (ms != NEVER) {
+        when.it_value.tv_sec = (time_t)(ms / 1000);
+        when.it_value.tv_nsec = (long)(ms % 1000) * 1000000;
+    }
+    timerfd_settime(g->timer_fd, 0, &when, NULL);
 }
 
 static void *keep_guard(void *context)
 {
     lk_run *const r = context;
     lk_run_guard *const g = &r->guard;
-    struct pollfd wake = {.fd = g->wake_fd, .events = POLLIN};
+    struct pollfd fds[] = {{.fd = g->wake_fd, .events = POLLIN}, {.fd = g->timer_fd, .events = POLLIN}};
+    int64_t deadline = r->deadline_ms;
     while (!atomic_load_explicit(&g->over, memory_order_relaxed)) {
-        const int64_t ms = due_in(r);
+        const lk_run_child *const child = atomic_load_explicit(&g->child, memory_order_acquire);
+        const int64_t ms = child ? due_in(r, &deadline) : NEVER;
         eventfd_t ignored;
         if (ms == 0) {
-            lk_run_child_signal(g->child, SIGKILL);
+            r->stopped = true;
+            lk_run_child_signal(child, SIGKILL);
             return NULL;
         }
-        if (poll(&wake, 1, ms > INT32_MAX ? INT32_MAX : (int)ms) == 1)
+        set_timer(g, ms);
+        if (poll(fds, 2, -1) > 0 && fds[0].revents)
             eventfd_read(g->wake_fd, &ignored);
     }
     return NULL;
 }
 
-static void start(lk_run *r)
+int lk_run_guard_begin(lk_run *r)
 {
     lk_run_guard *const g = &r->guard;
     sigset_t all, before;
-    g->wake_fd = eventfd(0, EFD_CLOEXEC);
+    atomic_store_explicit(&g->kill_at_ms, NEVER, memory_order_relaxed);
+    if (r->deadline_ms == NEVER ||
+        r->options.lost_signal == 0) /* nothing ends by time, or nothing is done then */
+        return 0;
+    if ((g->wake_fd = eventfd(0, EFD_CLOEXEC)) < 0 ||
+        (g->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC)) < 0)
+        return errno;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    g->started = g->wake_fd >= 0 && pthread_create(&g->thread, NULL, keep_guard, r) == 0;
+    const int error = pthread_create(&g->thread, NULL, keep_guard, r);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (!g->started && g->wake_fd >= 0)
-        close(g->wake_fd);
+    g->started = error == 0;
+    return error;
 }
 
-void lk_run_guard_set(lk_run *r, const lk_run_child *child, int64_t kill_at_ms)
+static void wake(const lk_run_guard *g)
 {
-    lk_run_guard *const g = &r->guard;
-    g->child = child;
-    atomic_store_explicit(&g->kill_at_ms, kill_at_ms, memory_order_relaxed);
     if (g->started)
         eventfd_write(g->wake_fd, 1);
-    else if (kill_at_ms != NEVER)
-        start(r);
+}
+
+void lk_run_guard_watch(lk_run *r, const lk_run_child *child)
+{
+    atomic_store_explicit(&r->guard.child, child, memory_order_release);
+    wake(&r->guard);
+}
+
+void lk_run_guard_set(lk_run *r, int64_t kill_at_ms)
+{
+    atomic_store_explicit(&r->guard.kill_at_ms, kill_at_ms, memory_order_relaxed);
+    wake(&r->guard);
 }
 
 void lk_run_guard_end(lk_run *r)
 {
     lk_run_guard *const g = &r->guard;
-    if (!g->started)
-        return;
-    atomic_store_explicit(&g->over, true, memory_order_relaxed);
-    eventfd_write(g->wake_fd, 1);
-    pthread_join(g->thread, NULL);
-    close(g->wake_fd);
+    if (g->started) {
+        atomic_store_explicit(&g->over, true, memory_order_relaxed);
+        wake(g);
+        pthread_join(g->thread, NULL);
+    }
     g->started = false;
+    if (g->wake_fd >= 0)
+        close(g->wake_fd);
+    if (g->timer_fd >= 0)
+        close(g->timer_fd);
+    g->wake_fd = g->timer_fd = -1;
 }

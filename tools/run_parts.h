@@ -9,14 +9,14 @@
  *   run_rights.c    warns of a command that we may not be able to signal
  *   run_child.c     starts the command, sends signals to it, stops and continues with it, reaps it
  *   run_tree.c      finds, signals and ends everything that the command started
- *   run_guard.c     kills the command at the lease's end, from a thread of its own
+ *   run_guard.c     kills the command just before the lease ends, from a thread of its own
  *   run_supervise.c the loop while it runs: signals, the child's end, the lease's deadline
  *   run_exec.c      with --no-fork, in place of the last four: becomes the command
  *   run.c           one after the other, and the exit code
  *
  * Three threads: the main one; until the lock is held, one that turns a signal into the wait's end; and, for
  * a wait that somebody looks at, one that says whom it waits for. While the command runs there is one loop on
- * the main thread and, when the lock is being lost, the guard, so nothing here needs a lock but these hand-overs. */
+ * the main thread and, where the lock has a lease, the guard, so nothing here needs a lock but these hand-overs. */
 #pragma once
 
 #include <dirent.h>
@@ -75,7 +75,7 @@ typedef struct {
     bool zombie;    /**< all its threads have ended */
     bool before;    /**< it was our child before the command started */
     bool ours;      /**< the command, or a process that the command started */
-    bool own_group; /**< all of its process group are */
+    bool own_group; /**< all of its process group are, and the group is to be signalled by way of this one */
 } lk_run_process;
 
 /** What is remembered of a process from one walk to the next. */
@@ -105,11 +105,12 @@ typedef struct {
 /** Kills the command in time. */
 typedef struct {
     pthread_t thread;
-    const struct lk_run_child *child;
-    int wake_fd; /**< readable when there is another time, or an end */
+    int wake_fd;  /**< readable when there is another time, or an end; -1: not open */
+    int timer_fd; /**< of CLOCK_BOOTTIME, as deadlines are; -1: not open */
     bool started;
-    _Atomic bool over;          /**< these two are relaxed: wake_fd orders them */
-    _Atomic int64_t kill_at_ms; /**< -1: never */
+    const struct lk_run_child *_Atomic child; /**< release and acquire; NULL: not started yet */
+    _Atomic bool over;                        /**< these two are relaxed: wake_fd orders them */
+    _Atomic int64_t kill_at_ms;               /**< -1: just before the lock's deadline */
 } lk_run_guard;
 
 /** One call of locker run. What belongs to the lock is set once that is held. */
@@ -123,9 +124,11 @@ typedef struct {
     int64_t began_ms; /**< when the wait began, of CLOCK_MONOTONIC */
     int64_t ttl_ms;   /**< 0: no lease */
     int64_t kill_after_ms;
-    int64_t margin_ms;       /**< how long before the deadline KILL is sent */
-    bool lost;               /**< the lock was lost while the command ran */
-    bool stopped;            /**< the command was signalled because the lock was lost or about to be */
+    int64_t margin_ms; /**< how long before the deadline KILL is sent */
+    int64_t
+        deadline_ms; /**< the lease's, of CLOCK_BOOTTIME, before the command starts; -1: there is no lease */
+    bool lost;       /**< the lock was lost while the command ran */
+    _Atomic bool stopped;    /**< the command was signalled because the lock was lost or about to be */
     int signal_fd, timer_fd; /**< what the loop reads; -1: not open */
     int system_error; /**< errno if the supervisor could not be started (the command has been killed); else 0 */
     lk_run_tree tree;
@@ -296,11 +299,18 @@ void lk_run_tree_end(lk_run *r);
 
 /* ------------------------------------------------------------------ the guard ---- */
 
-/** Kill the command, with its process group, at this moment (of CLOCK_BOOTTIME; -1: not any more), unless the lock has been
- * renewed. A thread of its own does it, whatever the loop is busy with: a walk, or a message that nobody reads. */
-void lk_run_guard_set(lk_run *r, const lk_run_child *child, int64_t kill_at_ms);
+/** Start the thread, before the command: without it nobody is sure to end the command in time. Nothing is started where the
+ * lock has no lease, or its loss is to be ignored. Returns 0 or an errno. */
+int lk_run_guard_begin(lk_run *r);
 
-/** From here on it kills nothing. */
+/** The command runs: from here on kill it, with its process group, just before the lock's deadline, whatever the loop is busy
+ * with: a walk, or a message that nobody reads. */
+void lk_run_guard_watch(lk_run *r, const lk_run_child *child);
+
+/** Kill at this moment instead (of CLOCK_BOOTTIME), unless the lock was renewed since; -1: just before the deadline again. */
+void lk_run_guard_set(lk_run *r, int64_t kill_at_ms);
+
+/** From here on it kills nothing. Also after begin failed. */
 void lk_run_guard_end(lk_run *r);
 
 /* ------------------------------------------------------------------ the loop ---- */

@@ -96,7 +96,9 @@ static void begin_losing(loop *p, int64_t now, int64_t remaining)
                                   : now + r->kill_after_ms;
     if (number != 0) { /* before anybody is told of it, who may be slow to read */
         p->run->stopped = true;
-        lk_run_guard_set(p->run, p->child, p->kill_at_ms);
+        lk_run_guard_set(p->run, p->kill_at_ms);
+        if (p->kill_at_ms <= now) /* and before it can act on CONT */
+            lk_run_child_signal(p->child, SIGKILL);
         lk_run_child_signal(p->child, number);
         let_through(p); /* a stopped process can't act on a signal */
     }
@@ -133,7 +135,7 @@ static int64_t keep_deadline(loop *p)
         note_deadline(p, now + remaining);
     if (!p->run->lost && (remaining < 0 || remaining > term_at)) {
         if (p->losing) {
-            lk_run_guard_set(p->run, p->child, NEVER);
+            lk_run_guard_set(p->run, NEVER);
             if (!r->options.common.quiet)
                 lk_cli_message("the lock '%s' was renewed after all", r->options.key);
         }
@@ -142,6 +144,8 @@ static int64_t keep_deadline(loop *p)
     }
     if (!p->losing)
         begin_losing(p, now, remaining);
+    else if (!p->run->lost) /* by a renewal that came late */
+        p->kill_at_ms = at_least(p->kill_at_ms, now + remaining - r->margin_ms);
     return p->run->lost ? NEVER : at_least(remaining, 1);
 }
 
@@ -333,16 +337,19 @@ static void give_up(loop *p, int error)
 
 int lk_run_watch(lk_run *r)
 {
-    r->timer_fd = r->signal_fd = -1;
+    const int64_t remaining = locker_handle_remaining_ms(r->held);
+    r->deadline_ms = remaining < 0 ? NEVER : now_ms() + remaining;
+    r->timer_fd = r->signal_fd = r->guard.wake_fd = r->guard.timer_fd = -1;
     if (locker_handle_fd(r->held) >= 0 &&
         (r->signal_fd = signalfd(-1, &r->signals.watched, SFD_CLOEXEC | SFD_NONBLOCK)) >= 0)
         r->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
-    const int error = errno;
-    return r->timer_fd >= 0 ? lk_run_tree_begin(r) : error;
+    const int error = r->timer_fd >= 0 ? lk_run_guard_begin(r) : errno;
+    return error ? error : lk_run_tree_begin(r);
 }
 
 void lk_run_unwatch(lk_run *r)
 {
+    lk_run_guard_end(r);
     if (r->signal_fd >= 0)
         close(r->signal_fd);
     if (r->timer_fd >= 0)
@@ -355,7 +362,7 @@ void lk_run_supervise(lk_run *r, lk_run_child *child)
     loop p = {.run = r,
               .child = child,
               .lost_fd = locker_handle_fd(r->held),
-              .deadline_ms = NEVER,
+              .deadline_ms = r->deadline_ms,
               .asked_at_ms = NEVER,
               .ended_at_ms = NEVER,
               .held_until_ms = NEVER};
@@ -363,6 +370,7 @@ void lk_run_supervise(lk_run *r, lk_run_child *child)
     sigemptyset(&p.held_back);
     r->tree.command = child->pid;
     lk_cli_hurry(true);
+    lk_run_guard_watch(r, child);
     while (!error && !over(&p))
         error = wait_for_something(&p, keep(&p));
     if (error)

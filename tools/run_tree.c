@@ -278,16 +278,19 @@ static bool search_down(lk_run_tree *t)
     return true;
 }
 
-/* Mark the processes in whose group there is none but ours. A process of ours has made it: the group's leader, if we know it, or
- * whoever began another session than ours. As long as there is a group, no process gets its number. */
+/* Mark one process of each group in which there is none but ours: the group's leader where it was found, as a signal to a group
+ * takes the longer the more it has. A process of ours has made it: the leader, if we know it, or whoever began another session
+ * than ours. As long as there is a group, no process gets its number. */
 static void mark_groups(lk_run_tree *t)
 {
     const pid_t session = getsid(0), group = getpgrp();
+    pid_t last = -1;
     for (size_t i = 0; i < t->found_count; i++) {
         lk_run_process *const p = &t->found[i], key = {.pid = p->group};
-        const bool known = p->session != session || p->group == t->command ||
-                           bsearch(&key, t->found, t->found_count, sizeof key, by_pid) != NULL;
-        p->own_group = p->group != group && known;
+        const lk_run_process *const leader = bsearch(&key, t->found, t->found_count, sizeof key, by_pid);
+        const bool ours = p->group != group && (p->session != session || p->group == t->command || leader);
+        p->own_group = ours && (leader && leader->group == p->group ? leader == p : p->group != last);
+        last = p->group;
     }
 }
 

@@ -102,7 +102,7 @@ class Running:
         self.process = subprocess.Popen(
             [popen.pop("program", LOCKER), "run", "--status-fd", str(status_write)] + arguments, env=env,
             stdin=popen.pop("stdin", subprocess.PIPE), stdout=popen.pop("stdout", subprocess.PIPE),
-            stderr=subprocess.PIPE, pass_fds=[status_write], **popen)
+            stderr=popen.pop("stderr", subprocess.PIPE), pass_fds=[status_write], **popen)
         os.close(status_write)
         self.status = Lines(status_read)
         self.output = Lines(self.process.stdout.fileno()) if self.process.stdout else None

@@ -148,6 +148,22 @@ class Taken(RedisCase):
         self.assertEqual(running.process.wait(LIMIT), 76)
 
 
+class Many(RedisCase):
+    @timely
+    def test_a_signal_goes_to_a_group_once(self):
+        """However many it has: a signal to a group takes the longer the more there are."""
+        running = self.start("-k", "100ms", "k", "--", os.environ["TREE_BIN"], "many", "f(%sp)" % (2000 * "i"))
+        running.output.next()
+        self.locker("break", "k")
+        end = os.pidfd_open(running.pid)
+        self.addCleanup(os.close, end)
+        self.assertTrue(select.select([end], [], [], LIMIT)[0], "it signals without end")
+        with open("/proc/%d/stat" % running.pid) as stat:
+            used = int(stat.read().rsplit(")", 1)[1].split()[12]) / os.sysconf("SC_CLK_TCK")
+        self.assertEqual(running.process.wait(), 76)
+        self.assertLess(used, 0.7)  # seconds of a processor in the kernel
+
+
 class Silent(RedisCase):
     """The service doesn't answer any more."""
 
@@ -200,6 +216,38 @@ class Silent(RedisCase):
                 if tid != pid:
                     halted.enter_context(Halted(tid))
             let_pass(deadline - 0.08 - time.time())
+
+    @timely
+    def test_kill_is_in_time_though_the_loop_has_not_seen_the_loss(self):
+        running = self.start("-t", "3s", "-k", "1s", "k", "--", "sh", "-c", "trap '' TERM; echo $$; exec sleep 60")
+        end = os.pidfd_open(int(running.output.next()))
+        self.addCleanup(os.close, end)
+        with Halted(running.pid):
+            self.redis.freeze()
+            self.assertTrue(select.select([end], [], [], 3)[0], "the command has outlived the lease")
+        self.assertEqual(running.process.wait(LIMIT), 76)
+
+    def test_a_command_does_not_start_when_the_lock_is_gone(self):
+        """Nobody reads what locker says before the start, until the lease has ended."""
+        reader, writer = os.pipe()
+        self.addCleanup(os.close, reader)
+        os.set_blocking(writer, False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                os.write(writer, b" " * 4096)
+        os.set_blocking(writer, True)
+        running = self.start("-v", "-t", "1s", "k", "--", "echo", "started", stderr=writer)
+        os.close(writer)
+        while self.redis.ask("EXISTS", "k") != ":1":
+            let_pass(0.01)
+        self.redis.freeze()
+        let_pass(1.5)
+        said = b""
+        while more := os.read(reader, 65536):
+            said += more.strip()
+        self.assertIn(b"before the command was started", said)
+        self.assertEqual(running.process.wait(LIMIT), 76)
+        self.assertEqual(running.output.all(), [])
 
     @timely
     def test_nobody_needs_to_read_what_it_says(self):
