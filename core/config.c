@@ -43,8 +43,11 @@ void lk_config_clear(lk_config *c)
     for (size_t i = 0; i < LK_CONFIG_WARNINGS; i++)
         free(c->warnings[i]);
     lk_wipe(c->pub.password);
-    const void *const others[] = {c->given,    c->pub.hosts, c->pub.values,     c->pub.scheme,
-                                  c->pub.user, c->pub.path,  c->pub.name_space, c->pub.owner};
+    for (size_t i = 0; c->again != NULL && i < c->again_count; i++)
+        free(c->again[i]);
+    const void *const others[] = {c->given,    c->pub.hosts,     c->pub.values,     c->pub.scheme,
+                                  c->pub.user, c->pub.path,      c->pub.name_space, c->pub.owner,
+                                  c->again,    c->password_again};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         drop(others[i]);
 }

@@ -17,6 +17,9 @@ typedef struct {
     locker_driver_config pub; /**< what the driver is told; all that it points to is ours */
     lk_given *given;
     size_t given_count;
+    char *password_again; /**< what pub.password_file is */
+    char **again;         /**< what pub.secret_files is; NULL: not made yet */
+    size_t again_count;
     const char *file; /**< the configuration file, for messages; the caller's. NULL: a URI */
     bool
         is_users; /**< `file` was found by HOME or XDG_CONFIG_HOME, so it has to be this user's own, or root's */

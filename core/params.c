@@ -9,6 +9,7 @@
 
 #include "config.h"
 #include "lk_time.h"
+#include "secret.h"
 #include "text.h"
 
 enum { TTL, NAMESPACE, OWNER, CONNECT, COMMAND, CLEANUP, PASSWORD_FILE, COMMON };
@@ -194,44 +195,6 @@ static locker_status fill_defaults(const locker_parameter *table, locker_value *
     return status;
 }
 
-/* The path's place is taken by the file's first line. A secret that would be cut is none. */
-static locker_status read_secret(lk_config *c, const char *name, char **path, locker_error *err)
-{
-    enum { SECRET_MAX = 1023 };
-    char line[SECRET_MAX + 3];    /* and the line's end, and a NUL */
-    FILE *f = fopen(*path, "re"); /* any descriptor: it is only read, and closed at once */
-    if (f == NULL)                /* without a slash it may be the secret itself */
-        return locker_error_set(err, LOCKER_CONFIG, errno, "can't open %s %.200s: %s", name,
-                                strchr(*path, '/') != NULL ? *path : "(a name without '/' is not shown)",
-                                strerror(errno));
-    locker_status status = lk_config_trust(c, fileno(f), name, *path, true, err);
-    const size_t got = status == LOCKER_OK ? fread(line, 1, sizeof line - 1, f) : 0;
-    (void)fclose(f);
-    if (status != LOCKER_OK)
-        return status;
-    const char *const end = memchr(line, '\n', got);
-    size_t len = end != NULL ? (size_t)(end - line) : got;
-    if (len > 0 && line[len - 1] == '\r')
-        len--;
-    line[len] = '\0';
-    if (len == 0)
-        status = lk_misconfigured(err, "%s %.200s is empty", name, *path);
-    else if (len > SECRET_MAX)
-        status =
-            lk_misconfigured(err, "the first line of %s %.200s has more than %d bytes, which none may have",
-                             name, *path, SECRET_MAX);
-    else if (strlen(line) < len)
-        status = lk_misconfigured(
-            err, "the first line of %s %.200s has a NUL in it; write the secret as text", name, *path);
-    if (status == LOCKER_OK) {
-        free(*path);
-        *path = strdup(line);
-        status = *path != NULL ? LOCKER_OK : lk_config_no_memory(err);
-    }
-    explicit_bzero(line, sizeof line);
-    return status;
-}
-
 /* True if one text becomes the other when one letter is added, removed, changed or swapped with its neighbour. */
 static bool is_slip(const char *given, const char *name)
 {
@@ -278,7 +241,8 @@ static locker_status take_given(lk_config *c, lk_given *given, locker_value *com
     if (table[at].kind == LOCKER_PARAM_SECRET_FILE)
         status = check_path(&table[at], given->text, err);
     if (status == LOCKER_OK && table[at].kind == LOCKER_PARAM_SECRET_FILE)
-        status = read_secret(c, table[at].name, &given->text, err);
+        status =
+            lk_secret_take(c, table[at].name, &given->text, is_own ? &c->again[at] : &c->password_again, err);
     if (status == LOCKER_OK)
         status = parse(&table[at], given->text, &values[at], err);
     values[at].given = true;
@@ -319,6 +283,10 @@ static locker_status find_password(lk_config *c, const char *text, const char *f
         return lk_misconfigured(err, "both a password and password_file are given: keep one");
     if (text == NULL && c->pub.password != NULL)
         return LOCKER_OK;
+    if (text != NULL) { /* it counts, and no file */
+        free(c->password_again);
+        c->password_again = NULL;
+    }
     if (text == NULL)
         text = file != NULL ? file : secure_getenv("LOCKER_PASSWORD");
     if (text == NULL || *text == '\0')
@@ -357,9 +325,12 @@ locker_status lk_config_finish(lk_config *c, const locker_options *options, lock
     locker_value *const own = calloc(find(c->driver->params, NULL) + 1, sizeof *own);
     c->pub.size = sizeof c->pub;
     c->pub.values = own;
+    c->again_count = find(c->driver->params, NULL);
+    c->again = calloc(c->again_count + 1, sizeof *c->again);
+    c->pub.secret_files = (const char *const *)c->again;
     if (c->pub.path == NULL)
         c->pub.path = strdup("");
-    if (own == NULL || c->pub.path == NULL)
+    if (own == NULL || c->again == NULL || c->pub.path == NULL)
         return lk_config_no_memory(err);
     locker_status status = fill_defaults(common_params, common, err);
     if (status == LOCKER_OK)
@@ -372,6 +343,7 @@ locker_status lk_config_finish(lk_config *c, const locker_options *options, lock
     c->pub.cleanup_ns = common[CLEANUP].number;
     if (status == LOCKER_OK)
         status = find_password(c, options->password, common[PASSWORD_FILE].text, err);
+    c->pub.password_file = c->password_again;
     /* A namespace becomes a part of keys, so the rules of keys hold for it. */
     const char *const name_space = options->name_space != NULL ? options->name_space : common[NAMESPACE].text;
     if (status == LOCKER_OK)

@@ -214,7 +214,17 @@ typedef struct locker_driver_config {
     int64_t command_timeout_ns; /**< bound for one answer of the service */
     int64_t cleanup_ns;         /**< the budget of close, and of each clean-up in the background */
     int64_t ttl_ns;             /**< the locker's default lease time */
+    const char *
+        password_file; /**< where the password was read from, for locker_secret_read; NULL: it may not be read again */
+    /** For each of `values`, if it is a LOCKER_PARAM_SECRET_FILE, what password_file is for the password. */
+    const char *const *secret_files;
 } locker_driver_config;
+
+/** Read a secret again: passwords are changed while programs run, so a driver does it before each login, and goes on with the
+ * last one where it can't. Blocks for the read of a regular file. Any thread. The rules about who may write the file are those
+ * of open.
+ * \return the first line, to be wiped and freed; NULL: it can't be read now, and `err` (may be NULL) says why. */
+LOCKER_API char *locker_secret_read(const char *file, locker_error *err);
 
 /* ------------------------------------------------------------------ the driver table ---- */
 /** What a driver can do that its operations and semantics don't tell; core asks for bits, never for names. */

@@ -12,6 +12,7 @@
 /* ------------------------------------------------------------------ a driver that is only opened ---- */
 
 /* What open was given, as text: scheme|user|password|path|namespace|ttl|hosts|poll|number|flag|file */
+static char *password_file; /* what the driver was told of it */
 static char seen[2048];
 
 static const char *or_dash(const char *text)
@@ -25,6 +26,8 @@ static locker_status note_config(const locker_driver_config *c, const locker_ser
     int n = snprintf(seen, sizeof seen, "%s|%s|%s|%s|%s|%lld|", c->scheme, or_dash(c->user),
                      or_dash(c->password), c->path, c->name_space, (long long)(c->ttl_ns / 1000000));
     (void)svc, (void)err;
+    free(password_file);
+    password_file = c->password_file != NULL ? strdup(c->password_file) : NULL;
     for (size_t i = 0; i < c->host_count; i++)
         n += snprintf(seen + n, sizeof seen - (size_t)n, "%s:%d,", c->hosts[i].name, c->hosts[i].port);
     (void)snprintf(seen + n, sizeof seen - (size_t)n, "|%lld|%lld|%lld|%s", (long long)c->values[0].number,
@@ -235,6 +238,52 @@ static void test_secret_files(void **state)
     }
     close(fd);
     unlink(path);
+}
+
+/* A driver may read a regular file again, by a path that means the same from any directory. */
+static void test_secrets_that_change(void **state)
+{
+    char path[] = "/tmp/secret.XXXXXX", uri[64], relative[64], pipe_[32], *text;
+    locker_driver_options o = LOCKER_DRIVER_OPTIONS_INIT;
+    locker_options options = LOCKER_OPTIONS_INIT;
+    locker_error err;
+    locker *l;
+    int fds[2];
+    (void)state;
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0 && write(fd, "one\n", 4) == 4 && chdir("/tmp") == 0);
+    snprintf(uri, sizeof uri, "noted://h?password_file=%s", path);
+    assert_ok(open_uri(uri, &err), err);
+    assert_string_equal(password_file, path);
+    snprintf(relative, sizeof relative, "noted://h?password_file=%s", strrchr(path, '/') + 1);
+    assert_ok(open_uri(relative, &err), err);
+    assert_string_equal(password_file, path);
+    assert_int_equal(pwrite(fd, "two", 3, 0), 3);
+    text = locker_secret_read(path, &err);
+    assert_non_null(text);
+    assert_string_equal(text, "two");
+    free(text);
+    o.uri = uri;
+    options.password = "the program's"; /* which counts */
+    o.options = &options;
+    assert_ok(locker_open_driver(&driver, &o, &l, &err), err);
+    (void)locker_close(l);
+    assert_null(password_file);
+    assert_int_equal(fchmod(fd, 0666), 0);
+    assert_null(locker_secret_read(path, &err));
+    assert_non_null(strstr(err.text, "not to be trusted"));
+    unlink(path);
+    close(fd);
+    assert_null(locker_secret_read(path, &err));
+    assert_status(LOCKER_CONFIG, err.status, err);
+    assert_int_equal(pipe(fds), 0);
+    assert_int_equal(write(fds[1], "three\n", 6), 6);
+    close(fds[1]);
+    snprintf(pipe_, sizeof pipe_, "/dev/fd/%d", fds[0]);
+    snprintf(uri, sizeof uri, "noted://h?password_file=%s", pipe_);
+    assert_ok(open_uri(uri, &err), err);
+    assert_null(password_file);
+    close(fds[0]);
 }
 
 static void test_no_password_in_errors(void **state)
@@ -468,11 +517,17 @@ static void test_options(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good_uris),    cmocka_unit_test(test_bad_uris),
-        cmocka_unit_test(test_secret_files), cmocka_unit_test(test_no_password_in_errors),
-        cmocka_unit_test(test_profiles),     cmocka_unit_test(test_bad_profiles),
-        cmocka_unit_test(test_environment),  cmocka_unit_test(test_options),
-        cmocka_unit_test(test_advice),       cmocka_unit_test(test_usual_files),
+        cmocka_unit_test(test_good_uris),
+        cmocka_unit_test(test_bad_uris),
+        cmocka_unit_test(test_secret_files),
+        cmocka_unit_test(test_secrets_that_change),
+        cmocka_unit_test(test_no_password_in_errors),
+        cmocka_unit_test(test_profiles),
+        cmocka_unit_test(test_bad_profiles),
+        cmocka_unit_test(test_environment),
+        cmocka_unit_test(test_options),
+        cmocka_unit_test(test_advice),
+        cmocka_unit_test(test_usual_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -85,8 +85,20 @@ LK_UNCHECKED static void login_done_locked(lk_etcd *e, void *context, const lk_e
         lk_etcd_break_locked(net, LOCKER_NOMEM, 0, "out of memory");
 }
 
+/* It may have been changed since the last login. */
+static void read_password_locked(lk_etcd_net *net) LK_REQUIRES(*net)
+{
+    char *const anew = net->password_file != NULL ? locker_secret_read(net->password_file, NULL) : NULL;
+    if (anew == NULL)
+        return;
+    explicit_bzero(net->password, strlen(net->password));
+    free(net->password);
+    net->password = anew;
+}
+
 static void log_in_locked(lk_etcd_net *net) LK_REQUIRES(*net)
 {
+    read_password_locked(net);
     LkEtcdPb__Login login = LK_ETCD_PB__LOGIN__INIT;
     login.name = net->user;
     login.password = net->password;

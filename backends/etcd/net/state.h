@@ -66,6 +66,7 @@ struct LK_CHECKED(capability("mutex")) lk_etcd_net {
     const locker_services *svc;
     const locker_clock *clock;
     char *user, *password; /* NULL: no login */
+    char *password_file;   /* where the password may stand anew by the next login; NULL: it never does */
     lk_tls_settings tls;
     lk_hosts *hosts;
     int64_t connect_timeout_ns;

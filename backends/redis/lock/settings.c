@@ -177,7 +177,7 @@ static bool copy_sentinels(lk_redis_target *t, const locker_driver_config *confi
     free(s->tls.name); /* the servers' */
     s->tls.name = NULL;
     return copy(&s->user, v[SENTINEL_USER].text) && copy(&s->password, v[SENTINEL_PASSWORD].text) &&
-           copy_hosts(s, config, 26379);
+           copy(&s->password_file, config->secret_files[SENTINEL_PASSWORD]) && copy_hosts(s, config, 26379);
 }
 
 static bool copy_texts(lk_redis_settings *s, const locker_driver_config *config)
@@ -185,8 +185,8 @@ static bool copy_texts(lk_redis_settings *s, const locker_driver_config *config)
     const bool is_unix = strstr(config->scheme, "+unix") != NULL;
     lk_redis_target *t = &s->target;
     return copy(&t->unix_path, is_unix ? config->path : NULL) && copy(&t->user, config->user) &&
-           copy(&t->password, config->password) && copy_prefix(&s->prefix, config->name_space) &&
-           copy_tls(t, config->values) &&
+           copy(&t->password, config->password) && copy(&t->password_file, config->password_file) &&
+           copy_prefix(&s->prefix, config->name_space) && copy_tls(t, config->values) &&
            (is_unix || (is_by_sentinels(config) ? copy_sentinels(t, config) : copy_hosts(t, config, 6379)));
 }
 
@@ -269,7 +269,7 @@ static void clear_target(lk_redis_target *t)
     free(t->hosts);
     if (t->password != NULL)
         explicit_bzero(t->password, strlen(t->password));
-    char *const texts[] = {t->unix_path, t->user, t->password, t->master_name};
+    char *const texts[] = {t->unix_path, t->user, t->password, t->password_file, t->master_name};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         free(texts[i]);
 }

@@ -49,13 +49,14 @@ static void add(struct flight *f, enum step step, const lk_redis_command a)
 }
 
 /* ROLE comes before what is asked about a master: it is one by then. */
-static void fill(struct flight *f, const lk_redis_target *t, const lk_redis_scripts *scripts)
+static void fill(struct flight *f, const lk_redis_target *t, const char *password,
+                 const lk_redis_scripts *scripts)
 {
     char database[LK_REDIS_NUMBER_MAX];
-    if (t->password != NULL && t->user != NULL)
-        add(f, STEP_AUTH, LK_REDIS_COMMAND("AUTH", t->user, t->password));
-    else if (t->password != NULL)
-        add(f, STEP_AUTH, LK_REDIS_COMMAND("AUTH", t->password));
+    if (password != NULL && t->user != NULL)
+        add(f, STEP_AUTH, LK_REDIS_COMMAND("AUTH", t->user, password));
+    else if (password != NULL)
+        add(f, STEP_AUTH, LK_REDIS_COMMAND("AUTH", password));
     if (t->master_name != NULL) {
         add(f, STEP_SENTINEL, LK_REDIS_COMMAND("SENTINEL", "GET-MASTER-ADDR-BY-NAME", t->master_name));
         return;
@@ -338,9 +339,11 @@ bool lk_redis_handshake(const lk_redis_target *t, lk_redis_socket *socket, const
     master[0] = '\0';
     why->permanent = why->transient = false;
     (void)lk_buffer_room(&f.bytes, FLIGHT_ROOM);
-    fill(&f, t, scripts);
+    char *const anew = t->password_file != NULL ? locker_secret_read(t->password_file, NULL) : NULL;
+    const char *const password = anew != NULL ? anew : t->password;
+    fill(&f, t, password, scripts);
     const int failure = f.failed ? ENOMEM : exchange(&f, socket, until);
-    hide(f.reply[0], t->password);
+    hide(f.reply[0], password);
     if (failure == 0) {
         served = read_answers(t, &f, socket, scripts, master, why);
     } else if (socket->tls != NULL && lk_tls_told(socket->tls, socket->peer, &why->error, &why->permanent)) {
@@ -373,5 +376,8 @@ bool lk_redis_handshake(const lk_redis_target *t, lk_redis_socket *socket, const
     if (f.bytes.data != NULL)
         explicit_bzero(f.bytes.data, f.bytes.len);
     free(f.bytes.data);
+    if (anew != NULL)
+        explicit_bzero(anew, strlen(anew));
+    free(anew);
     return served;
 }

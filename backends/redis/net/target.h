@@ -39,11 +39,12 @@ typedef struct lk_redis_target {
     char *unix_path; /* NULL: TCP */
     /* Those that say where the master is, on each connection anew; NULL: it is among the hosts. */
     struct lk_redis_target *sentinels;
-    bool cluster;      /* the hosts are some of a cluster's, which tell of the others */
-    char *master_name; /* of Sentinels: what they call it; NULL: these are servers */
-    atomic_uint first; /* of Sentinels: the host that is asked first; relaxed: a hint */
-    char *user;        /* NULL: none */
-    char *password;    /* NULL: none; wiped when freed */
+    bool cluster;        /* the hosts are some of a cluster's, which tell of the others */
+    char *master_name;   /* of Sentinels: what they call it; NULL: these are servers */
+    atomic_uint first;   /* of Sentinels: the host that is asked first; relaxed: a hint */
+    char *user;          /* NULL: none */
+    char *password;      /* NULL: none; wiped when freed */
+    char *password_file; /* where it may stand anew by the next login; NULL: it never does */
     int64_t database;
     lk_tls_settings tls;
     int64_t connect_timeout_ns, command_timeout_ns;

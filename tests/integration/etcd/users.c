@@ -76,6 +76,34 @@ static void a_user_and_a_password(void **state)
     lk_close_locker(l);
 }
 
+static void write_password(const char *path, const char *password)
+{
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    fprintf(file, "%s\n", password);
+    fclose(file);
+}
+
+static void a_password_that_changes_is_read_again(void **state)
+{
+    lk_env *env = *state;
+    char path[128];
+    locker_error err;
+    locker *l;
+    snprintf(path, sizeof path, "%s/password", env->etcd->directory);
+    write_password(path, PASSWORD);
+    assert_ok(
+        lk_try_uri(&l, &err, "etcd://" USER "@127.0.0.1:%d/shop?password_file=%s", env->etcd->port, path),
+        err);
+    lk_give(lk_take(l, "rotated"));
+    write_password(path, "the-second");
+    lk_etcdctl_do(env->etcd, "user delete " USER);
+    lk_etcdctl_do(env->etcd, "user add " USER ":the-second");
+    lk_etcdctl_do(env->etcd, "user grant-role " USER " clerks");
+    lk_give(lk_take(l, "rotated"));
+    lk_close_locker(l);
+}
+
 /* What is said of it has no password. */
 static void expect_denied(lk_env *env, const char *who)
 {
@@ -230,6 +258,7 @@ static void a_permission_that_is_missing_for_a_watch(void **state)
 
 static const struct CMUnitTest tests[] = {
     users_test(a_user_and_a_password),
+    users_test(a_password_that_changes_is_read_again),
     users_test(a_wrong_password_is_denied),
     users_test(one_who_may_not_is_denied),
     users_test(one_without_a_name_is_denied),

@@ -75,24 +75,54 @@ static void tries_spare_a_server_that_refuses(void **state)
     lk_close_locker(l);
 }
 
+static void write_line(const char *path, const char *line)
+{
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    fprintf(file, "%s\n", line);
+    fclose(file);
+}
+
 static void a_password_file(void **state)
 {
     lk_env *env = *state;
     char path[96];
     locker_error err;
     locker *l;
-    FILE *file;
     lk_server_do(env->server, "CONFIG SET requirepass from-a-file");
     snprintf(path, sizeof path, "%s/password", env->server->directory);
-    file = fopen(path, "we");
-    assert_non_null(file);
-    fputs("from-a-file\n", file);
-    fclose(file);
+    write_line(path, "from-a-file");
     assert_ok(lk_try_uri(&l, &err, "redis://127.0.0.1:%d?password_file=%s", env->server->port, path), err);
     lock_once(l, "in-file");
     assert_status(LOCKER_CONFIG,
                   lk_try_uri(&l, &err, "redis://127.0.0.1:%d?password_file=%s.no", env->server->port, path),
                   err);
+}
+
+/* Whoever changes it writes the file and ends the connections. A file that can't be read leaves the last password. */
+static void a_password_that_changes_costs_no_lock(void **state)
+{
+    lk_env *env = *state;
+    char path[96];
+    locker_error err;
+    locker *l;
+    snprintf(path, sizeof path, "%s/password", env->server->directory);
+    write_line(path, "the-first");
+    lk_server_do(env->server, "ACL SETUSER app on >the-first ~* &* +@all");
+    assert_ok(
+        lk_try_uri(&l, &err, "redis://app@127.0.0.1:%d?password_file=%s&ttl=1s", env->server->port, path),
+        err);
+    locker_handle *held = lk_take(l, "rotated", NULL);
+    write_line(path, "the-second");
+    lk_server_do(env->server, "ACL SETUSER app resetpass >the-second");
+    lk_server_do(env->server, "CLIENT KILL USER app");
+    (void)assert_unless_late(!lk_readable(locker_handle_fd(held), 1500)); /* over a lease */
+    lk_give_unless_late(held);
+    assert_int_equal(unlink(path), 0);
+    lk_server_do(env->server, "ACL SETUSER app >the-first");
+    lk_server_do(env->server, "CLIENT KILL USER app");
+    lk_give(lk_take(l, "rotated", NULL));
+    lk_close_locker(l);
 }
 
 static void an_acl_user(void **state)
@@ -526,6 +556,7 @@ static const struct CMUnitTest tests[] = {
     server_test(passwords),
     server_test(tries_spare_a_server_that_refuses),
     server_test(a_password_file),
+    server_test(a_password_that_changes_costs_no_lock),
     server_test(an_acl_user),
     server_test(the_fewest_rights_are_enough),
     server_test(a_missing_right_is_denied),
