@@ -60,7 +60,12 @@ static int run_command(lk_run *r)
         return LK_EXIT_SYSTEM;
     }
     if (r->lost) { /* we were stopped since the grant, or the machine was */
-        lk_cli_message("lost the lock '%s' before the command was started, so it was not", r->options.key);
+        lk_run_event(r, "lost", "{s:I}", "remaining_ms", (json_int_t)0);
+        if (!r->options.common.quiet)
+            lk_cli_message("lost the lock '%s' before the command was started, so it was not",
+                           r->options.key);
+        r->stopped = true; /* so the release takes no longer than the lease would have */
+        lk_run_release(r);
         lk_run_unwatch(r);
         return r->options.lost_exit;
     }

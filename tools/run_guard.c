@@ -12,31 +12,30 @@
 
 enum { NEVER = -1 };
 
-/* In how many ms KILL is due; NEVER. A renewal that the loop has not seen yet moves it on. `deadline`: the latest that this thread
- * knows of; NEVER: none. */
-static int64_t due_in(lk_run *r, int64_t *deadline)
+/* When KILL is due, of CLOCK_BOOTTIME; NEVER. A renewal that the loop has not seen yet moves it on. `deadline`: the latest that
+ * this thread knows of; NEVER: none. */
+static int64_t due_at(lk_run *r, int64_t *deadline)
 {
     const int64_t now = lk_cli_now_ms(CLOCK_BOOTTIME), remaining = locker_handle_remaining_ms(r->held),
                   kill_at = atomic_load_explicit(&r->guard.kill_at_ms, memory_order_relaxed);
     if (remaining > 0)
         *deadline = now + remaining;
-    int64_t due = kill_at;
     if (kill_at == NEVER && *deadline != NEVER)
-        due = *deadline - r->margin_ms;
-    else if (kill_at != NEVER && kill_at <= now && remaining > r->margin_ms)
-        due = now + remaining - r->margin_ms;
-    return due == NEVER ? NEVER : due > now ? due - now : 0;
+        return *deadline - r->margin_ms;
+    if (kill_at != NEVER && kill_at <= now && remaining > r->margin_ms)
+        return now + remaining - r->margin_ms;
+    return kill_at;
 }
 
-static void set_timer(const lk_run_guard *g, int64_t ms)
+static void set_timer(const lk_run_guard *g, int64_t at)
 {
     struct itimerspec when;
     memset(&when, 0, sizeof when);
-    if (ms != NEVER) {
-        when.it_value.tv_sec = (time_t)(ms / 1000);
-        when.it_value.tv_nsec = (long)(ms % 1000) * 1000000;
+    if (at != NEVER) {
+        when.it_value.tv_sec = (time_t)(at / 1000);
+        when.it_value.tv_nsec = (long)(at % 1000) * 1000000;
     }
-    timerfd_settime(g->timer_fd, 0, &when, NULL);
+    timerfd_settime(g->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
 static void *keep_guard(void *context)
@@ -47,14 +46,14 @@ static void *keep_guard(void *context)
     int64_t deadline = r->deadline_ms;
     while (!atomic_load_explicit(&g->over, memory_order_relaxed)) {
         const lk_run_child *const child = atomic_load_explicit(&g->child, memory_order_acquire);
-        const int64_t ms = child ? due_in(r, &deadline) : NEVER;
+        const int64_t at = child ? due_at(r, &deadline) : NEVER;
         eventfd_t ignored;
-        if (ms == 0) {
-            r->stopped = true;
+        if (at != NEVER && at <= lk_cli_now_ms(CLOCK_BOOTTIME)) {
+            g->fired = true; /* before anybody can see the command's end */
             lk_run_child_signal(child, SIGKILL);
             return NULL;
         }
-        set_timer(g, ms);
+        set_timer(g, at);
         if (poll(fds, 2, -1) > 0 && fds[0].revents)
             eventfd_read(g->wake_fd, &ignored);
     }
@@ -66,8 +65,7 @@ int lk_run_guard_begin(lk_run *r)
     lk_run_guard *const g = &r->guard;
     sigset_t all, before;
     atomic_store_explicit(&g->kill_at_ms, NEVER, memory_order_relaxed);
-    if (r->deadline_ms == NEVER ||
-        r->options.lost_signal == 0) /* nothing ends by time, or nothing is done then */
+    if (r->options.lost_signal == 0) /* nothing is done about a loss */
         return 0;
     if ((g->wake_fd = eventfd(0, EFD_CLOEXEC)) < 0 ||
         (g->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC)) < 0)

@@ -16,7 +16,7 @@
  *
  * Three threads: the main one; until the lock is held, one that turns a signal into the wait's end; and, for
  * a wait that somebody looks at, one that says whom it waits for. While the command runs there is one loop on
- * the main thread and, where the lock has a lease, the guard, so nothing here needs a lock but these hand-overs. */
+ * the main thread, and the guard, so nothing here needs a lock but these hand-overs. */
 #pragma once
 
 #include <dirent.h>
@@ -109,6 +109,7 @@ typedef struct {
     int timer_fd; /**< of CLOCK_BOOTTIME, as deadlines are; -1: not open */
     bool started;
     const struct lk_run_child *_Atomic child; /**< release and acquire; NULL: not started yet */
+    _Atomic bool fired;                       /**< it has killed the command: the lock counts as lost */
     _Atomic bool over;                        /**< these two are relaxed: wake_fd orders them */
     _Atomic int64_t kill_at_ms;               /**< -1: just before the lock's deadline */
 } lk_run_guard;
@@ -128,7 +129,7 @@ typedef struct {
     int64_t
         deadline_ms; /**< the lease's, of CLOCK_BOOTTIME, before the command starts; -1: there is no lease */
     bool lost;       /**< the lock was lost while the command ran */
-    _Atomic bool stopped;    /**< the command was signalled because the lock was lost or about to be */
+    bool stopped;    /**< the command was signalled because the lock was lost or about to be */
     int signal_fd, timer_fd; /**< what the loop reads; -1: not open */
     int system_error; /**< errno if the supervisor could not be started (the command has been killed); else 0 */
     lk_run_tree tree;
@@ -300,7 +301,7 @@ void lk_run_tree_end(lk_run *r);
 /* ------------------------------------------------------------------ the guard ---- */
 
 /** Start the thread, before the command: without it nobody is sure to end the command in time. Nothing is started where the
- * lock has no lease, or its loss is to be ignored. Returns 0 or an errno. */
+ * lock's loss is to be ignored. Returns 0 or an errno. */
 int lk_run_guard_begin(lk_run *r);
 
 /** The command runs: from here on kill it, with its process group, just before the lock's deadline, whatever the loop is busy

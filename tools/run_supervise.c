@@ -91,9 +91,10 @@ static void begin_losing(loop *p, int64_t now, int64_t remaining)
     const bool late = p->deadline_ms != NEVER && now >= p->deadline_ms;
     p->losing = true;
     p->losing_at_ms = now;
-    p->kill_at_ms = remaining > 0 ? now + at_least(remaining - r->margin_ms, 0)
-                    : late        ? now
-                                  : now + r->kill_after_ms;
+    p->kill_at_ms = r->guard.fired  ? now
+                    : remaining > 0 ? now + at_least(remaining - r->margin_ms, 0)
+                    : late          ? now
+                                    : now + r->kill_after_ms;
     if (number != 0) { /* before anybody is told of it, who may be slow to read */
         p->run->stopped = true;
         lk_run_guard_set(p->run, p->kill_at_ms);
@@ -129,7 +130,7 @@ static int64_t keep_deadline(loop *p)
     const lk_run *r = p->run;
     const int64_t now = now_ms(), remaining = locker_handle_remaining_ms(r->held);
     const int64_t term_at = at_least(r->kill_after_ms, r->margin_ms);
-    if (remaining == 0)
+    if (remaining == 0 || r->guard.fired)
         p->run->lost = true;
     else if (remaining > 0)
         note_deadline(p, now + remaining);
@@ -340,11 +341,13 @@ int lk_run_watch(lk_run *r)
     const int64_t remaining = locker_handle_remaining_ms(r->held);
     r->deadline_ms = remaining < 0 ? NEVER : now_ms() + remaining;
     r->timer_fd = r->signal_fd = r->guard.wake_fd = r->guard.timer_fd = -1;
+    const int error = lk_run_tree_begin(r);
+    if (error)
+        return error;
     if (locker_handle_fd(r->held) >= 0 &&
         (r->signal_fd = signalfd(-1, &r->signals.watched, SFD_CLOEXEC | SFD_NONBLOCK)) >= 0)
         r->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
-    const int error = r->timer_fd >= 0 ? lk_run_guard_begin(r) : errno;
-    return error ? error : lk_run_tree_begin(r);
+    return r->timer_fd >= 0 ? lk_run_guard_begin(r) : errno;
 }
 
 void lk_run_unwatch(lk_run *r)
@@ -371,8 +374,9 @@ void lk_run_supervise(lk_run *r, lk_run_child *child)
     r->tree.command = child->pid;
     lk_cli_hurry(true);
     lk_run_guard_watch(r, child);
-    while (!error && !over(&p))
-        error = wait_for_something(&p, keep(&p));
+    for (int64_t next = keep(&p); !error && !over(&p);
+         next = keep(&p)) /* a loss is acted on before the command's end */
+        error = wait_for_something(&p, next);
     if (error)
         give_up(&p, error);
     lk_run_guard_end(r);

@@ -278,19 +278,29 @@ static bool search_down(lk_run_tree *t)
     return true;
 }
 
-/* Mark one process of each group in which there is none but ours: the group's leader where it was found, as a signal to a group
- * takes the longer the more it has. A process of ours has made it: the leader, if we know it, or whoever began another session
- * than ours. As long as there is a group, no process gets its number. */
+/* Whether found[at] is the one of its group by way of which that is signalled: the leader, or the first where there is none. */
+static bool stands_for_group(const lk_run_tree *t, size_t at, const lk_run_process *leader)
+{
+    const pid_t group = t->found[at].group;
+    if (leader && leader->group == group)
+        return leader == &t->found[at];
+    while (at > 0)
+        if (t->found[--at].group == group)
+            return false;
+    return true;
+}
+
+/* Mark one process of each group in which there is none but ours, as a signal to a group takes the longer the more it has. A
+ * process of ours has made it: the leader, if we know it, or whoever began another session than ours. As long as there is a
+ * group, no process gets its number. */
 static void mark_groups(lk_run_tree *t)
 {
     const pid_t session = getsid(0), group = getpgrp();
-    pid_t last = -1;
     for (size_t i = 0; i < t->found_count; i++) {
         lk_run_process *const p = &t->found[i], key = {.pid = p->group};
         const lk_run_process *const leader = bsearch(&key, t->found, t->found_count, sizeof key, by_pid);
         const bool ours = p->group != group && (p->session != session || p->group == t->command || leader);
-        p->own_group = ours && (leader && leader->group == p->group ? leader == p : p->group != last);
-        last = p->group;
+        p->own_group = ours && stands_for_group(t, i, leader);
     }
 }
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <locker/driver.h>
@@ -243,12 +244,11 @@ static void test_secret_files(void **state)
 /* A driver may read a regular file again, by a path that means the same from any directory. */
 static void test_secrets_that_change(void **state)
 {
-    char path[] = "/tmp/secret.XXXXXX", uri[64], relative[64], pipe_[32], *text;
+    char path[] = "/tmp/secret.XXXXXX", uri[64], relative[64], *text;
     locker_driver_options o = LOCKER_DRIVER_OPTIONS_INIT;
     locker_options options = LOCKER_OPTIONS_INIT;
     locker_error err;
     locker *l;
-    int fds[2];
     (void)state;
     const int fd = mkstemp(path);
     assert_true(fd >= 0 && write(fd, "one\n", 4) == 4 && chdir("/tmp") == 0);
@@ -276,14 +276,17 @@ static void test_secrets_that_change(void **state)
     close(fd);
     assert_null(locker_secret_read(path, &err));
     assert_status(LOCKER_CONFIG, err.status, err);
-    assert_int_equal(pipe(fds), 0);
-    assert_int_equal(write(fds[1], "three\n", 6), 6);
-    close(fds[1]);
-    snprintf(pipe_, sizeof pipe_, "/dev/fd/%d", fds[0]);
-    snprintf(uri, sizeof uri, "noted://h?password_file=%s", pipe_);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    const pid_t writer = fork();
+    if (writer == 0) {
+        FILE *const fifo = fopen(path, "we");
+        _exit(fifo == NULL || fputs("three\n", fifo) < 0 || fclose(fifo) != 0);
+    }
     assert_ok(open_uri(uri, &err), err);
+    assert_int_equal(waitpid(writer, NULL, 0), writer);
     assert_null(password_file);
-    close(fds[0]);
+    assert_null(locker_secret_read(path, &err)); /* and does not wait for a writer */
+    unlink(path);
 }
 
 static void test_no_password_in_errors(void **state)

@@ -129,6 +129,18 @@ class Taken(RedisCase):
         self.code(0, "break", "k")
         self.assertEqual(running.process.wait(LIMIT), 76)
 
+    def test_kill_comes_though_the_loop_stands_still(self):
+        for uri in self.uri, "file://%s/locks" % self.directory:
+            self.env["LOCKER_URI"] = uri
+            running = self.start("-k", "1s", "k", "--", "sh", "-c", "trap '' TERM; echo $$; exec sleep 60")
+            end = os.pidfd_open(int(running.output.next()))
+            self.addCleanup(os.close, end)
+            self.locker("break", "k")
+            running.event("lost")
+            with Halted(running.pid):
+                self.assertTrue(select.select([end], [], [], LIMIT)[0], "the command lives on without %s" % uri)
+            self.assertEqual(running.process.wait(LIMIT), 76)
+
     @timely
     def test_nobody_gets_the_number_of_the_commands_group_between_term_and_kill(self):
         running = self.start("-t", "60s", "-k", "30s", "k", "--", sys.executable, "-c", WITH_A_STRANGER)
