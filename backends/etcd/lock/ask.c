@@ -8,6 +8,9 @@
 #include "lease.h"
 #include "lk_error.h"
 
+/* Keys of queues that servers read at once for us, about 1.4 us each; of a queue that is no longer than that, any number of times. */
+enum { READ_MOST = 16384, SHORT_QUEUE = 64 };
+
 static void add_ahead(lk_etcd_ops *ops, const lk_etcd_place *p)
 {
     const bool is_there = p->created != 0;
@@ -75,6 +78,13 @@ static void make_look(lk_etcd_txn_of *t, const lk_etcd_place *p)
         add_ahead(&t->then, p);
 }
 
+static void make_check(lk_etcd_txn_of *t, const lk_etcd_place *p)
+{
+    lk_etcd_if(t, p->key, p->created);
+    lk_etcd_get_op(&t->then, p->key);
+    lk_etcd_get_op(&t->then, p->predecessor);
+}
+
 static void make_count(lk_etcd_txn_of *t, const lk_etcd_place *p)
 {
     lk_etcd_latest_op(&t->then, p->base, p->permits, LK_ETCD_WANTS, 0, 1);
@@ -107,8 +117,42 @@ static lk_etcd_asked what_to_ask(const lk_etcd_place *p)
     if (p->slot >= 0 && !has_permit(p))
         return LK_ETCD_TAKE;
     if (p->created != 0)
-        return LK_ETCD_LOOK;
+        return p->step == LK_ETCD_ENTERED && p->predecessor.len > 0 ? LK_ETCD_CHECK : LK_ETCD_LOOK;
     return p->permits > 0 && p->tries ? LK_ETCD_COUNT : LK_ETCD_ENTER;
+}
+
+/* How long the place's queue was when that was last told; of keys that share an entry, one's. */
+static int64_t *crowd_locked(lk_etcd *e, const lk_etcd_place *p) LK_REQUIRES(*e->net)
+{
+    return &e->crowds[lk_hash_text(p->base) % LK_ETCD_CROWDS];
+}
+
+/* The keys that a server reads for the place's next request. */
+static int64_t reads_locked(lk_etcd *e, const lk_etcd_place *p) LK_REQUIRES(*e->net)
+{
+    const lk_etcd_asked asks = what_to_ask(p);
+    return asks == LK_ETCD_ENTER || (asks == LK_ETCD_LOOK && !has_permit(p)) ? *crowd_locked(e, p) : 0;
+}
+
+/* A server reads all of a queue to find who is ahead, and while many have it do that, it answers nobody in time. So the longer the
+ * queues are, the fewer ask at once. */
+static bool has_to_wait_locked(lk_etcd *e, const lk_etcd_place *p) LK_REQUIRES(*e->net)
+{
+    const int64_t reads = reads_locked(e, p);
+    return reads > SHORT_QUEUE && e->reading > 0 && e->reading + reads > READ_MOST;
+}
+
+/* Those whose turn it is ask. A place on a lease that is still asked for is told when that is there. */
+static void next_ask_locked(lk_etcd *e) LK_REQUIRES(*e->net)
+{
+    LK_EACH_SAFE(lk_etcd_place, p, turn, &e->asks) {
+        if (!lk_etcd_is_up_locked(e->net) || has_to_wait_locked(e, p))
+            return;
+        lk_list_remove(&p->turn);
+        const bool asks = p->lease->id != 0 && p->step != LK_ETCD_FAILED && p->step != LK_ETCD_GONE;
+        if (asks && !lk_etcd_place_ask_locked(e, p))
+            lk_etcd_place_tell_locked(e, p);
+    }
 }
 
 bool lk_etcd_place_ask_locked(lk_etcd *e, lk_etcd_place *p)
@@ -120,19 +164,30 @@ bool lk_etcd_place_ask_locked(lk_etcd *e, lk_etcd_place *p)
     p->asked = what_to_ask(p);
     if (p->asked == LK_ETCD_TAKE && p->moving) /* its answer says on which lease the permit is to be */
         return true;
+    if (lk_list_linked(&p->turn))
+        return true;
+    if (has_to_wait_locked(e, p)) {
+        lk_list_append(&e->asks, &p->turn);
+        return true;
+    }
     lk_etcd_txn_begin(&t);
     if (p->asked == LK_ETCD_ENTER) {
         make_enter(&t, p);
     } else if (p->asked == LK_ETCD_LOOK) {
         make_look(&t, p);
+    } else if (p->asked == LK_ETCD_CHECK) {
+        make_check(&t, p);
     } else if (p->asked == LK_ETCD_COUNT) {
         make_count(&t, p);
     } else {
         lk_etcd_slot_key(p->base, p->permits, p->slot, &slot);
         make_take(&t, p, lk_etcd_bytes(&slot));
     }
+    const int64_t reads = reads_locked(e, p);
     p->asking = lk_etcd_txn_send_locked(e, &t, answered_locked, p) != NULL;
     p->requests += p->asking;
+    p->reads = p->asking ? reads : 0;
+    e->reading += p->reads;
     p->asked_on = p->asking ? p->lease : NULL;
     p->lease->requests += p->asking;
     p->unanswered = !p->asking; /* no memory */
@@ -190,6 +245,7 @@ static void behind_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__KeyValue
     lk_etcd_key begin, end;
     end.len = 0;
     p->waited = true;
+    lk_etcd_place_follow(p, ahead != NULL ? &ahead->key : NULL);
     if (p->ahead.watcher.id != 0 && p->behind == created) {
         p->behind_at = lk_time_later(p->behind_at, revision);
         p->step = p->behind_at >= p->told_from ? LK_ETCD_BEHIND : p->step; /* else it is looked at again */
@@ -235,6 +291,7 @@ static void judge_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone *
     p->step = LK_ETCD_ENTERED;
     if (first == NULL || (second == NULL && (permits || p->mode == LOCKER_SHARED)))
         return; /* that is no answer of a server's */
+    *crowd_locked(e, p) = lk_time_later(0, lk_time_earlier(first->count, READ_MOST));
     if (ahead != NULL) {
         behind_locked(e, p, ahead, done->header->revision);
     } else if (permits) {
@@ -247,9 +304,28 @@ static void judge_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone *
     }
 }
 
+/* The one that was ahead is still there; or it isn't, and somebody before it may be. */
+static void checked_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone *done, int64_t sent)
+    LK_REQUIRES(*e->net)
+{
+    const LkEtcdPb__Ranged *const predecessor = lk_etcd_ranged(done, 1);
+    p->step = LK_ETCD_ENTERED;
+    if (predecessor == NULL)
+        return; /* that is no answer of a server's */
+    if (predecessor->n_kvs > 0 && predecessor->kvs[0]->create_revision == p->behind) {
+        behind_locked(e, p, predecessor->kvs[0], done->header->revision);
+    } else if (lk_etcd_place_is_second_locked(e, p)) {
+        p->step = LK_ETCD_FIRST;
+        p->seen = sent;
+    } else {
+        lk_etcd_place_follow(p, NULL);
+    }
+}
+
 /* Whatever was known of another key that it had, and of its lease. */
 static void made_locked(lk_etcd *e, lk_etcd_place *p, int64_t revision) LK_REQUIRES(*e->net)
 {
+    lk_etcd_first_at(e, revision)->created = 0; /* it was another key's, in data that servers have lost */
     p->created = revision;
     p->doubt = p->may_move = false;
     lk_etcd_place_on_lease_locked(e, p, p->asked_on, revision);
@@ -291,8 +367,11 @@ static void looked_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone 
         if (own->kvs[0]->mod_revision >=
             p->modified) /* else it was put to another lease since, as was told before */
             lk_etcd_place_is_locked(e, p, own->kvs[0]);
-        p->seen = has_permit(p) ? sent : p->seen;
-        if (!has_permit(p))
+        if (p->asked == LK_ETCD_CHECK)
+            checked_locked(e, p, done, sent);
+        else if (has_permit(p))
+            p->seen = sent;
+        else
             judge_locked(e, p, done, 1, sent);
     }
 }
@@ -359,6 +438,8 @@ static void answered_locked(lk_etcd *e, void *context, const lk_etcd_reply *repl
     const bool makes = p->asked == LK_ETCD_ENTER || p->asked == LK_ETCD_TAKE, doubted = p->doubt;
     lk_etcd_heard_locked(e, reply);
     p->asking = false;
+    e->reading -= p->reads;
+    p->reads = 0;
     p->asked_on->requests--;
     p->unanswered = lk_etcd_unknown(reply->status);
     p->spent = p->spent || (makes && (reply->status != LK_ETCD_OK || done->header == NULL));
@@ -372,7 +453,7 @@ static void answered_locked(lk_etcd *e, void *context, const lk_etcd_reply *repl
         p->doubt = p->doubt && p->step != LK_ETCD_GONE; /* it was told to be gone meanwhile */
     } else if (p->asked == LK_ETCD_ENTER) {
         entered_locked(e, p, done, reply->sent);
-    } else if (p->asked == LK_ETCD_LOOK) {
+    } else if (p->asked == LK_ETCD_LOOK || p->asked == LK_ETCD_CHECK) {
         looked_locked(e, p, done, reply->sent);
     } else if (p->asked == LK_ETCD_COUNT) {
         counted_locked(e, p, done);
@@ -381,11 +462,12 @@ static void answered_locked(lk_etcd *e, void *context, const lk_etcd_reply *repl
     }
     if (doubted && !p->doubt)
         lk_etcd_leases_settle_locked(e);
-    const bool goes_on_waiting =
-        p->step == LK_ETCD_BEHIND && p->asked == LK_ETCD_LOOK && !p->unanswered && p->call == NULL;
+    const bool goes_on_waiting = p->step == LK_ETCD_BEHIND && !p->unanswered && p->call == NULL &&
+                                 (p->asked == LK_ETCD_LOOK || p->asked == LK_ETCD_CHECK);
     if (p->claim == NULL)
         lk_etcd_place_delete_locked(e, p);
     else if (!goes_on_waiting)
         lk_etcd_place_tell_locked(e, p);
     lk_etcd_place_unref_locked(e, p);
+    next_ask_locked(e);
 }

@@ -26,6 +26,7 @@ LK_UNCHECKED static locker_status etcd_open(const locker_driver_config *config, 
     lk_list_init(&e->leases);
     lk_list_init(&e->left);
     lk_list_init(&e->granted);
+    lk_list_init(&e->asks);
     locker_status status = lk_etcd_root_init(e, config, err);
     if (status == LOCKER_OK)
         status = lk_etcd_net_open(&e->net, e, &lk_etcd_connection_events, config, svc, err);
@@ -127,8 +128,8 @@ static const locker_semantics semantics = {
         "One transaction to lock and one to unlock, each agreed by a majority; a waiter is told of one "
         "deletion and asks once more for each predecessor, and once where somebody wrote meanwhile; a permit "
         "takes two transactions; a lock that was waited for and is held for long, one more, to tell since when; "
-        "every third of the lease time one new lease, one transaction for each 125 locks that are held or "
-        "waited for, and a look for each that is waited for.",
+        "every third of the lease time one new lease and one transaction for each 125 locks that are held or "
+        "waited for.",
 };
 
 const locker_driver lk_etcd_driver = {

@@ -16,6 +16,8 @@ enum {
         125, /* places in one transaction: a server takes 128 operations, unless it is told otherwise */
     LK_ETCD_TTL_MAX_S =
         300, /* with more, etcd writes what is left of a lease down, and a new leader goes on from there */
+    LK_ETCD_CROWDS = 64,
+    LK_ETCD_FIRST_KEPT = 256,   /* a successor asks soon after its predecessor was deleted */
     LK_ETCD_GIVEN_MAX_S = 3600, /* a server that gives a lease for longer isn't believed */
 };
 
@@ -28,6 +30,12 @@ typedef struct {
     lk_etcd_call *call;   /* the attempt under way, for interrupt */
     bool interrupted;     /* no attempt is made for it any more */
 } lk_etcd_claim;
+
+/* A place that nobody was ahead of, and that is being deleted. */
+typedef struct {
+    int64_t created; /* 0: none */
+    uint64_t number; /* in its id */
+} lk_etcd_first;
 
 struct lk_etcd {
     const locker_services *svc;
@@ -50,12 +58,22 @@ struct lk_etcd {
     int64_t grant_at;     /* no new lease is asked for before then: one was refused */
     bool renewal_refused; /* that was told */
     unsigned refusals;    /* answers in a row which say nothing, of a member that is up */
-    size_t batch;         /* how many places are put to a new lease in one transaction */
+    lk_list asks;         /* places whose request waits until servers have read long queues for others */
+    int64_t reading;      /* keys of queues that servers read now, as far as is known */
+    int64_t crowds[LK_ETCD_CROWDS];          /* how long queues were, by their keys' hash */
+    lk_etcd_first first[LK_ETCD_FIRST_KEPT]; /* each at the remainder of its revision */
+    size_t batch;                            /* how many places are put to a new lease in one transaction */
 };
 
 static inline int64_t lk_etcd_now_of(const lk_etcd *e)
 {
     return e->svc->clock->now(e->svc->clock->context);
+}
+
+/* Where that is kept of the key that was created at this revision. */
+static inline lk_etcd_first *lk_etcd_first_at(lk_etcd *e, int64_t revision)
+{
+    return &e->first[(uint64_t)revision % LK_ETCD_FIRST_KEPT];
 }
 
 /* What had no answer, or was refused, is not asked again yet. */

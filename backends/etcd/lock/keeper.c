@@ -10,6 +10,8 @@ static void on_gone_locked(lk_etcd *e, lk_etcd_watcher *watcher, int64_t revisio
     lk_etcd_eye *const eye = LK_CONTAINER(watcher, lk_etcd_eye, watcher);
     lk_etcd_place *const p = eye->place;
     if (eye == &p->ahead) {
+        if (revision > 0 && !lk_etcd_place_is_second_locked(e, p))
+            lk_etcd_place_follow(p, NULL); /* it looks for another one at once */
         p->step = p->step == LK_ETCD_BEHIND ? LK_ETCD_ENTERED : p->step;
         lk_etcd_place_tell_locked(e, p);
     } else if (revision > p->created && !p->deleting && p->step != LK_ETCD_GONE) { /* else we know it */
@@ -37,9 +39,13 @@ static void on_up_locked(lk_etcd *e) LK_REQUIRES(*e->net)
                 lk_etcd_place_tell_locked(e, p);
 }
 
+/* Whoever waits for it asks when there is a connection. */
 static void on_down_locked(lk_etcd *e) LK_REQUIRES(*e->net)
 {
-    (void)e;
+    LK_EACH_SAFE(lk_etcd_place, p, turn, &e->asks) {
+        lk_list_remove(&p->turn);
+        lk_etcd_place_tell_locked(e, p);
+    }
 }
 
 const lk_etcd_owner lk_etcd_connection_events = {.on_up = on_up_locked,

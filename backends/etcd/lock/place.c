@@ -43,7 +43,8 @@ static void give_name_locked(lk_etcd *e, const lk_etcd_place *p) LK_REQUIRES(*e-
 lk_etcd_place *lk_etcd_place_new_locked(lk_etcd *e, locker_claim *claim, const lk_etcd_key *base,
                                         lk_etcd_lease *lease)
 {
-    lk_etcd_place *p = calloc(1, sizeof *p + base->len + 1 + base->len + LK_ETCD_NAME_MAX);
+    const size_t room = base->len + LK_ETCD_NAME_MAX;
+    lk_etcd_place *p = calloc(1, sizeof *p + base->len + 1 + room + room);
     lk_etcd_key key;
     if (p == NULL)
         return NULL;
@@ -64,6 +65,7 @@ lk_etcd_place *lk_etcd_place_new_locked(lk_etcd *e, locker_claim *claim, const l
     lk_etcd_place_key(p->base, p->mode, p->permits, p->id, &key);
     p->key.data = (uint8_t *)p->base + base->len + 1;
     lk_etcd_place_name(p, &key);
+    p->predecessor.data = p->key.data + room;
     p->lease = lease;
     lk_list_append(&lease->places, &p->link);
     return p;
@@ -73,6 +75,38 @@ void lk_etcd_place_name(lk_etcd_place *p, const lk_etcd_key *key)
 {
     memcpy(p->key.data, key->text, key->len);
     p->key.len = key->len;
+}
+
+/* ---------------------------------------------------------------- its predecessor ---- */
+
+void lk_etcd_place_follow(lk_etcd_place *p, const ProtobufCBinaryData *key)
+{
+    p->predecessor.len = 0;
+    if (key == NULL || key->len > strlen(p->base) + LK_ETCD_NAME_MAX)
+        return;
+    memcpy(p->predecessor.data, key->data, key->len);
+    p->predecessor.len = key->len;
+}
+
+/* The key of the place of ours with that number, which wants the lock alone. */
+static bool is_of(const lk_etcd *e, const lk_etcd_place *p, const ProtobufCBinaryData *key, uint64_t number)
+{
+    const size_t base = strlen(p->base);
+    char id[LK_ETCD_ID_LEN];
+    write_hex(id, e->id);
+    write_hex(id + LK_ETCD_ID_LEN / 2, number);
+    return key->len == base + 1 + LK_ETCD_ID_LEN && memcmp(key->data, p->base, base) == 0 &&
+           key->data[base] == '/' && memcmp(key->data + base + 1, id, LK_ETCD_ID_LEN) == 0;
+}
+
+/* Nobody comes in before a key that is there. So nobody is between the two, and nobody was ahead of the predecessor, if both keys are
+ * the ones of which that was told. Revisions come again where servers have lost their data: so the predecessor is known by its name,
+ * too, and no request may be under way that would make the place's own key once more. */
+bool lk_etcd_place_is_second_locked(lk_etcd *e, const lk_etcd_place *p)
+{
+    const lk_etcd_first *const first = lk_etcd_first_at(e, p->behind);
+    return p->predecessor.len > 0 && p->permits == 0 && !p->spent && first->created == p->behind &&
+           is_of(e, p, &p->predecessor, first->number);
 }
 
 /* ---------------------------------------------------------------- who is told ---- */
@@ -94,6 +128,8 @@ void lk_etcd_place_vanish_locked(lk_etcd *e, lk_etcd_place *p, const char *why)
     p->doubt = p->may_move = false;
     lk_etcd_unwatch_locked(e->net, &p->ahead.watcher);
     lk_etcd_unwatch_locked(e->net, &p->own.watcher);
+    if (lk_list_linked(&p->turn))
+        lk_list_remove(&p->turn);
     p->granted_at = 0;
     if (granted && p->claim != NULL) {
         lk_list_remove(&p->more);
@@ -118,6 +154,8 @@ void lk_etcd_place_on_lease_locked(lk_etcd *e, lk_etcd_place *p, lk_etcd_lease *
 
 void lk_etcd_place_is_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__KeyValue *kv)
 {
+    if (p->created != kv->create_revision)
+        lk_etcd_first_at(e, kv->create_revision)->created = 0;
     p->created = kv->create_revision;
     p->doubt = false;
     LK_EACH(lk_etcd_lease, lease, link, &e->leases) {
@@ -169,6 +207,8 @@ static void reap_locked(lk_etcd *e, lk_etcd_place *p) LK_REQUIRES(*e->net)
 {
     if (is_wanted(p))
         return;
+    if (lk_list_linked(&p->turn))
+        lk_list_remove(&p->turn);
     lk_etcd_unwatch_locked(e->net, &p->ahead.watcher);
     lk_etcd_unwatch_locked(e->net, &p->own.watcher);
     lk_list_remove(&p->link);

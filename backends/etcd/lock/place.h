@@ -21,6 +21,7 @@ typedef enum {
 typedef enum {
     LK_ETCD_ENTER, /* make the place, if it isn't there, and see who is ahead; of a try: if nobody is */
     LK_ETCD_LOOK,  /* see whether it is still there, and who is ahead */
+    LK_ETCD_CHECK, /* see whether it and the one ahead are still there: the server reads two keys, not the queue */
     LK_ETCD_COUNT, /* of a try for a permit, which needs no place: see which are free */
     LK_ETCD_TAKE   /* make the permit of that slot, if it isn't there; the place goes for it */
 } lk_etcd_asked;
@@ -61,11 +62,13 @@ static inline int64_t lk_etcd_lease_until(const lk_etcd_lease *lease)
 }
 
 struct lk_etcd_place {
-    lk_list link;            /* in its lease's places */
-    lk_list more;            /* in lk_etcd.left, or .granted, or in none */
-    int64_t behind;          /* what `ahead` is on: the revision at which that was created; 0: permits */
-    int64_t behind_at;       /* ... which was there at this revision, the latest that is known */
-    int64_t told_from;       /* ... and its deletion after this one is told; 0: that isn't known yet */
+    lk_list link;      /* in its lease's places */
+    lk_list more;      /* in lk_etcd.left, or .granted, or in none */
+    int64_t behind;    /* what `ahead` is on: the revision at which that was created; 0: permits */
+    int64_t behind_at; /* ... which was there at this revision, the latest that is known */
+    int64_t told_from; /* ... and its deletion after this one is told; 0: that isn't known yet */
+    lk_list turn;      /* in lk_etcd.asks, or in none */
+    int64_t reads; /* keys of its queue that a server reads for the request under way, as far as is known */
     lk_etcd_eye ahead;       /* on who is ahead */
     lk_etcd_eye own;         /* on itself, once it has been held for a while */
     locker_claim *claim;     /* whose it is; NULL: nobody's, to be deleted */
@@ -107,10 +110,11 @@ struct lk_etcd_place {
     bool told;          /* the time of its grant is in its record */
     bool spent; /* its name may come to be there once more, or may be there still: no other place gets it */
     char record[LK_ETCD_RECORD_MAX];
-    ProtobufCBinaryData key; /* of its place in the queue; of its permit, once it has that */
+    ProtobufCBinaryData key;         /* of its place in the queue; of its permit, once it has that */
+    ProtobufCBinaryData predecessor; /* the key ahead, created at `behind`; empty: it has to look for that */
     char id[LK_ETCD_ID_LEN + 1];
     char id_end[LK_ETCD_ID_LEN + 2]; /* greater than all records that begin with it */
-    char base[];                     /* and behind its end, the key's text */
+    char base[];                     /* and behind its end, the text of the key, and of the predecessor's */
 };
 
 /* NULL: no memory. */
@@ -118,6 +122,10 @@ lk_etcd_place *lk_etcd_place_new_locked(lk_etcd *e, locker_claim *claim, const l
                                         lk_etcd_lease *lease) LK_REQUIRES(*e->net);
 /* That is its key from now on. */
 void lk_etcd_place_name(lk_etcd_place *place, const lk_etcd_key *key);
+/* Set the predecessor's key; NULL: it isn't known. A name that is longer than any of ours is not kept. */
+void lk_etcd_place_follow(lk_etcd_place *place, const ProtobufCBinaryData *key);
+/* True if nobody is ahead of the place once its predecessor is gone: that was ours, and nobody was ahead of it. */
+bool lk_etcd_place_is_second_locked(lk_etcd *e, const lk_etcd_place *place) LK_REQUIRES(*e->net);
 /* One request less refers to it; freed, when it was the last, and nobody needs the place. */
 void lk_etcd_place_unref_locked(lk_etcd *e, lk_etcd_place *place) LK_REQUIRES(*e->net);
 /* Its key is on that lease, as changed at that revision. */

@@ -18,7 +18,9 @@ typedef struct {
     LkEtcdPb__Compare compare[LK_ETCD_BATCH][3],
         *compares[LK_ETCD_BATCH][3]; /* which servers take in a batch */
     LkEtcdPb__Put put[LK_ETCD_BATCH];
-    LkEtcdPb__Op inner[LK_ETCD_BATCH], *inners[LK_ETCD_BATCH], outer[LK_ETCD_BATCH], *outers[LK_ETCD_BATCH];
+    LkEtcdPb__Range predecessor[LK_ETCD_BATCH]; /* of who waits: is it still there? */
+    LkEtcdPb__Op inner[LK_ETCD_BATCH][2], *inners[LK_ETCD_BATCH][2], outer[LK_ETCD_BATCH],
+        *outers[LK_ETCD_BATCH];
 } moves;
 
 static void shown_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply) LK_REQUIRES(*e->net)
@@ -41,6 +43,23 @@ static void doubt_locked(lk_etcd *e, lk_etcd_place *p) LK_REQUIRES(*e->net)
     p->moving = lk_etcd_place_show_locked(e, p, shown_locked);
 }
 
+/* The predecessor is there, or its end may not have been told: servers may have lost that (a compaction hid it). Then who waits looks
+ * again. */
+static void still_behind_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__Nested *done, int64_t revision)
+    LK_REQUIRES(*e->net)
+{
+    const LkEtcdPb__Ranged *const ranged = done->n_responses > 1 ? done->responses[1]->range : NULL;
+    const LkEtcdPb__KeyValue *const kv = ranged != NULL && ranged->n_kvs > 0 ? ranged->kvs[0] : NULL;
+    const bool same = kv != NULL && kv->key.len == p->predecessor.len &&
+                      memcmp(kv->key.data, p->predecessor.data, kv->key.len) == 0;
+    if (same && kv->create_revision == p->behind) {
+        p->behind_at = lk_time_later(p->behind_at, revision);
+    } else {
+        p->step = LK_ETCD_ENTERED;
+        lk_etcd_place_tell_locked(e, p);
+    }
+}
+
 /* What is said of a key that the place had before it became a permit, says nothing of that. */
 static void moved_locked(lk_etcd *e, const moves *m, const LkEtcdPb__TxnDone *done, size_t n)
     LK_REQUIRES(*e->net)
@@ -53,9 +72,8 @@ static void moved_locked(lk_etcd *e, const moves *m, const LkEtcdPb__TxnDone *do
     if (done->responses[n]->txn->succeeded) {
         p->retell = false;
         lk_etcd_place_on_lease_locked(e, p, m->to, done->header->revision);
-        if (p->step ==
-            LK_ETCD_BEHIND) /* it looks again: servers have lost what a watch was to tell (a compaction hid it) */
-            p->step = LK_ETCD_ENTERED;
+        if (p->step == LK_ETCD_BEHIND)
+            still_behind_locked(e, p, done->responses[n]->txn, done->header->revision);
     } else {
         doubt_locked(e, p);
     }
@@ -110,7 +128,7 @@ static void all_moved_locked(lk_etcd *e, void *context, const lk_etcd_reply *rep
             moved_locked(e, m, done, i);
         else if (lk_etcd_unknown(reply->status))
             may_move_locked(e, m, i);
-        if (p->granted_at == 0)
+        if (p->granted_at == 0 && p->step != LK_ETCD_BEHIND) /* else there is nothing to be done */
             lk_etcd_place_tell_locked(e, p);
         lk_etcd_place_unref_locked(e, p);
     }
@@ -143,14 +161,21 @@ static void add_move(moves *m, lk_etcd_place *p)
     m->put[n].key = p->key;
     m->put[n].value = (ProtobufCBinaryData){.len = strlen(p->record), .data = (uint8_t *)p->record};
     m->put[n].lease = m->to->id;
-    m->inners[n] = &m->inner[n];
-    lk_etcd_pb__op__init(&m->inner[n]);
-    m->inner[n].op_case = LK_ETCD_PB__OP__OP_PUT;
-    m->inner[n].put = &m->put[n];
+    for (int i = 0; i < 2; i++) {
+        m->inners[n][i] = &m->inner[n][i];
+        lk_etcd_pb__op__init(&m->inner[n][i]);
+    }
+    m->inner[n][0].op_case = LK_ETCD_PB__OP__OP_PUT;
+    m->inner[n][0].put = &m->put[n];
+    lk_etcd_pb__range__init(&m->predecessor[n]);
+    m->predecessor[n].key = p->predecessor;
+    m->predecessor[n].keys_only = true;
+    m->inner[n][1].op_case = LK_ETCD_PB__OP__OP_RANGE;
+    m->inner[n][1].range = &m->predecessor[n];
     m->txn[n].compare = m->compares[n];
     m->txn[n].n_compare = p->slot >= 0 ? 3 : 1;
-    m->txn[n].success = &m->inners[n];
-    m->txn[n].n_success = 1;
+    m->txn[n].success = m->inners[n];
+    m->txn[n].n_success = p->step == LK_ETCD_BEHIND && p->predecessor.len > 0 ? 2 : 1;
     m->outers[n] = &m->outer[n];
     lk_etcd_pb__op__init(&m->outer[n]);
     m->outer[n].op_case = LK_ETCD_PB__OP__OP_TXN;

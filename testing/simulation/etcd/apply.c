@@ -297,6 +297,20 @@ static const lk_simetcd_error *check(work *w, const LkEtcdPb__Txn *txn, bool put
 
 static LkEtcdPb__TxnDone *carry_out(work *w, const LkEtcdPb__Txn *txn);
 
+/* Of what an inner transaction is answered, ranges alone are told. */
+static void tell_nested(work *w, LkEtcdPb__Nested *nested, const LkEtcdPb__TxnDone *done)
+{
+    nested->succeeded = done->succeeded;
+    nested->n_responses = done->n_responses;
+    nested->responses = lk_simetcd_arena_alloc(w->arena, (done->n_responses + 1) * sizeof *nested->responses);
+    for (size_t i = 0; i < done->n_responses; i++) {
+        nested->responses[i] = lk_simetcd_arena_alloc(w->arena, sizeof *nested->responses[i]);
+        lk_etcd_pb__nested_done__init(nested->responses[i]);
+        if (done->responses[i]->done_case == LK_ETCD_PB__DONE__DONE_RANGE)
+            nested->responses[i]->range = done->responses[i]->range;
+    }
+}
+
 static LkEtcdPb__Done *carry_out_one(work *w, const LkEtcdPb__Op *op)
 {
     LkEtcdPb__Done *const done = lk_simetcd_arena_alloc(w->arena, sizeof *done);
@@ -318,7 +332,7 @@ static LkEtcdPb__Done *carry_out_one(work *w, const LkEtcdPb__Op *op)
         done->done_case = LK_ETCD_PB__DONE__DONE_TXN;
         done->txn = lk_simetcd_arena_alloc(w->arena, sizeof *done->txn);
         lk_etcd_pb__nested__init(done->txn);
-        done->txn->succeeded = carry_out(w, op->txn)->succeeded;
+        tell_nested(w, done->txn, carry_out(w, op->txn));
     }
     return done;
 }

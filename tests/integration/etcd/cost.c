@@ -98,6 +98,44 @@ static void a_deletion_is_told_to_the_next_one(void **state)
     lk_close_locker(holder);
 }
 
+enum { FEW = 4 };
+
+/* The waiters of one locker, one behind the other. */
+static void wait_in_line(const lk_env *env, locker *l, const char *key, lk_locking waiters[FEW])
+{
+    char queue[64];
+    snprintf(queue, sizeof queue, "shop/%s/", key);
+    const size_t before = lk_etcdctl_count(env->etcd, queue);
+    for (size_t i = 0; i < FEW; i++) {
+        lk_locking_start(&waiters[i], l, key, NULL);
+        lk_etcdctl_require_count(env->etcd, queue, before + i + 1);
+        lk_require_waiting(l, i + 1);
+    }
+}
+
+/* The transaction that puts them to another lease says whether those ahead are still there. */
+static void waiters_do_not_look_after_a_renewal(void **state)
+{
+    lk_env *env = *state;
+    locker *holder = lk_open_at(env->etcd, "/shop?ttl=60s"), *l = lk_open_proxied(env, "/shop?ttl=2s");
+    locker_handle *held = lk_take(holder, "lock"), *renewed = lk_take(l, "own");
+    lk_locking waiters[FEW];
+    wait_in_line(env, l, "lock", waiters);
+    lk_require_renewal(l);
+    const unsigned looks = lk_proxy_requests(env->proxy, LK_EP_LOOK);
+    const uint64_t attempts = lk_stats(l).attempts;
+    lk_require_renewal(l);
+    lk_require_renewal(l);
+    assert_int_equal(lk_proxy_requests(env->proxy, LK_EP_LOOK), looks);
+    assert_int_equal(lk_stats(l).attempts, attempts);
+    lk_give(held);
+    for (size_t i = 0; i < FEW; i++)
+        lk_give(lk_locking_grant(&waiters[i]));
+    lk_give(renewed);
+    lk_close_locker(l);
+    lk_close_locker(holder);
+}
+
 static size_t writes_of_all(const lk_server *etcd)
 {
     static lk_etcdctl_key keys[MANY];
@@ -159,6 +197,7 @@ static const struct CMUnitTest tests[] = {
     server_test(a_try_that_is_busy_writes_nothing),
     server_test(a_permit_is_two_writes_or_one),
     server_test(a_deletion_is_told_to_the_next_one),
+    proxied_test(waiters_do_not_look_after_a_renewal),
     server_test(many_locks_are_renewed_in_few_writes),
     cmocka_unit_test_setup_teardown(many_locks_at_a_server_that_takes_half_as_much_at_once, half, lk_env_end),
 };

@@ -145,18 +145,85 @@ static void a_look_that_the_watch_overtakes(void **state)
     lk_proxy_answer(env->proxy, LK_EP_WATCH, keep_watch);
     lk_locking_start(&waiter, l, "old", NULL);
     lk_proxy_await_passed(watched, 1);
-    lk_proxy_forge(env->proxy, LK_EP_LOOK, tell_of_watch);
-    lk_have_it_move(env, l); /* which has it look */
-    lk_proxy_await_harm(env->proxy, 1);
+    const lk_passed looked = lk_proxy_passed(env->proxy, LK_EP_LOOK);
+    lk_proxy_forge(env->proxy, LK_EP_ENTER, tell_of_watch);
+    lk_give(lk_take(l, "other"));     /* what comes before its answer has the waiter look */
+    lk_proxy_await_passed(looked, 2); /* and again */
     lk_etcdctl_do(env->etcd, "del shop/old/somebody");
     lk_give(lk_locking_grant(&waiter));
     lk_close_locker(l);
 }
 
+/* The watch never arrives at the server, so nothing is told of the one ahead: the next renewal finds that it is gone. */
+static void an_end_that_is_not_told(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_proxied(env, "/shop?ttl=3s");
+    lk_locking waiter;
+    lk_give(lk_take(l, "warm"));
+    lk_etcdctl_do(env->etcd, "put shop/untold/somebody x");
+    lk_proxy_answer(env->proxy, LK_EP_WATCH, keep_watch);
+    lk_locking_start(&waiter, l, "untold", NULL);
+    lk_etcdctl_require_count(env->etcd, "shop/untold/", 2);
+    lk_require_waiting(l, 1);
+    lk_etcdctl_do(env->etcd, "del shop/untold/somebody");
+    lk_give(lk_locking_grant(&waiter));
+    lk_close_locker(l);
+}
+
+/* It was ahead of another waiter of its locker, and somebody else of it. */
+static void one_that_gives_up_was_not_the_first(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_proxied(env, PATIENT);
+    locker_lock_options options = lk_wait_options(LK_TEST_PATIENCE_MS);
+    lk_locking between, waiter;
+    options.cancel = locker_cancel_new();
+    lk_etcdctl_do(env->etcd, "put shop/line/somebody x");
+    lk_locking_start(&between, l, "line", &options);
+    lk_etcdctl_require_count(env->etcd, "shop/line/", 2);
+    lk_locking_start(&waiter, l, "line", NULL);
+    lk_etcdctl_require_count(env->etcd, "shop/line/", 3);
+    require_watches(env->etcd, 2);
+    const lk_passed watched = lk_proxy_passed(env->proxy, LK_EP_WATCH);
+    locker_cancel_fire(options.cancel);
+    assert_status(LOCKER_CANCELED, lk_locking_join(&between), between.err);
+    lk_proxy_await_passed(watched, 1); /* of the one that is ahead now */
+    assert_int_equal(lk_stats(l).acquired, 0);
+    lk_etcdctl_do(env->etcd, "del shop/line/somebody");
+    lk_give(lk_locking_grant(&waiter));
+    locker_cancel_free(options.cancel);
+    lk_close_locker(l);
+}
+
+/* Readers enter side by side. The last one that came before a writer has gone, and another one is still there. */
+static void the_last_reader_leaves_others(void **state)
+{
+    lk_env *env = *state;
+    locker *other = lk_open_at(env->etcd, PATIENT), *l = lk_open_proxied(env, PATIENT);
+    locker_lock_options share = lk_wait_options(LK_TEST_PATIENCE_MS);
+    locker_handle *first, *last;
+    locker_error err;
+    lk_locking writer;
+    share.mode = LOCKER_SHARED;
+    assert_ok(locker_lock(other, "read", &share, &first, &err), err);
+    assert_ok(locker_lock(l, "read", &share, &last, &err), err);
+    lk_locking_start(&writer, l, "read", NULL);
+    require_watches(env->etcd, 3); /* each reader's on its own key, and the writer's */
+    const lk_passed watched = lk_proxy_passed(env->proxy, LK_EP_WATCH);
+    lk_give(last);
+    lk_proxy_await_passed(watched, 1); /* of the one that is ahead now */
+    assert_int_equal(lk_stats(l).acquired, 1);
+    lk_give(first);
+    lk_give(lk_locking_grant(&writer));
+    lk_close_locker(l);
+    lk_close_locker(other);
+}
+
 static const struct CMUnitTest tests[] = {
-    proxied_test(a_holder_watches_nobody_else),
-    proxied_test(who_can_not_watch_watches_nobody),
-    proxied_test(who_gives_up_watches_nobody),
+    proxied_test(the_last_reader_leaves_others),       proxied_test(an_end_that_is_not_told),
+    proxied_test(one_that_gives_up_was_not_the_first), proxied_test(a_holder_watches_nobody_else),
+    proxied_test(who_can_not_watch_watches_nobody),    proxied_test(who_gives_up_watches_nobody),
     proxied_test(a_look_that_the_watch_overtakes),
 };
 
