@@ -288,12 +288,16 @@ locker_status lk_etcd_away_locked(const lk_etcd_net *net, locker_error *err)
 }
 
 /* ---------------------------------------------------------------- what the driving thread does ---- */
-/* When what has been asked is to have been answered; never: nothing has. */
+/* When what has been asked is to have been answered; never: nothing has. A server that answers others meanwhile has much to do, and
+ * gets as much time once more: what was asked would only be asked again. */
 static int64_t silent_at_locked(const lk_etcd_net *net) LK_REQUIRES(*net)
 {
     const lk_list *const oldest = lk_list_first(&net->requests);
-    return oldest != NULL ? lk_time_after(LK_CONTAINER(oldest, lk_etcd_request, link)->sent, net->patience)
-                          : LOCKER_NEVER;
+    if (oldest == NULL)
+        return LOCKER_NEVER;
+    const int64_t sent = LK_CONTAINER(oldest, lk_etcd_request, link)->sent;
+    const int64_t heard_at = lk_time_earlier(net->answered_at, lk_time_after(sent, net->patience));
+    return lk_time_after(lk_time_later(sent, heard_at), net->patience);
 }
 
 /* When the connection, or the attempt at one, is given up. */

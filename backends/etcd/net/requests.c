@@ -127,6 +127,8 @@ LK_UNCHECKED static void on_end(lk_etcd_net *net, lk_etcd_stream *stream)
     if (net->stage == LK_ETCD_UP &&
         !lk_etcd_unknown(reply.status)) /* a login that is taken is of no use yet */
         net->failures = 0;
+    if (!lk_etcd_unknown(reply.status))
+        net->answered_at = lk_etcd_now(net);
     reply.message = message;
     lk_list_remove(&request->link);
     tell_locked(net, request, &reply);

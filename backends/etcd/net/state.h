@@ -113,8 +113,9 @@ struct LK_CHECKED(capability("mutex")) lk_etcd_net {
     size_t out_at LK_ETCD_GUARDED;
 
     /* what goes over it */
-    lk_list requests LK_ETCD_GUARDED; /* that await their answer, the oldest first */
-    lk_list spare LK_ETCD_GUARDED;    /* requests to be used again */
+    int64_t answered_at LK_ETCD_GUARDED; /* when a request was last answered, and the answer said something */
+    lk_list requests LK_ETCD_GUARDED;    /* that await their answer, the oldest first */
+    lk_list spare LK_ETCD_GUARDED;       /* requests to be used again */
     lk_etcd_stream watch LK_ETCD_GUARDED;
     int64_t watch_id LK_ETCD_GUARDED;   /* the latest that was given */
     int64_t watch_base LK_ETCD_GUARDED; /* the server's number of a watch is less than ours by this */

@@ -1,5 +1,7 @@
 /* slow.c: answers that come late, on connections that are silent or break: a proxy is before the server. */
+#include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "etcd_tests.h"
 
@@ -71,6 +73,55 @@ static void a_silent_connection_is_left_in_time(void **state)
     lk_etcdctl_require_count(env->etcd, "shop/", 0);
     lk_close_locker(l);
     lk_close_locker(holder);
+}
+
+static _Atomic int64_t left_at;
+
+static void see_leaving(locker_log_level level, const char *text, void *user)
+{
+    int64_t never = 0;
+    (void)level;
+    (void)user;
+    if (strstr(text, "does not answer") != NULL)
+        atomic_compare_exchange_strong(&left_at, &never, lk_test_now_ms());
+}
+
+static size_t no_answer(const lk_message *request, char *out, size_t size)
+{
+    (void)request;
+    (void)out;
+    (void)size;
+    return 0;
+}
+
+/* One request has no answer, and others have: the server has much to do, and is left later than one that is silent. */
+static void a_server_that_answers_others_is_left_later(void **state)
+{
+    lk_env *env = *state;
+    enum { PATIENCE_MS = 1000, MORE_MS = 300, MOST_MS = PATIENCE_MS };
+    locker_options options = LOCKER_OPTIONS_INIT;
+    lk_unlocking giving;
+    char uri[64];
+    locker_error err;
+    locker *l;
+    atomic_store(&left_at, 0);
+    options.log = see_leaving;
+    options.log_level = LOCKER_LOG_INFO;
+    snprintf(uri, sizeof uri, "etcd://127.0.0.1:%d/shop?ttl=6s", lk_proxy_port(env->proxy));
+    assert_ok(locker_open(uri, &options, &l, &err), err);
+    lk_etcdctl_do(env->etcd, "put shop/busy/somebody x");
+    locker_handle *const held = lk_take(l, "given");
+    lk_proxy_answer(env->proxy, LK_EP_DELETE, no_answer);
+    const int64_t began = lk_test_now_ms();
+    lk_unlocking_start(&giving, held);
+    while (atomic_load(&left_at) == 0)
+        lk_expect_busy(l, "busy");
+    lk_proxy_answer(env->proxy, LK_EP_DELETE, NULL);
+    assert_unless_late(atomic_load(&left_at) - began >= PATIENCE_MS + MORE_MS);
+    assert_unless_late(atomic_load(&left_at) - began <= 2 * PATIENCE_MS + MOST_MS);
+    assert_status(LOCKER_OK, lk_unlocking_join(&giving), giving.err);
+    locker_handle_free(held);
+    lk_close_locker(l);
 }
 
 /* The same for what was asked on it: a lock that is being taken, one that is given back. */
@@ -332,6 +383,7 @@ static void a_permit_of_which_nobody_heard_is_given_back(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
+    proxied_test(a_server_that_answers_others_is_left_later),
     proxied_test(a_slow_server_grants_locks_and_permits),
     proxied_test(a_slow_server_renews),
     proxied_test(a_silent_connection_is_left_in_time),
