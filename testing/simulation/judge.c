@@ -1008,7 +1008,8 @@ void lk_sim_judge_shown(const lk_sim_process *process, unsigned key, const lk_si
 /* What is to be renewed is confirmed when a third of what is left of it is over, or of what was when all was well again. */
 static void see_renewed(const lk_sim_hold *hold)
 {
-    int64_t since = calm_since(sent_at(hold) > hold->granted_at ? sent_at(hold) : hold->granted_at);
+    const int64_t sent = sent_at(hold) + (judge.bounds.shares_leases ? hold->ttl_ns / 8 : 0);
+    int64_t since = calm_since(sent > hold->granted_at ? sent : hold->granted_at);
     if (since < hold->process->changed_at)
         since = hold->process->changed_at;
     if (hold->renews && lk_sim_judge_is_calm() && !*hold->leaves && hold->until > since &&

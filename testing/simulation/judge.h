@@ -81,8 +81,9 @@ typedef struct {
     bool has_tokens;   /**< they grow from grant to grant */
     bool has_order;    /**< who waits is served in the order of arrival, by whichever locker he asked */
     bool has_leases;   /**< a lock has a lease of its own, which a grant has a part of */
-    bool tells_breaks; /**< lk_sim_judge_carried_out() is called */
-    bool has_replica;  /**< who has only looked may not know yet that he is connected to one */
+    bool shares_leases; /**< ... which may be up to an eighth shorter than the lock's time */
+    bool tells_breaks;  /**< lk_sim_judge_carried_out() is called */
+    bool has_replica;   /**< who has only looked may not know yet that he is connected to one */
 } lk_sim_bounds;
 
 void lk_sim_judge_begin(const lk_sim_bounds *bounds);

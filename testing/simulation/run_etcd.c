@@ -414,7 +414,8 @@ static const char *begin(uint64_t *random, lk_sim_bounds *bounds)
                         .breaks_prove = true,
                         .has_tokens = true,
                         .has_order = true,
-                        .has_leases = true};
+                        .has_leases = true,
+                        .shares_leases = true};
     for (int from = 0; from < count; from++)
         for (int to = 0; to < count; to++)
             run.pairs[from][to] = (pair){from, to};

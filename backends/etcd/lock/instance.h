@@ -48,6 +48,7 @@ struct lk_etcd {
     uint64_t *names;    /* numbers of before, which are free */
     size_t names_len, names_room;
     lk_list leases;       /* the newest first */
+    unsigned times;       /* that these have, each counted once */
     lk_list left;         /* places without a claim, which are to be deleted */
     lk_list granted;      /* places that have what they want, the latest first */
     lk_etcd_call *closer; /* waits until nothing is left; NULL: nobody */

@@ -8,7 +8,7 @@
 static const int64_t again_ns = 100 * LK_MS, refused_ns = LK_S,
                      patience_least_ns = 250 * LK_MS; /* a member that is busy may take so long */
 
-enum { RENEW_PART = 3, NEW_PART = 2, PATIENCE_PART = 6 };
+enum { RENEW_PART = 3, NEW_PART = 2, PATIENCE_PART = 6, OWN_TIMES = 16, STEPS = 8 };
 
 /* The latest of that time; NULL: none. */
 lk_etcd_lease *lk_etcd_lease_newest_locked(const lk_etcd *e, int64_t ttl_ns)
@@ -19,10 +19,18 @@ lk_etcd_lease *lk_etcd_lease_newest_locked(const lk_etcd *e, int64_t ttl_ns)
     return NULL;
 }
 
+static bool has_time_locked(const lk_etcd *e, int64_t ttl_ns) LK_REQUIRES(*e->net)
+{
+    LK_EACH(lk_etcd_lease, l, link, &e->leases)
+        if (l->ttl_ns == ttl_ns)
+            return true;
+    return false;
+}
+
 void lk_etcd_lease_free_locked(lk_etcd *e, lk_etcd_lease *l)
 {
-    (void)e;
     lk_list_remove(&l->link);
+    e->times -= !has_time_locked(e, l->ttl_ns);
     free(l);
 }
 
@@ -116,14 +124,32 @@ lk_etcd_lease *lk_etcd_lease_new_locked(lk_etcd *e, int64_t ttl_ns)
         return NULL;
     l->ttl_ns = ttl_ns;
     lk_list_init(&l->places);
+    e->times += !has_time_locked(e, ttl_ns);
     lk_list_prepend(&e->leases, &l->link);
     set_patience_locked(e);
     lk_etcd_lease_ask_locked(e, l);
     return l;
 }
 
-lk_etcd_lease *lk_etcd_lease_for_locked(lk_etcd *e, int64_t ttl_ns)
+/* An eighth of a power of two less, or nothing: so locks whose times all differ share some ninety leases. */
+static int64_t rounded_down(int64_t ttl_ns)
 {
+    int64_t step = 1;
+    while (step * 2 * STEPS <= ttl_ns)
+        step *= 2;
+    return ttl_ns / step * step;
+}
+
+/* The time of the lease that is for a lock of that time: its own, unless there are many others. A lease is never longer than its
+ * lock asks for: a dead holder's lock would be kept for so long. */
+static int64_t shared_time_locked(const lk_etcd *e, int64_t ttl_ns) LK_REQUIRES(*e->net)
+{
+    return e->times < OWN_TIMES || has_time_locked(e, ttl_ns) ? ttl_ns : rounded_down(ttl_ns);
+}
+
+lk_etcd_lease *lk_etcd_lease_for_locked(lk_etcd *e, int64_t wanted_ns)
+{
+    const int64_t ttl_ns = shared_time_locked(e, wanted_ns);
     lk_etcd_lease *const l = lk_etcd_lease_newest_locked(e, ttl_ns);
     if (l == NULL || l->tainted || (l->id != 0 && lk_etcd_now_of(e) >= l->sent + ttl_ns / NEW_PART))
         return lk_etcd_lease_new_locked(e, ttl_ns);

@@ -260,6 +260,33 @@ static void renewals_that_are_refused(void **state)
     lk_close_locker(l);
 }
 
+/* A few have leases of their own; of more, those that differ by little share one, which is no longer than any of them. */
+static void locks_of_many_times_share_leases(void **state)
+{
+    lk_env *env = *state;
+    enum { LOCKS = 64, LEAST_MS = 20000, STEP_MS = 31, LEASES_MOST = 20 };
+    locker *l = lk_open_at(env->etcd, "/shop?ttl=60s");
+    locker_lock_options options = lk_wait_options(LK_TEST_PATIENCE_MS);
+    locker_handle *held[LOCKS];
+    locker_error err;
+    char said[8192], key[16];
+    for (int i = 0; i < LOCKS; i++) {
+        snprintf(key, sizeof key, "time-%d", i);
+        options.ttl_ms = LEAST_MS + STEP_MS * i;
+        const int64_t began = lk_test_now_ms();
+        assert_ok(locker_lock(l, key, &options, &held[i], &err), err);
+        const int64_t left = locker_handle_remaining_ms(held[i]);
+        assert_true(left <= options.ttl_ms);
+        assert_unless_late(left + (lk_test_now_ms() - began) >= options.ttl_ms / 3);
+    }
+    assert_true(lk_etcdctl_try(env->etcd, said, sizeof said, "lease list"));
+    assert_memory_equal(said, "found ", 6);
+    assert_in_range(strtol(said + 6, NULL, 10), 2, LEASES_MOST);
+    for (int i = 0; i < LOCKS; i++)
+        lk_give(held[i]);
+    lk_close_locker(l);
+}
+
 /* ------------------------------------------------------------------ the end ---- */
 
 static bool has_no_lease(void *context)
@@ -285,6 +312,7 @@ static void closing_gives_the_leases_back(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
+    server_test(locks_of_many_times_share_leases),
     server_test(locks_on_one_lease_end_together),
     server_test(a_lock_ends_a_hundredth_before_its_lease),
     server_test(a_held_lock_has_most_of_its_time_left),
