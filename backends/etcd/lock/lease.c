@@ -71,6 +71,17 @@ void lk_etcd_lease_used_locked(lk_etcd *e, const lk_etcd_lease *l)
 
 /* ---------------------------------------------------------------- a new one ---- */
 
+/* Told once, until one is carried out; only where something is held. */
+void lk_etcd_renewal_refused_locked(lk_etcd *e, const lk_etcd_reply *reply)
+{
+    locker_error err;
+    if (e->renewal_refused || lk_list_empty(&e->granted))
+        return;
+    (void)lk_etcd_error(reply, "renewing what is held", e->root, &err);
+    e->svc->log(e->svc, LOCKER_LOG_WARN, "etcd: leases can't be renewed: %s", err.text);
+    e->renewal_refused = true;
+}
+
 static void granted_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply) LK_REQUIRES(*e->net)
 {
     lk_etcd_lease *const l = context;
@@ -84,6 +95,7 @@ static void granted_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply
     } else if (reply->status != LK_ETCD_OK || granted->id == 0) {
         l->dead = true;
         e->grant_at = lk_etcd_now_of(e) + refused_ns;
+        lk_etcd_renewal_refused_locked(e, reply);
         LK_EACH(lk_etcd_place, p, link, &l->places) {
             p->step = LK_ETCD_FAILED;
             (void)lk_etcd_error(reply, "being granted a lease", p->base, &p->error);

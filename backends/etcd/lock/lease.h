@@ -23,6 +23,8 @@ lk_etcd_lease *lk_etcd_lease_newest_locked(const lk_etcd *e, int64_t ttl_ns) LK_
 lk_etcd_lease *lk_etcd_lease_new_locked(lk_etcd *e, int64_t ttl_ns) LK_REQUIRES(*e->net);
 /* Ask for it, unless it is there, or that is under way. */
 void lk_etcd_lease_ask_locked(lk_etcd *e, lk_etcd_lease *lease) LK_REQUIRES(*e->net);
+/* Log why what is held can't be put to another lease: servers have refused to grant that, or the put. */
+void lk_etcd_renewal_refused_locked(lk_etcd *e, const lk_etcd_reply *reply) LK_REQUIRES(*e->net);
 /* When another one is to follow it. */
 int64_t lk_etcd_lease_next(const lk_etcd_lease *lease);
 /* Have the servers end it, unless that is under way. */

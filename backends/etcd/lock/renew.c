@@ -101,14 +101,6 @@ static void take_fewer_locked(lk_etcd *e, const moves *m) LK_REQUIRES(*e->net)
         e->batch /= 2;
 }
 
-/* Once, until one is carried out. */
-static void tell_refused_locked(lk_etcd *e, const char *why) LK_REQUIRES(*e->net)
-{
-    if (!e->renewal_refused)
-        e->svc->log(e->svc, LOCKER_LOG_WARN, "etcd: leases can't be renewed: %s", why);
-    e->renewal_refused = true;
-}
-
 static void all_moved_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply) LK_REQUIRES(*e->net)
 {
     moves *const m = context;
@@ -120,7 +112,7 @@ static void all_moved_locked(lk_etcd *e, void *context, const lk_etcd_reply *rep
     else if (is_too_much(reply) && e->batch > 1)
         take_fewer_locked(e, m);
     else if (reply->status != LK_ETCD_OK && !lk_etcd_unknown(reply->status))
-        tell_refused_locked(e, reply->text);
+        lk_etcd_renewal_refused_locked(e, reply);
     for (size_t i = 0; i < m->count; i++) {
         lk_etcd_place *const p = m->places[i];
         p->moving = false;

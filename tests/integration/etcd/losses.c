@@ -1,5 +1,6 @@
 /* losses.c: a lock is taken away: its key is deleted, its lease revoked, the server stops, has no room, or forgets old revisions. */
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -282,11 +283,35 @@ static void make_room(const lk_server *etcd)
     lk_etcdctl_do(etcd, "alarm disarm");
 }
 
-/* Nothing new can be written, so the lease isn't renewed; what is held can be released; then all goes on. */
+static atomic_bool space_told;
+
+static void look_for_space(locker_log_level level, const char *text, void *user)
+{
+    (void)level;
+    (void)user;
+    if (strstr(text, "can't be renewed") != NULL && strstr(text, "space exceeded") != NULL &&
+        strstr(text, "defragment") != NULL)
+        atomic_store(&space_told, true);
+}
+
+static locker *open_told(const lk_env *env)
+{
+    locker_options options = LOCKER_OPTIONS_INIT;
+    char uri[64];
+    locker_error err;
+    locker *l;
+    atomic_store(&space_told, false);
+    options.log = look_for_space;
+    snprintf(uri, sizeof uri, "etcd://127.0.0.1:%d%s", env->etcd->port, SHOP);
+    assert_ok(locker_open(uri, &options, &l, &err), err);
+    return l;
+}
+
+/* Nothing new can be written, so the lease isn't renewed, and the log says why; what is held can be released; then all goes on. */
 static void a_server_without_room(void **state)
 {
     lk_env *env = *state;
-    locker *l = lk_open_at(env->etcd, SHOP), *patient = lk_open_at(env->etcd, "/shop?ttl=60s");
+    locker *l = open_told(env), *patient = lk_open_at(env->etcd, "/shop?ttl=60s");
     locker_handle *held = lk_take(l, "held"), *given = lk_take(patient, "given"), *none = NULL;
     locker_error err;
     lk_require(is_full, env->etcd, "the database should be full");
@@ -295,6 +320,7 @@ static void a_server_without_room(void **state)
     lk_give(given);
     assert_int_equal(lk_etcdctl_count(env->etcd, "shop/given/"), 0);
     lk_require_lost_by(held, lk_test_now_ms() + TTL_MS);
+    assert_true(atomic_load(&space_told));
     make_room(env->etcd);
     lk_give(lk_take(l, "held"));
     lk_give(lk_take(patient, "new"));
