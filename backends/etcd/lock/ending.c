@@ -5,10 +5,26 @@
 
 static const int64_t again_ns = 100 * LK_MS;
 
+/* Deletes under way, of places that were left: more wait, for a close to revoke their lease instead. */
+enum { LEFT_MOST = 256 };
+
 static void again_locked(lk_etcd *e) LK_REQUIRES(*e->net)
 {
     e->retry_at = lk_time_earlier(e->retry_at, lk_etcd_now_of(e) + again_ns);
     lk_etcd_keeper_by_locked(e->net, e->retry_at);
+}
+
+/* Those go on that have waited for the answers to others. */
+static void next_deletes_locked(lk_etcd *e) LK_REQUIRES(*e->net)
+{
+    LK_EACH_SAFE(lk_etcd_place, p, more, &e->left) {
+        if (e->deletes >= LEFT_MOST)
+            return;
+        p->requests++;
+        if (!p->unanswered)
+            lk_etcd_place_delete_locked(e, p);
+        lk_etcd_place_unref_locked(e, p);
+    }
 }
 
 static void deleted_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply) LK_REQUIRES(*e->net)
@@ -17,6 +33,7 @@ static void deleted_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply
     const LkEtcdPb__TxnDone *const done = (const LkEtcdPb__TxnDone *)(const void *)reply->message;
     lk_etcd_heard_locked(e, reply);
     p->deleting = false;
+    e->deletes--;
     p->unanswered = lk_etcd_unknown(reply->status);
     p->spent = p->spent || reply->status != LK_ETCD_OK;
     if (p->unanswered) {
@@ -39,6 +56,8 @@ static void deleted_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply
     else if (p->claim == NULL)
         again_locked(e);
     lk_etcd_place_unref_locked(e, p);
+    if (!lk_etcd_unknown(reply->status))
+        next_deletes_locked(e);
 }
 
 static bool is_left(const lk_etcd_place *p)
@@ -58,6 +77,8 @@ void lk_etcd_place_delete_locked(lk_etcd *e, lk_etcd_place *p)
             lk_list_remove(&p->more);
         return;
     }
+    if (p->claim == NULL && e->deletes >= LEFT_MOST)
+        return;
     lk_etcd_txn_begin(&t);
     if (p->step == LK_ETCD_FIRST)
         *lk_etcd_first_at(e, p->created) = (lk_etcd_first){p->created, p->number};
@@ -68,6 +89,7 @@ void lk_etcd_place_delete_locked(lk_etcd *e, lk_etcd_place *p)
     lk_etcd_delete_op(&t.then, p->key);
     p->deleting = lk_etcd_txn_send_locked(e, &t, deleted_locked, p) != NULL;
     p->requests += p->deleting;
+    e->deletes += p->deleting;
     if (!p->deleting)
         again_locked(e);
 }

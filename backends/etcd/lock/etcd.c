@@ -48,23 +48,22 @@ static lk_etcd_outcome await_end_unlocking(lk_etcd *e, lk_etcd_call *call, int64
     return outcome == LK_ETCD_CALL_LATE && again < until ? LK_ETCD_CALL_DONE : outcome;
 }
 
-/* What has been left is deleted, and the leases are given back, so that nothing of ours is there any more. */
+/* The leases are given back, each with all that is on it in one request, and what has been left is deleted, so that nothing of ours
+ * is there any more. */
 static void finish_unlocking(lk_etcd *e, int64_t until) LK_REQUIRES(*e->net)
 {
     lk_etcd_call call;
     lk_etcd_outcome outcome = LK_ETCD_CALL_DONE;
     lk_etcd_call_begin_locked(e->net, &call);
     e->closer = &call;
-    while (!lk_list_empty(&e->left) && outcome == LK_ETCD_CALL_DONE) {
-        (void)lk_etcd_places_left_locked(e, lk_etcd_now_of(e));
-        if (!lk_list_empty(&e->left))
-            outcome = await_end_unlocking(e, &call, until);
-    }
-    do {
+    for (;;) {
         lk_etcd_leases_revoke_locked(e);
-        if (outcome == LK_ETCD_CALL_DONE && lk_etcd_leases_left_locked(e))
-            outcome = await_end_unlocking(e, &call, until);
-    } while (outcome == LK_ETCD_CALL_DONE && lk_etcd_leases_left_locked(e));
+        (void)lk_etcd_places_left_locked(e, lk_etcd_now_of(e));
+        const bool left = !lk_list_empty(&e->left) || lk_etcd_leases_left_locked(e);
+        if (!left || outcome != LK_ETCD_CALL_DONE)
+            break;
+        outcome = await_end_unlocking(e, &call, until);
+    }
     e->closer = NULL;
     lk_etcd_call_end_locked(e->net, &call);
 }

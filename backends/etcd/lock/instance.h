@@ -59,6 +59,7 @@ struct lk_etcd {
     int64_t grant_at;     /* no new lease is asked for before then: one was refused */
     bool renewal_refused; /* that was told */
     unsigned refusals;    /* answers in a row which say nothing, of a member that is up */
+    unsigned deletes;     /* of places, under way */
     lk_list asks;         /* places whose request waits until servers have read long queues for others */
     int64_t reading;      /* keys of queues that servers read now, as far as is known */
     int64_t crowds[LK_ETCD_CROWDS];          /* how long queues were, by their keys' hash */

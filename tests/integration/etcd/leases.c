@@ -311,8 +311,30 @@ static void closing_gives_the_leases_back(void **state)
     locker_handle_free(held);
 }
 
+/* Not each has a request of its own then, which a server with much to do would not answer in time. */
+static void closing_takes_many_locks_by_their_lease(void **state)
+{
+    lk_env *env = *state;
+    enum { LOCKS = 600, DELETES_MOST = 256 };
+    locker *l = lk_open_proxied(env, "/shop?ttl=200s&cleanup_timeout=300ms");
+    locker_handle *held[LOCKS];
+    char key[16];
+    for (int i = 0; i < LOCKS; i++) {
+        snprintf(key, sizeof key, "close-%d", i);
+        held[i] = lk_take(l, key);
+    }
+    const unsigned before = lk_proxy_requests(env->proxy, LK_EP_DELETE);
+    lk_proxy_hold(env->proxy, false, true); /* no answer lets it send more */
+    lk_close_locker(l);
+    assert_in_range(lk_proxy_requests(env->proxy, LK_EP_DELETE) - before, 1, DELETES_MOST);
+    lk_etcdctl_require_count(env->etcd, "shop/", 0);
+    for (int i = 0; i < LOCKS; i++)
+        locker_handle_free(held[i]);
+}
+
 static const struct CMUnitTest tests[] = {
     server_test(locks_of_many_times_share_leases),
+    proxied_test(closing_takes_many_locks_by_their_lease),
     server_test(locks_on_one_lease_end_together),
     server_test(a_lock_ends_a_hundredth_before_its_lease),
     server_test(a_held_lock_has_most_of_its_time_left),
