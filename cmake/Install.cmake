@@ -25,7 +25,15 @@ endif()
 
 set(LOCKER_STATIC_ZOOKEEPER FALSE)
 if(LOCKER_ZOOKEEPER)
-    list(APPEND LOCKER_PC_LIBS -lzookeeper_st -ldl) # it has no .pc file
+    list(POP_FRONT LOCKER_ZOOKEEPER_LIBRARIES LOCKER_ZOOKEEPER_TARGET)
+    if(LOCKER_ZOOKEEPER_TARGET STREQUAL ZooKeeper::archive) # it has no .pc file
+        get_filename_component(LOCKER_ZOOKEEPER_DIRECTORY ${ZooKeeper_ST_ARCHIVE} DIRECTORY)
+        list(APPEND LOCKER_PC_LIBS ${LOCKER_ZOOKEEPER_OPTIONS} -L${LOCKER_ZOOKEEPER_DIRECTORY} -l:libzookeeper_st.a
+            ${LOCKER_ZOOKEEPER_LIBRARIES})
+    else()
+        list(APPEND LOCKER_PC_LIBS -lzookeeper_st)
+    endif()
+    list(APPEND LOCKER_PC_LIBS -ldl)
     set(LOCKER_STATIC_ZOOKEEPER TRUE)
     install(FILES cmake/FindZooKeeper.cmake DESTINATION ${LOCKER_CMAKE_DIR})
 endif()

@@ -273,9 +273,24 @@ static bool is_name(const char *text)
 }
 
 /* A program may end by exit() while a thread of ours still has a handshake to do: OpenSSL is not to clean up beneath it. */
+/* A program that was linked with OpenSSL statically, and exports its symbols, has the linker take that copy for ours. */
+static locker_status check_release(locker_error *err)
+{
+    const unsigned long built = OPENSSL_VERSION_NUMBER, runs = OpenSSL_version_num();
+    return built >> 28 == runs >> 28
+               ? LOCKER_OK
+               : lk_unsupported(
+                     err,
+                     "the program has an OpenSSL of its own, %#lx, whose functions would be called, and this library was "
+                     "built for %#lx; link the program with the same release, or export none of its symbols",
+                     runs, built);
+}
+
 locker_status lk_tls_init(lk_tls_settings *s, const locker_value values[LK_TLS_PARAMETERS], locker_error *err)
 {
-    const locker_status status = lk_tls_settings_verify(s, values, err);
+    locker_status status = lk_tls_settings_verify(s, values, err);
+    if (status == LOCKER_OK)
+        status = check_release(err);
     if (status != LOCKER_OK)
         return status;
     if (s->verify == LK_TLS_CA && s->ca == NULL)

@@ -95,6 +95,14 @@ static locker_status read_sasl(lk_zk_settings *s, const locker_driver_config *co
     return s->sasl != NULL ? LOCKER_OK : err != NULL ? err->status : LOCKER_CONFIG;
 }
 
+static locker_status refuse_threads(locker_error *err)
+{
+    return lk_unsupported(
+        err, "the program has libzookeeper_mt, whose functions this driver would call instead of "
+             "libzookeeper_st's; build liblocker with libzookeeper_st.a (libzookeeper-st-dev) and "
+             "link liblocker.so");
+}
+
 locker_status lk_zk_settings_init(lk_zk_settings *s, const locker_driver_config *config, locker_error *err)
 {
     const locker_value *session = &config->values[SESSION_TIMEOUT];
@@ -103,7 +111,7 @@ locker_status lk_zk_settings_init(lk_zk_settings *s, const locker_driver_config 
     s->tick_ns = config->values[TICK].number;
     s->connect_timeout_ns = config->connect_timeout_ns;
     lk_zk_library_look(&s->library);
-    locker_status status = read_tls(s, config, err);
+    locker_status status = s->library.threads ? refuse_threads(err) : read_tls(s, config, err);
     if (status == LOCKER_OK)
         status = read_sasl(s, config, err);
     s->hosts = lk_hosts_new(config, DEFAULT_PORT, 0);

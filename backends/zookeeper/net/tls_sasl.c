@@ -1,6 +1,6 @@
-/* tls_sasl.c: TLS and SASL, where the client library has them: Debian's build of it has neither, others have both, and the
- * program that runs may find another library than the one it was linked with. So what the library has is looked up when a
- * locker is opened, and so is Cyrus' library, which it has do the login. Both are declared by ourselves: the former's header
+/* tls_sasl.c: TLS and SASL, where the client library has them: Debian's build of it has neither, others have both, and where
+ * it is a shared one, the program that runs may find another than the one it was linked with. So what the library has is
+ * looked up when a locker is opened, and so is Cyrus' library, which it has do the login. Both are declared by ourselves: the former's header
  * shows it only to those who have OpenSSL's and Cyrus' headers too; the latter has been the same since Cyrus SASL 2.0, and
  * tests/integration/zookeeper/sasl.c compares it with sasl.h. */
 #include <ctype.h>
@@ -19,12 +19,21 @@
 #include "lk_trust.h"
 #include "tls_sasl.h"
 
-/* libzookeeper_mt may be loaded, whose names are the same, and which is of no use to a handle of this one. */
-static void *find(const char *name)
+/* Where these are: NULL if the client library that this was linked with has them not. zoo_create is in libzookeeper_mt alone. */
+extern const char ssl_connecting_linked[] __asm__("ZOO_SSL_CONNECTING_STATE") __attribute__((weak));
+extern const char init_ssl_linked[] __asm__("zookeeper_init_ssl") __attribute__((weak));
+extern const char init_sasl_linked[] __asm__("zookeeper_init_sasl") __attribute__((weak));
+extern const char create_linked[] __asm__("zoo_create") __attribute__((weak));
+
+/* Return the address of what the client library calls so; NULL: it has none. libzookeeper_mt may be loaded besides, whose names
+ * are the same, and which is of no use to a handle of this one. */
+static void *find(const char *name, const char *linked)
 {
-    void *known = dlsym(RTLD_DEFAULT, "zookeeper_init2"), *found = dlsym(RTLD_DEFAULT, name);
+    zhandle_t *(*const init)(const char *, watcher_fn, int, const clientid_t *, void *, int,
+                             log_callback_fn) = zookeeper_init2;
+    void *const found = linked != NULL ? (void *)(uintptr_t)linked : dlsym(RTLD_DEFAULT, name);
     Dl_info ours, its;
-    return known != NULL && found != NULL && dladdr(known, &ours) != 0 && dladdr(found, &its) != 0 &&
+    return found != NULL && dladdr(*(void *const *)&init, &ours) != 0 && dladdr(found, &its) != 0 &&
                    ours.dli_fbase == its.dli_fbase
                ? found
                : NULL;
@@ -32,10 +41,11 @@ static void *find(const char *name)
 
 void lk_zk_library_look(lk_zk_library *library)
 {
-    *library = (lk_zk_library){.ssl_connecting = find("ZOO_SSL_CONNECTING_STATE")};
-    if (library->ssl_connecting != NULL)
-        *(void **)&library->init_ssl = find("zookeeper_init_ssl"); /* POSIX's way to make a function of it */
-    *(void **)&library->init_sasl = find("zookeeper_init_sasl");
+    *library = (lk_zk_library){.threads = find("zoo_create", create_linked) != NULL,
+                               .ssl_connecting = find("ZOO_SSL_CONNECTING_STATE", ssl_connecting_linked)};
+    if (library->ssl_connecting != NULL) /* POSIX's way to make a function of it */
+        *(void **)&library->init_ssl = find("zookeeper_init_ssl", init_ssl_linked);
+    *(void **)&library->init_sasl = find("zookeeper_init_sasl", init_sasl_linked);
 }
 
 /* The same rule as for the other drivers' keys (backends/tls/tls_files.c). */

@@ -43,6 +43,7 @@ typedef struct {
                            const clientid_t *id, void *context, int flags);
     zhandle_t *(*init_sasl)(const char *host, watcher_fn watcher, int timeout_ms, const clientid_t *id,
                             void *context, int flags, log_callback_fn log, lk_zk_sasl_params *params);
+    bool threads;              /* it is libzookeeper_mt, which the program has loaded first */
     const int *ssl_connecting; /* the state of a handle whose handshake is due; there with init_ssl */
 } lk_zk_library;
 

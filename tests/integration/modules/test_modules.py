@@ -11,10 +11,14 @@ import threading
 import unittest
 
 from clitest import LOCKER, Case
+from servers import EtcdServer, RedisServer, ZooServer
+from told import report_skip
 
 LIBRARY = os.environ["LOCKER_LIBRARY"]
 SHELVES = os.environ["SHELVES"]
-CLIENTS = ("libhiredis", "libzookeeper")
+DRIVERS = ("redis", "zookeeper", "etcd")
+STRANGERS = os.environ["STRANGERS"]
+EMBEDDED = os.environ["EMBEDDED"].split()
 UNSUPPORTED = 10
 
 
@@ -75,13 +79,18 @@ def in_a_process(test):
 
 
 def mapped():
-    """The service's client libraries that this process has loaded."""
+    """The modules that this process has loaded."""
     with open("/proc/self/maps", encoding="utf-8") as maps:
         text = maps.read()
-    return [client for client in CLIENTS if client in text]
+    return [driver for driver in DRIVERS if "/%s.so\n" % driver in text]
 
 
-class Modules(Case):
+class Drivers(Case):
+    def drivers(self):
+        return json.loads(self.code(0, "drivers", "--json").stdout)["drivers"]
+
+
+class Modules(Drivers):
     def setUp(self):
         super().setUp()
         self.lib = os.path.join(self.directory, "lib")
@@ -114,9 +123,6 @@ class Modules(Case):
             self.assertIn(reason, said)
             self.assertIn(reason, listed["problem"])
         self.assertIn("\n  CAN'T BE USED: ", self.code(0, "drivers").stdout)
-
-    def drivers(self):
-        return json.loads(self.code(0, "drivers", "--json").stdout)["drivers"]
 
     def listed(self, name):
         return [driver for driver in self.drivers() if driver["name"] == name][0]
@@ -355,12 +361,12 @@ class Loaded(Modules):
         self.assertGreaterEqual(library.list(), 2)
         self.assertEqual(mapped(), [])
         loaded = []
-        for scheme, client in zip(("redis", "zookeeper"), CLIENTS):
+        for scheme in DRIVERS:
             driver, error = library.find(scheme)
             if driver is None:  # this build is without it
                 self.assertIn(b"no driver for", error.text)
             else:
-                loaded.append(client)
+                loaded.append(scheme)
             self.assertEqual(mapped(), loaded)
 
     @in_a_process
@@ -405,6 +411,54 @@ class Loaded(Modules):
         error = Error()
         self.assertNotEqual(library.calls.locker_driver_find(None, None, ctypes.byref(error)), 0)
         self.assertEqual(library.calls.locker_driver_find(b"memory", None, None), 0)
+
+
+class Beside(Drivers):
+    """In a program that has other copies of the client libraries, whose functions come first wherever a symbol is looked up."""
+
+    def lock_beside(self, kind, library):
+        if library not in EMBEDDED:
+            report_skip(self.id(), "no archive of %s, or LOCKER_PRIVATE_CLIENTS=OFF" % library)
+            return
+        server = kind()
+        self.addCleanup(server.remove)
+        server.begin()
+        self.env["LD_PRELOAD"] = STRANGERS
+        for options in ([], ["--shared"]):
+            self.code(0, "run", "-u", server.uri, *options, "key", "env", "-u", "LD_PRELOAD", "true")
+
+    def test_redis(self):
+        self.lock_beside(RedisServer, "PkgConfig::HIREDIS")
+
+    def test_zookeeper(self):
+        self.lock_beside(ZooServer, "ZooKeeper::st")
+
+    def test_etcd(self):
+        self.lock_beside(EtcdServer, "PkgConfig::PROTOBUF_C")
+
+    def test_symbols(self):
+        """What a module looks up has a version, or is one that every shared object looks up. Debian's archive of nghttp2 can't be
+        embedded; each libnghttp2 of the soname 14 will do."""
+        embedded = {"redis": "PkgConfig::HIREDIS", "zookeeper": "ZooKeeper::st", "etcd": "PkgConfig::PROTOBUF_C"}
+        for driver in self.drivers():
+            if embedded.get(driver["name"]) not in EMBEDDED:
+                continue
+            symbols = subprocess.run(["nm", "-D", "--undefined-only", "--with-symbol-versions", driver["module"]],
+                                     stdout=subprocess.PIPE, text=True, check=True).stdout
+            wanted = [line.split()[-1] for line in symbols.splitlines() if line.split()[0] == "U"]
+            self.assertIn("locker_error_set@LOCKER_1", wanted)
+            self.assertEqual([name for name in wanted if not re.search("@(GLIBC|LOCKER|OPENSSL)_|^nghttp2_", name)], [])
+
+    def test_openssl(self):
+        """Its symbols have versions, so only a copy without any takes their place: it is refused where it is another release."""
+        if "TLS" not in EMBEDDED:
+            report_skip(self.id(), "built without OpenSSL")
+            return
+        for scheme in ("rediss", "etcds"):
+            self.env.pop("LD_PRELOAD", None)
+            self.wrong(69, "127.0.0.1", "ping", "-u", scheme + "://127.0.0.1:1")
+            self.env["LD_PRELOAD"] = STRANGERS
+            self.wrong(78, "OpenSSL", "ping", "-u", scheme + "://127.0.0.1:1")
 
 
 if __name__ == "__main__":
