@@ -63,7 +63,8 @@ locker_embed_pkg(HIREDIS libhiredis.a)
 locker_embed_pkg(NGHTTP2 libnghttp2.a)
 locker_embed_pkg(PROTOBUF_C libprotobuf-c.a)
 
-# ZooKeeper's archive goes into liblocker.a's programs too. It may have been built with OpenSSL and Cyrus SASL.
+# ZooKeeper's archive goes into liblocker.a's programs too: its request number has to be replaced (net/request_number.c), which
+# the linker can do in an archive alone. It may have been built with OpenSSL and Cyrus SASL.
 set(LOCKER_ZOOKEEPER_LIBRARIES ZooKeeper::st)
 set(LOCKER_ZOOKEEPER_OPTIONS "")
 if(LOCKER_ZOOKEEPER)
@@ -72,6 +73,6 @@ if(LOCKER_ZOOKEEPER)
     if(LOCKER_ZOOKEEPER_ARCHIVE)
         list(POP_FRONT LOCKER_ZOOKEEPER_ARCHIVE)
         set(LOCKER_ZOOKEEPER_LIBRARIES ZooKeeper::archive ${LOCKER_ZOOKEEPER_ARCHIVE})
-        set(LOCKER_ZOOKEEPER_OPTIONS "")
+        set(LOCKER_ZOOKEEPER_OPTIONS -Wl,--wrap=get_xid,--undefined=__wrap_get_xid)
     endif()
 endif()

@@ -1,9 +1,11 @@
 /* state.h: what the files of this floor share: the connection, and their functions, by the files in their order. What is
  * the upper floor's too is in net.h.
  *
- * The library has a few variables of the process (the request number, buffers of its log texts), which several lockers
- * of one process use without a common lock. A request number that is given twice or out of order does no harm, because
- * each handle compares it only with its own oldest's; the buffers always end with a NUL and go nowhere. */
+ * The library has a few variables of the process, which several lockers of one process use without a common lock. The
+ * buffers of its log texts always end with a NUL and go nowhere. The request number is ours where the library is an archive
+ * (request_number.c). Where it is shared, the number is the library's own: that it is given twice or out of order does no
+ * harm, because each handle compares it only with its own oldest's. But after 2.5e9 requests it comes to reserved values, and
+ * the process crashes (ZOOKEEPER-3286). */
 #pragma once
 
 #include "lk_sigpipe.h"
