@@ -42,12 +42,13 @@ static bool prepare(lk_server *server)
     }
     char members[256];
     list_members(server, members, sizeof members);
-    return lk_server_write(server, "zoo.cfg",
-                           "tickTime=%d\nminSessionTimeout=%d\nmaxSessionTimeout=120000\ninitLimit=50\n"
-                           "syncLimit=%d\ndataDir=%s\nclientPort=%d\nclientPortAddress=%s\n"
-                           "admin.enableServer=false\n4lw.commands.whitelist=*\nmaxClientCnxns=0\n%s",
-                           tick_ms, 2 * tick_ms, setup->sync_limit > 0 ? setup->sync_limit : 10,
-                           server->directory, server->port, server->place.address, members) &&
+    return lk_server_write(
+               server, "zoo.cfg",
+               "tickTime=%d\nminSessionTimeout=%d\nmaxSessionTimeout=120000\ninitLimit=50\n"
+               "syncLimit=%d\ndataDir=%s\nclientPort=%d\nclientPortAddress=%s\n"
+               "admin.enableServer=false\n4lw.commands.whitelist=*\nmaxClientCnxns=0\nenforceQuota=true\n%s",
+               tick_ms, 2 * tick_ms, setup->sync_limit > 0 ? setup->sync_limit : 10, server->directory,
+               server->port, server->place.address, members) &&
            (server->id == 0 || lk_server_write(server, "myid", "%d\n", server->id)) &&
            (setup->login == LK_LOGIN_NONE || lk_zookeeper_set_password(server, LK_SASL_PASSWORD));
 }

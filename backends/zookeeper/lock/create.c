@@ -17,6 +17,8 @@ static void created_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
         lk_zk_node_doubt_locked(z, node);
     } else if (node->create_rc != ZNONODE || node->claim == NULL) {
         lk_zk_node_fail_locked(z, node, node->create_rc, "entering a queue");
+    } else if (node->tries > 0 && node->parent_rc != ZOK) {
+        lk_zk_node_fail_locked(z, node, node->parent_rc, "making the nodes above a queue");
     } else if (node->tries >= PARENTS_TRIES) {
         lk_zk_node_fail_locked(z, node, ZNONODE, "making a queue's parents, which somebody keeps deleting");
     } else {
@@ -30,6 +32,7 @@ static void create_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply
 {
     lk_zk_node *node = context;
     node->create_rc = reply->rc;
+    node->parent_rc = lk_zk_parent_refused_locked(z->net); /* in the same flight */
     if (reply->rc == ZOK) {
         uint64_t id;
         int32_t sequence;

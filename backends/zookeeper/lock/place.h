@@ -83,6 +83,7 @@ struct lk_zk_node {
     int32_t slot;           /* which of them it takes, once that was asked for */
     int32_t other;          /* so many said one before it, of whom it isn't one then; 0: none did */
     int create_rc;          /* create's answer */
+    int parent_rc;          /* ... and why its parent could not be made; ZOK: it could, or nothing is known */
     int take_rc;            /* that of the exchange; */
     int take_place_rc;      /* ... for its place in the queue, where it was refused */
     unsigned requests;      /* that refer to it */

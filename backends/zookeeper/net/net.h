@@ -125,6 +125,8 @@ lk_zk_request *lk_zk_create_locked(lk_zk_net *net, const char *path, const char 
                                    void *context) LK_REQUIRES(*net);
 /* A parent: others need it too (shared), or not. Nobody is told. */
 void lk_zk_container_locked(lk_zk_net *net, const char *path, bool shared) LK_REQUIRES(*net);
+/* Return why the latest parent that was asked for does not exist, if a server refused to make it or one above it; else ZOK. */
+int lk_zk_parent_refused_locked(const lk_zk_net *net) LK_REQUIRES(*net);
 lk_zk_request *lk_zk_list_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context)
     LK_REQUIRES(*net);
 /* ... with all that anybody was answered before, at whichever server: behind a check, which the leader has to order; a

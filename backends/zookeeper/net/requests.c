@@ -159,13 +159,24 @@ lk_zk_request *lk_zk_create_locked(lk_zk_net *net, const char *path, const char 
                              on_string_stat, request));
 }
 
-/* A server that knows no containers (before 3.5) gets plain nodes, which stay. Called as any answer is, with the mutex held. */
+/* A server that knows no containers (before 3.5) gets plain nodes, which stay. Below a parent that was refused the others miss
+ * it, so that does not hide why; one that is there shows that the refusal of those above it is of no matter, because a server
+ * refuses to make a node before it looks whether it is there. Called as any answer is, with the mutex held. */
 LK_UNCHECKED static void container_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply)
 {
     lk_zk_net *net = context;
     (void)z;
     if (reply->rc == ZUNIMPLEMENTED)
         net->refused_parents = true;
+    if (reply->rc == ZOK || reply->rc == ZNODEEXISTS || reply->rc == ZUNIMPLEMENTED)
+        net->parent_rc = ZOK;
+    else if (reply->rc != ZNONODE && !lk_zk_unknown(reply->rc))
+        net->parent_rc = reply->rc;
+}
+
+int lk_zk_parent_refused_locked(const lk_zk_net *net)
+{
+    return net->parent_rc;
 }
 
 void lk_zk_container_locked(lk_zk_net *net, const char *path, bool shared)
@@ -341,6 +352,8 @@ bool lk_zk_unknown(int rc)
            rc == ZSESSIONEXPIRED || rc == ZSESSIONMOVED || rc == ZTHROTTLEDOP || rc == ZNOTREADONLY;
 }
 
+enum { quota_exceeded = -125 }; /* the client library has no name for it */
+
 locker_status lk_zk_error(int rc, const char *doing, const char *path, locker_error *err)
 {
     switch (rc) {
@@ -355,6 +368,12 @@ locker_status lk_zk_error(int rc, const char *doing, const char *path, locker_er
     case ZSESSIONCLOSEDREQUIRESASLAUTH:
         return lk_denied(err, "ZooKeeper serves only who logs in by SASL: give sasl=digest-md5, or the "
                               "mechanism that your servers take, with a user and password");
+    case quota_exceeded:
+        return lk_misconfigured(
+            err,
+            "a quota of ZooKeeper's does not allow %s at %s: raise it on the node above that "
+            "has it (listquota and setquota of zkCli.sh), or take another chroot",
+            doing, path);
     case ZNOCHILDRENFOREPHEMERALS:
         return lk_misconfigured(err, "%s lies under an ephemeral node; take another namespace or chroot",
                                 path);

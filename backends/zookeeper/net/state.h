@@ -70,6 +70,7 @@ struct LK_CHECKED(capability("mutex")) lk_zk_net {
     int interest LK_ZK_GUARDED;       /* ZOOKEEPER_READ and _WRITE, as last asked */
     int64_t attempt_at LK_ZK_GUARDED; /* when the present attempt to connect began */
     int attempt_error LK_ZK_GUARDED;  /* errno by which it failed; 0: it has not, or in another way */
+    int parent_rc LK_ZK_GUARDED;      /* why the latest parent was not made; ZOK: it was, or was there */
     int64_t turn_at LK_ZK_GUARDED;    /* when the client library wants to be called at the latest */
     bool reading LK_ZK_GUARDED;       /* a thread drives */
     bool polling LK_ZK_GUARDED;       /* ... and is asleep in poll: kick it */

@@ -466,6 +466,48 @@ static void a_login_keeps_others_out(void **state)
     lk_close_locker(mine);
 }
 
+static void expect_refused(locker *l, locker_status status, const char *words)
+{
+    locker_lock_options options[3] = {lk_wait_options(LK_TEST_PATIENCE_MS),
+                                      lk_wait_options(LK_TEST_PATIENCE_MS),
+                                      lk_wait_options(LK_TEST_PATIENCE_MS)};
+    locker_handle *held;
+    locker_error err;
+    options[1].mode = LOCKER_SHARED;
+    options[2].permits = 2;
+    for (size_t i = 0; i < 3; i++) {
+        assert_status(status, locker_lock(l, "key", &options[i], &held, &err), err);
+        if (strstr(err.text, words) == NULL)
+            test_fails("'%s' lacks '%s'", err.text, words);
+    }
+    lk_close_locker(l);
+}
+
+/* Where the nodes for a lock can't be made, the answer is the server's reason. */
+static void why_no_lock_can_be_made_is_told(void **state)
+{
+    lk_env *env = *state;
+    locker *mine = lk_open_uri("zookeeper://me:sesame-4711@127.0.0.1:%d/shop", env->zk->port);
+    locker_handle *held = lk_take(mine, "guarded");
+    expect_refused(lk_open_at(env->zk, "/shop/guarded/deep"), LOCKER_DENIED,
+                   "making the nodes above a queue");
+    lk_give(held);
+    lk_close_locker(mine);
+    make(env, "/brief", LK_ZKC_EPHEMERAL, NULL);
+    expect_refused(lk_open_at(env->zk, "/brief"), LOCKER_CONFIG, "an ephemeral node");
+    make(env, "/full", LK_ZKC_PLAIN, NULL);
+    make(env, "/zookeeper/quota/full", LK_ZKC_PLAIN, NULL);
+    assert_int_equal(lk_zkc_create(env->client, "/zookeeper/quota/full/zookeeper_limits",
+                                   "count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=1", LK_ZKC_PLAIN,
+                                   NULL),
+                     LK_ZKC_OK);
+    assert_int_equal(lk_zkc_create(env->client, "/zookeeper/quota/full/zookeeper_stats", "count=1,bytes=4",
+                                   LK_ZKC_PLAIN, NULL),
+                     LK_ZKC_OK);
+    expect_refused(lk_open_at(env->zk, "/full"), LOCKER_CONFIG, "a quota");
+    assert_true(lk_zkc_clear(env->client, "/zookeeper/quota"));
+}
+
 static void what_the_build_lacks_is_refused(void **state)
 {
     lk_env *env = *state;
@@ -524,6 +566,7 @@ static const struct CMUnitTest tests[] = {
     server_test(want_of_descriptors_is_told),
     server_test(chroots_and_namespaces_are_apart),
     server_test(a_login_keeps_others_out),
+    server_test(why_no_lock_can_be_made_is_told),
     server_test(what_the_build_lacks_is_refused),
     server_test(the_session_is_as_negotiated),
 };
