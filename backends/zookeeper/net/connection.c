@@ -169,6 +169,12 @@ int64_t lk_zk_promise_locked(const lk_zk_net *net, int64_t sent)
     return lk_zk_validity_promise(&net->validity, sent);
 }
 
+bool lk_zk_is_unexplained_locked(const lk_zk_net *net)
+{
+    return !net->denied && !net->bad_files && !net->up && net->no_socket == 0 &&
+           net->tls_trouble[0] == '\0' && !net->blocking.active;
+}
+
 locker_status lk_zk_away_locked(const lk_zk_net *net, locker_error *err)
 {
     if (net->bad_files)
@@ -206,7 +212,8 @@ locker_status lk_zk_away_locked(const lk_zk_net *net, locker_error *err)
             "the login by SASL to ZooKeeper at %s has not begun: Cyrus' library still looks up "
             "this host's own name; put that into /etc/hosts",
             net->set.names);
-    return lk_unavailable(
-        err, "no ZooKeeper server of %s serves us: none is running, reachable and part of a majority",
-        net->set.names);
+    return lk_unavailable(/* what a new locker is told: diagnose.c */
+                          err,
+                          "no ZooKeeper server of %s serves us: none is running, reachable and part of a majority",
+                          net->set.names);
 }

@@ -2,16 +2,33 @@
 #include <string.h>
 #include <sys/epoll.h>
 
+#include "diagnose.h"
 #include "lk_fd.h"
 #include "lk_wakeup.h"
 #include "state.h"
 
+/* Say why no server serves us. A name that could not be resolved is told too: it may be the one that matters. Nobody else sees
+ * the connection yet, so no lock is held. */
+LK_UNCHECKED static locker_status explain(const lk_zk_net *net, const locker_error *unresolved,
+                                          locker_error *err)
+{
+    locker_error found = {.status = LOCKER_OK};
+    const locker_status status = lk_zk_diagnose(net->clock, net->addresses, net->set.tls != NULL, &found);
+    const bool all = unresolved->text[0] == '\0';
+    if (status == LOCKER_OK) /* nothing was found */
+        return LOCKER_UNAVAILABLE;
+    return locker_error_set(err, status, found.os_error, "%s%s%s", found.text, all ? "" : "; and ",
+                            all ? "" : unresolved->text);
+}
+
 static locker_status connect_first(lk_zk_net *net, locker_error *err)
 {
     lk_zk_call call;
-    locker_status status = lk_zk_resolve(net->set.hosts, &net->addresses, err);
+    bool unexplained = false;
+    locker_error unresolved = {.status = LOCKER_OK};
+    locker_status status = lk_zk_resolve(net->set.hosts, &net->addresses, &unresolved);
     if (status != LOCKER_OK)
-        return status;
+        return locker_error_set(err, status, unresolved.os_error, "%s", unresolved.text);
     net->literal = lk_hosts_literal(net->set.hosts);
     lk_zk_enter(net);
     net->looked_up_at = lk_zk_net_now(net);
@@ -20,11 +37,13 @@ static locker_status connect_first(lk_zk_net *net, locker_error *err)
     const int64_t until = lk_time_after(lk_zk_net_now(net), net->set.connect_timeout_ns);
     if (lk_zk_await_up_unlocking(net, &call, until) != LK_ZK_DONE)
         status = lk_zk_away_locked(net, err);
+    if (status == LOCKER_UNAVAILABLE)
+        unexplained = lk_zk_is_unexplained_locked(net);
     lk_zk_call_end_locked(net, &call);
     if (status != LOCKER_OK)
         lk_zk_net_close_unlocking(net, false);
     lk_zk_leave(net);
-    return status;
+    return unexplained ? explain(net, &unresolved, err) : status;
 }
 
 locker_status lk_zk_net_open(lk_zk_net **out, lk_zk *z, const lk_zk_owner *owner,

@@ -132,6 +132,8 @@ int lk_zk_directions_locked(const lk_zk_net *net, uint32_t ready) LK_REQUIRES(*n
 /* The library told that the session is in this state. */
 void lk_zk_session_event_locked(lk_zk_net *net, int state) LK_REQUIRES(*net);
 void lk_zk_went_down_locked(lk_zk_net *net) LK_REQUIRES(*net);
+/* Whether it is not known why there is no connection. */
+bool lk_zk_is_unexplained_locked(const lk_zk_net *net) LK_REQUIRES(*net);
 /* How long a server has for its part of connecting. LOCKER_NEVER: as long as the client library gives it. */
 int64_t lk_zk_patience_locked(const lk_zk_net *net, int64_t now) LK_REQUIRES(*net);
 /* Whoever waits for a connection goes on: there is one, or there won't be. */

@@ -197,7 +197,7 @@ static void who_is_not_trusted_is_refused(void **state)
     lk_stunnel_parameters(env->tls, "ca", "other", text, sizeof text);
     refused(env, LOCKER_UNAVAILABLE, env->tls->port, text, "tls_cert is not what they trust");
     refused(env, LOCKER_UNAVAILABLE, env->zk->port, ours(env), "no TLS with ZooKeeper"); /* speaks none */
-    refused(env, LOCKER_UNAVAILABLE, lk_free_port(), ours(env), "none is reachable");
+    refused(env, LOCKER_UNAVAILABLE, lk_free_port(), ours(env), "Connection refused");
     lk_close_locker(open_tls(env, ""));
 }
 
