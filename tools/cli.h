@@ -120,6 +120,13 @@ int lk_cli_fail(locker_status status, const locker_error *err);
  * 0. On failure it has complained. Returns 0 or the exit code. */
 int lk_cli_open(const lk_common *common, const char *owner, int64_t ttl_ms, locker **out);
 
+/** Told once if the service has as many connections as it takes, before it is tried again. */
+typedef void (*lk_cli_full_fn)(const lk_common *common, const locker_error *err);
+
+/** The same, trying again until then (CLOCK_MONOTONIC) while the service is full. */
+int lk_cli_open_until(const lk_common *common, const char *owner, int64_t ttl_ms, int64_t until_ms,
+                      lk_cli_full_fn full, locker **out);
+
 /** Write the scheme of the service's URI to `out`. */
 void lk_cli_backend(const locker *l, char *out, size_t size);
 

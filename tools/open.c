@@ -1,10 +1,14 @@
 /* open.c: opens the lock service that a subcommand is to use: the one that its options name, else the one that the library
  * finds, as for any program. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "cli.h"
+
+enum { AGAIN_MS = 500 }; /* between two attempts to open a service that is full */
 
 /* What the library says as it opens the service, on this thread: a secret that others can read, for one. */
 static _Thread_local bool is_opening;
@@ -36,7 +40,32 @@ static locker_status open_by(const lk_common *common, const locker_options *opti
     return locker_open_default(options, out, err);
 }
 
+/* Whether the service has as many connections as it takes: that passes, as a lock's holder does. */
+static bool is_full(locker_status status, const locker_error *err)
+{
+    return status == LOCKER_UNAVAILABLE && err->os_error == EUSERS;
+}
+
+static locker_status open_until(const lk_common *common, const locker_options *options, int64_t until_ms,
+                                lk_cli_full_fn full, locker **out, locker_error *err)
+{
+    for (bool again = false;; again = true) {
+        const locker_status status = open_by(common, options, out, err);
+        if (!is_full(status, err) || lk_cli_now_ms(CLOCK_MONOTONIC) >= until_ms)
+            return status;
+        if (full != NULL && !again)
+            full(common, err);
+        (void)nanosleep(&(struct timespec){.tv_nsec = AGAIN_MS * 1000000L}, NULL);
+    }
+}
+
 int lk_cli_open(const lk_common *common, const char *owner, int64_t ttl_ms, locker **out)
+{
+    return lk_cli_open_until(common, owner, ttl_ms, 0, NULL, out);
+}
+
+int lk_cli_open_until(const lk_common *common, const char *owner, int64_t ttl_ms, int64_t until_ms,
+                      lk_cli_full_fn full, locker **out)
 {
     locker_options options = LOCKER_OPTIONS_INIT;
     static char verbose; /* its address means yes */
@@ -52,7 +81,7 @@ int lk_cli_open(const lk_common *common, const char *owner, int64_t ttl_ms, lock
     options.ttl_ms = ttl_ms; /* where leases are sessions, a lock can't have a lease time of its own */
     locker_error err;
     is_opening = !common->quiet;
-    const locker_status status = open_by(common, &options, out, &err);
+    const locker_status status = open_until(common, &options, until_ms, full, out, &err);
     is_opening = false;
     if (status == LOCKER_OK)
         return LK_EXIT_OK;

@@ -155,13 +155,14 @@ static int check_exec(const lk_run *r)
     return LK_EXIT_CONFIG;
 }
 
-static char late_text[96];
+static char late_text[96], late_full_text[96 + LOCKER_ERROR_TEXT_MAX];
+static const char *volatile late_words; /* one of them */
 
 /* The wait is over before the service could be opened: nothing is asked for yet. */
 static void opening_is_late(int number)
 {
     (void)number;
-    if (write(STDERR_FILENO, late_text, strlen(late_text)) < 0)
+    if (write(STDERR_FILENO, late_words, strlen(late_words)) < 0)
         _exit(LK_EXIT_SYSTEM);
     _exit(LK_EXIT_UNAVAILABLE);
 }
@@ -180,6 +181,7 @@ static void bound_opening(int64_t ms)
     char words[32];
     snprintf(late_text, sizeof late_text, "locker: the lock service could not be opened within %s\n",
              lk_cli_time_words(ms, words, sizeof words));
+    late_words = late_text;
     if (ms > 0) {
         sigaction(SIGALRM, &action, &before);
         pthread_sigmask(SIG_UNBLOCK, &alarm, &mask);
@@ -189,6 +191,22 @@ static void bound_opening(int64_t ms)
         sigaction(SIGALRM, &before, NULL);
         pthread_sigmask(SIG_SETMASK, &mask, NULL);
     }
+}
+
+/* The service is full, which is waited for as for the lock. */
+static void wait_to_open(const lk_common *common, const locker_error *err)
+{
+    if (!common->quiet && (common->verbose || isatty(STDERR_FILENO)))
+        lk_cli_message("waiting for a connection: %s", err->text);
+    snprintf(late_full_text, sizeof late_full_text, "%.*s: %s\n", (int)strcspn(late_text, "\n"), late_text,
+             err->text);
+    late_words = late_full_text;
+}
+
+static int64_t opening_until(const lk_run *r)
+{
+    const int64_t wait_ms = r->options.wait_ms;
+    return wait_ms < 0 ? INT64_MAX : wait_ms > 0 ? r->began_ms + wait_ms : 0;
 }
 
 int lk_run_acquire(lk_run *r)
@@ -204,7 +222,7 @@ int lk_run_acquire(lk_run *r)
     r->began_ms = lk_cli_now_ms(CLOCK_MONOTONIC);
     if (o->wait_ms > 0)
         bound_opening(o->wait_ms > OPENING_MS ? o->wait_ms : OPENING_MS);
-    int code = lk_cli_open(&o->common, o->owner, o->ttl_ms, &r->l);
+    int code = lk_cli_open_until(&o->common, o->owner, o->ttl_ms, opening_until(r), wait_to_open, &r->l);
     if (!code) {
         lk_cli_backend(r->l, r->backend, sizeof r->backend);
         code = check_scope(r);

@@ -74,7 +74,7 @@ enum { LOCKER_ERROR_TEXT_MAX = 512 };
  * printable UTF-8: control characters in what it quotes are written as \xNN or \uNNNN. Log lines are the same. */
 typedef struct locker_error {
     locker_status status;
-    int os_error;                     /**< errno where a system call failed, else 0 */
+    int os_error; /**< errno where a system call failed, EUSERS where a service has as many connections as it takes, else 0 */
     char text[LOCKER_ERROR_TEXT_MAX]; /**< one line, NUL-terminated; empty when status is LOCKER_OK */
 } locker_error;
 

@@ -361,8 +361,11 @@ bool lk_redis_handshake(const lk_redis_target *t, lk_redis_socket *socket, const
     } else if (failure == ENOMEM) {
         lk_out_of_memory(&why->error);
     } else if (f.reply[0] != NULL && f.reply[0]->type == REDIS_REPLY_ERROR) {
-        lk_unavailable(&why->error, "%s at %s refuses the connection: %s", t->service->name, socket->peer,
-                       f.reply[0]->str); /* too many clients, protected mode */
+        static const char full[] = "ERR max number of clients"; /* the other one is protected mode */
+        const bool is_full = strncmp(f.reply[0]->str, full, sizeof full - 1) == 0;
+        locker_error_set(&why->error, LOCKER_UNAVAILABLE, is_full ? EUSERS : 0,
+                         "%s at %s refuses the connection: %s", t->service->name, socket->peer,
+                         f.reply[0]->str);
     } else {
         const bool may_be_tls = socket->tls == NULL && failure == ECONNRESET;
         locker_error_set(&why->error, LOCKER_UNAVAILABLE, failure,

@@ -11,6 +11,7 @@ import resource
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -212,6 +213,23 @@ class Case(unittest.TestCase):
         running = self.start(*options, key, "--", "cat", **more)
         running.event("acquired")
         return running
+
+    def waits_for_room(self, uri, port, most, words):
+        """A command that may wait waits for a server that has as many connections as it takes, and no other does."""
+        others = []
+        while len(others) < most or self.locker("ping", "-u", uri).returncode == 0:  # one that asked it before was still counted
+            self.assertLess(len(others), 2 * most)
+            others.append(socket.create_connection(("127.0.0.1", port)))
+            self.addCleanup(others[-1].close)
+        self.wrong(69, words, "ping", "-u", uri)
+        self.wrong(69, words, "run", "-n", "-u", uri, "k", "true")
+        with subprocess.Popen([LOCKER, "run", "-v", "-w", "60s", "-u", uri, "k", "true"], env=self.env, stderr=subprocess.PIPE,
+                              text=True) as waiter:
+            self.assertRegex(waiter.stderr.readline(), "waiting for a connection: .*" + words)
+            for other in others:
+                other.close()
+            said = waiter.stderr.read()
+            self.assertEqual(waiter.wait(LIMIT), 0, said)
 
     def assert_gone(self, pid):
         """The process ends within the time limit (a zombie has ended)."""

@@ -30,6 +30,12 @@ class Run(RedisCase):
         self.assertGreater(int(seen["LOCKER_TOKEN"]), first)
         self.assertEqual(self.variables("-u", self.uri + "?fencing=off")["LOCKER_TOKEN"], "0")
 
+    def test_a_full_server_is_waited_for(self):
+        server = Redis()
+        self.addCleanup(server.remove)
+        server.ask("CONFIG", "SET", "maxclients", "4")
+        self.waits_for_room(server.uri, server.port, 4, "max number of clients")
+
     def test_exclusion_and_hand_off(self):
         holder = self.hold("k")
         self.assertIn("k", self.code(75, "run", "-n", "-v", "k", "true").stderr)

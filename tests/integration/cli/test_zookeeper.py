@@ -2,10 +2,42 @@
 import json
 import signal
 import socket
+import threading
 import time
 import unittest
 
-from clitest import LIMIT, LOCKER, Case, ZooKeeper
+from clitest import LIMIT, LOCKER, Case, Redis, ZooKeeper
+
+
+class OtherService:
+    """Listens, and answers all that it gets; None: with nothing."""
+
+    def __init__(self, answer):
+        self.answer, self.clients = answer, []
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.thread = threading.Thread(target=self.serve)
+        self.thread.start()
+
+    def serve(self):
+        while True:
+            client = self.listener.accept()[0]
+            self.clients.append(client)
+            if self.answer == b"end":
+                return
+            if self.answer == b"":
+                client.close()
+            elif self.answer is not None and client.recv(100):
+                client.sendall(self.answer)
+                client.close()
+
+    def close(self):
+        self.answer = b"end"
+        with socket.create_connection(("127.0.0.1", self.port)):
+            self.thread.join()
+        for client in self.clients:
+            client.close()
+        self.listener.close()
 
 
 class Run(Case):
@@ -97,6 +129,26 @@ class Run(Case):
             for arguments in (["run", "k", "true"], ["show", "k"], ["break", "k"], ["ping"]):
                 self.wrong(69, "127.0.0.1", arguments[0], "-u", uri, *arguments[1:])
 
+    def told(self, port, code, words, *hosts):
+        hosts = ",".join(hosts + ("127.0.0.1:%d" % port,))
+        self.wrong(code, words, "ping", "-u", "zookeeper://%s/?connect_timeout=100ms" % hosts)
+
+    def test_what_listens_is_told(self):
+        redis = Redis()
+        self.addCleanup(redis.remove)
+        self.told(redis.port, 70, "speaks Redis' protocol")
+        self.told(redis.port, 70, "the host 'nowhere.invalid' can't be resolved", "nowhere.invalid")
+        with socket.socket() as closed:
+            closed.bind(("127.0.0.1", 0))
+            self.told(closed.getsockname()[1], 69, "Connection refused")
+        for answer, code, words in ((b"HTTP/1.1 400 Bad Request\r\n\r\n", 70, "speaks HTTP"),
+                                    (b"\x15\x03\x03\0\2\2\x46", 70, "speaks TLS"), (b"SSH-2.0-x\r\n", 70, "does not speak ZooKeeper's"),
+                                    (b"", 69, "maxClientCnxns"), (None, 69, "does not answer"),
+                                    (b"imok", 69, "not part of a majority")):
+            other = OtherService(answer)
+            self.addCleanup(other.close)
+            self.told(other.port, code, words)
+
     def test_a_signal_ends_connecting(self):
         with socket.socket() as silent:
             silent.bind(("127.0.0.1", 0))
@@ -139,6 +191,25 @@ class Gone(Case):
         self.assertEqual(waiter.finish(), 69)
         for wait in (("-n",), ("-w", "3s")):
             self.wrong(69, "127.0.0.1", "run", "-u", zookeeper.uri + "?connect_timeout=1h", *wait, "k", "true")
+
+
+class OfZooKeepersDefault(ZooKeeper):
+    """With the limit of connections from one host that a server has where zoo.cfg names none: 60."""
+
+    def configure(self):
+        super().configure()
+        with open(self.directory + "/zoo.cfg", "r+", encoding="ascii") as file:
+            text = file.read().replace("maxClientCnxns=0\n", "")
+            file.seek(0)
+            file.truncate()
+            file.write(text)
+
+
+class Full(Case):
+    def test_a_full_server_is_waited_for(self):
+        server = OfZooKeepersDefault()
+        self.addCleanup(server.remove)
+        self.waits_for_room(server.uri + "?connect_timeout=200ms", server.port, 60, "maxClientCnxns")
 
 
 if __name__ == "__main__":
