@@ -7,11 +7,12 @@ typedef lk_zk_outcome (*lk_zk_wait_fn)(lk_zk_net *net, lk_zk_call *call, int64_t
 
 /* What lists have shown of those who use a key. */
 typedef struct {
-    int rc;        /* of the latest answer that was an error */
-    bool unknown;  /* one said nothing, or could not be asked for */
-    int32_t taken; /* so many permits are */
-    int32_t slot;  /* the least of ours that is free */
-    int32_t ahead; /* so many wait for one, before the claim's own place if it has one */
+    int rc;         /* of the latest answer that was an error */
+    bool unknown;   /* one said nothing, or could not be asked for */
+    bool no_parent; /* permits have no parent yet */
+    int32_t taken;  /* so many permits are */
+    int32_t slot;   /* the least of ours that is free */
+    int32_t ahead;  /* so many wait for one, before the claim's own place if it has one */
     int32_t
         says; /* how many permits there are by one who has one, or by the first who waits, if it is another number than
                        the claim's; FOREIGN: one has a permit who doesn't say; 0: none of that */

@@ -67,7 +67,8 @@ static void first_list_done_locked(lk_zk *z, void *context, const lk_zk_reply *r
     lk_zk_list_answered_locked(z, node, reply);
 }
 
-/* Make the key's node, and after that has failed once, all above it. */
+/* Make the key's node, and after that has failed once, all above it. The parent of permits comes with the first of them
+ * (exchange.c), because a server removes only containers that have had a child. */
 static void make_parents_locked(lk_zk *z, const lk_zk_node *node) LK_REQUIRES(*z->net)
 {
     char path[LK_ZK_PATH_MAX];
@@ -80,8 +81,6 @@ static void make_parents_locked(lk_zk *z, const lk_zk_node *node) LK_REQUIRES(*z
     }
     if (node->permits > 0) {
         (void)lk_zk_key_path(node->parent, path);
-        lk_zk_container_locked(z->net, path, false);
-        (void)lk_zk_permits_path(node->parent, path);
         lk_zk_container_locked(z->net, path, false);
     }
     lk_zk_container_locked(z->net, node->parent, false);

@@ -2,6 +2,7 @@
  * that nobody wants is deleted until a server has confirmed it, over reconnections too, or its session ends. */
 #include <string.h>
 
+#include "paths.h"
 #include "place.h"
 
 static const int64_t delete_again_ns = 100 * LK_MS;
@@ -16,9 +17,19 @@ static void hint_successor_locked(lk_zk *z, const lk_zk_node *node) LK_REQUIRES(
     lk_zk_watchers_tell_locked(z->net, path);
 }
 
+/* Delete the parent of permits that was made for a permit which never came. One that has children stays. */
+static void delete_parent_locked(lk_zk *z, const lk_zk_node *node) LK_REQUIRES(*z->net)
+{
+    char path[LK_ZK_PATH_MAX];
+    (void)lk_zk_permits_path(node->parent, path);
+    (void)lk_zk_delete_locked(z->net, path, NULL, NULL);
+}
+
 /* Its successor is told once its step says so. */
 static void gone_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
 {
+    if (node->makes_parent && !node->is_permit)
+        delete_parent_locked(z, node);
     node->there = false;
     lk_zk_node_timers_stop_locked(node);
     lk_zk_unwatch_locked(z->net, &node->watcher);

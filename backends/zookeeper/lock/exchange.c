@@ -9,6 +9,15 @@
 
 enum { PARENTS_TRIES = 8 }; /* how often a vanishing parent is made again */
 
+/* A server removes a container only once it has had a child. So the parent of permits is made right before the first of them,
+ * in the same flight, and never for a claim that only waits. If no permit comes after all, it is deleted (ending.c). */
+static void make_parent_locked(lk_zk *z, const lk_zk_node *node) LK_REQUIRES(*z->net)
+{
+    char path[LK_ZK_PATH_MAX];
+    (void)lk_zk_permits_path(node->parent, path);
+    lk_zk_container_locked(z->net, path, false);
+}
+
 static void taken_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     lk_zk_node *const node = context;
@@ -19,16 +28,13 @@ static void taken_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_R
     lk_zk_node_unref_locked(z, node);
 }
 
-static void make_parent_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
+/* Permits have no parent any more. The head counts again, which shows that, and sends the exchange with a parent. */
+static void count_again_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
 {
-    char path[LK_ZK_PATH_MAX];
-    if (node->tries++ >= PARENTS_TRIES) {
+    if (node->tries++ >= PARENTS_TRIES)
         lk_zk_node_fail_locked(z, node, ZNONODE, "taking a permit, where somebody keeps deleting its parent");
-        return;
-    }
-    (void)lk_zk_permits_path(node->parent, path);
-    lk_zk_container_locked(z->net, path, false);
-    lk_zk_node_tell_locked(z, node, LK_ZK_NOT_TAKEN);
+    else
+        lk_zk_node_tell_locked(z, node, LK_ZK_NOT_TAKEN);
 }
 
 /* There is no permit. */
@@ -40,7 +46,7 @@ static void not_taken_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
              node->take_place_rc == ZNONODE) /* it is gone again, or its place was deleted */
         lk_zk_node_vanish_locked(z, node);
     else if (node->take_rc == ZNONODE)
-        make_parent_locked(z, node);
+        count_again_locked(z, node);
     else
         lk_zk_node_fail_locked(z, node, node->take_rc, "taking a permit");
 }
@@ -82,6 +88,8 @@ void lk_zk_node_take_locked(lk_zk *z, lk_zk_node *node)
     lk_zk_node_path(z, node, place);
     lk_zk_node_permit_path(z, node, permit);
     node->take_rc = ZCONNECTIONLOSS;
+    if (node->makes_parent)
+        make_parent_locked(z, node);
     if (lk_zk_node_ref(
             node, lk_zk_exchange_locked(z->net, place, permit, node->claim->owner, taken_locked, node))) {
         node->maybe_permit = true;

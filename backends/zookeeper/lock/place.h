@@ -103,6 +103,7 @@ struct lk_zk_node {
     bool shares;            /* it waits for nobody who shares the key */
     bool mixed;             /* the key's node has been used for permits, too, and may be still */
     bool exchanging;        /* TAKING, and the request is under way */
+    bool makes_parent;      /* the parent of permits is made along with it */
     bool maybe_permit;      /* that was sent: its permit is there, or was, or comes yet */
     bool is_permit;         /* its permit is there: that is the node, and its place in the queue is no more */
     bool left_queue;        /* its place is no more, nor will there be a permit because of it */

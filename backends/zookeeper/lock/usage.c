@@ -39,6 +39,7 @@ static void permits_listed_locked(lk_zk *z, void *context, const lk_zk_reply *re
     lk_zk_attempt *const a = context;
     uint8_t slots[LK_ZK_PERMITS_MAX / 8 + 1] = {0};
     (void)z;
+    a->usage.no_parent = reply->rc == ZNONODE;
     if (is_good(a, reply))
         for (int32_t i = 0; i < reply->names->count; i++)
             note_permit(a, reply->names->data[i], slots);

@@ -287,6 +287,49 @@ static void a_canceled_exchange_leaves_nothing(void **state)
     lk_close_locker(l);
 }
 
+typedef struct {
+    lk_env *env;
+    const char *path;
+} node_at;
+
+static bool is_gone(void *context)
+{
+    const node_at *const node = context;
+    return lk_zkc_get(node->env->client, node->path, NULL, 0, NULL) == LK_ZKC_NONODE;
+}
+
+/* A server removes an empty container only if it has had a child. So a claim that ends before it has a permit leaves no parent of
+ * permits: neither where it only waited, nor where its exchange was sent and never arrived. */
+static void a_claim_without_a_permit_leaves_no_parent(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_through(env, "/shop?ttl=20s&command_timeout=20s");
+    locker_lock_options one = permit(1), soon = permit(1);
+    node_at waited = {env, "/shop/waited/leases"}, sent = {env, "/shop/sent/leases"};
+    locker_handle *held = NULL;
+    locker_error err;
+    lk_locking waiter;
+    static const char *const ahead[] = {"/shop", "/shop/waited", "/shop/waited/locks",
+                                        "/shop/waited/locks/x-lock-0000000000"};
+    for (unsigned i = 0; i < 4; i++)
+        (void)lk_zkc_create(env->client, ahead[i], "", LK_ZKC_PLAIN, NULL);
+    soon.wait_ms = 200;
+    assert_status(LOCKER_TIMEOUT, locker_lock(l, "waited", &soon, &held, &err), err);
+    assert_true(is_gone(&waited));
+    one.cancel = locker_cancel_new();
+    lk_proxy_harm(env->proxy, LK_PROXY_WITHHOLD, LK_ZKP_MULTI, 1, 0);
+    lk_proxy_refuse(env->proxy, true);
+    lk_locking_start(&waiter, l, "sent", &one);
+    lk_proxy_await_harm(env->proxy, 1);
+    assert_false(is_gone(&sent));
+    locker_cancel_fire(one.cancel);
+    assert_status(LOCKER_CANCELED, lk_locking_join(&waiter), waiter.err);
+    lk_proxy_refuse(env->proxy, false);
+    lk_require(is_gone, &sent, "the parent of permits should be deleted");
+    locker_cancel_free(one.cancel);
+    lk_close_locker(l);
+}
+
 /* A server removes containers that have been empty for a while: each is made again. */
 static void parents_of_permits_are_made_again(void **state)
 {
@@ -505,6 +548,7 @@ static const struct CMUnitTest tests[] = {
     sharing_test(a_mark_does_not_go_back),
     sharing_test(the_answer_to_an_exchange_is_lost),
     sharing_test(a_canceled_exchange_leaves_nothing),
+    sharing_test(a_claim_without_a_permit_leaves_no_parent),
     sharing_test(parents_of_permits_are_made_again),
     sharing_test(the_head_counts_again),
     sharing_test(the_younger_use_is_refused),
