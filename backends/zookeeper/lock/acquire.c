@@ -117,6 +117,10 @@ static bool enter_unlocking(lk_zk_attempt *a) LK_REQUIRES(*a->z->net)
 {
     char tail[LK_ZK_TAIL_MAX];
     const bool waits = a->claim->will_wait;
+    if (!a->has_room) {
+        a->has_room = true;
+        return lk_zk_attempt_wait_unlocking(a, lk_zk_await_room_unlocking);
+    }
     if (a->claim->permits > 0 && !a->looked)
         return lk_zk_permits_look_unlocking(a);
     if (a->claim->permits > 0 && waits && a->used_up) {
@@ -256,7 +260,7 @@ locker_status lk_zk_acquire(void *self, locker_claim *claim, locker_error *err)
     a.status = LOCKER_OK;
     a.outcome = LK_ZK_DONE;
     a.key = a.parent = key;
-    a.looked = a.fresh = a.busy = a.used_up = false;
+    a.has_room = a.looked = a.fresh = a.busy = a.used_up = false;
     a.rc = a.checks = 0; /* what else is in it is set as it goes: it is more than two kilobytes */
     if (!lk_zk_parent_path(a.z, claim->key, claim->key_len, key))
         return lk_zk_check_key(self, claim->key, claim->key_len, err);

@@ -34,6 +34,7 @@ typedef struct {
     lk_zk_call call;
     const char *key;    /* the path of the key's node */
     const char *parent; /* ... and of the queue, which may be the same */
+    bool has_room;      /* its requests have been let in to the connection */
     bool looked;        /* at the queue */
     bool fresh;         /* ... with all in it that anybody had been answered before */
     bool busy;          /* ... which was not empty */

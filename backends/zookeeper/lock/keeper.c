@@ -40,7 +40,9 @@ static void tell_suspect_locked(lk_zk *z, bool suspect, const char *what) LK_REQ
 static void on_up_locked(lk_zk *z) LK_REQUIRES(*z->net)
 {
     tell_suspect_locked(z, false, "zookeeper: connected to %s again");
-    lk_zk_heartbeat_now_locked(z); /* what is held has not been confirmed for a while; the keeper comes */
+    /* What is held has not been confirmed for a while. The heartbeat goes before all that is taken up again. */
+    lk_zk_heartbeat_now_locked(z);
+    (void)lk_zk_heartbeat_locked(z, lk_zk_now(z));
     LK_EACH(lk_zk_node, node, link, &z->doubtful)
         node->look_at = 0; /* looked for by the keeper, too */
     resume_locked(z);

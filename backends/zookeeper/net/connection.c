@@ -79,6 +79,7 @@ static void went_up_locked(lk_zk_net *net) LK_REQUIRES(*net)
     lk_zk_validity_connected(&net->validity, net->begun_at, timeout_ns, net->set.tick_ns);
     settle_list_locked(net);
     net->up = net->came_up = true;
+    net->fastest_ns = 0; /* that was another way */
     net->up_since = lk_zk_net_now(net);
     net->silent = 0;
     net->denied = net->bad_files = false;
@@ -99,6 +100,8 @@ void lk_zk_went_down_locked(lk_zk_net *net)
         lk_zk_no_socket_locked(net);
     lk_zk_kick_locked(net);
     lk_zk_keeper_by_locked(net, 0);
+    LK_EACH(lk_zk_call, call, line, &net->line)
+        lk_zk_call_done_locked(call); /* it waits for a connection first */
     net->owner->on_down(net->z);
 }
 
@@ -156,6 +159,9 @@ int64_t lk_zk_patience_locked(const lk_zk_net *net, int64_t now)
 
 void lk_zk_confirm_locked(lk_zk_net *net, int64_t sent)
 {
+    const int64_t took_ns = lk_zk_net_now(net) - sent;
+    if (net->fastest_ns == 0 || took_ns < net->fastest_ns)
+        net->fastest_ns = took_ns;
     lk_zk_validity_ordered(&net->validity, sent);
 }
 

@@ -457,6 +457,7 @@ void lk_zk_call_end_locked(lk_zk_net *net, lk_zk_call *call)
     if (call->pending > 0)
         lk_zk_requests_forget_locked(net, call);
     lk_list_remove(&call->link);
+    lk_zk_let_in_locked(net); /* it may have had room, and sent nothing */
     push_locked(net);
     hand_on_locked(net);
     pthread_cond_destroy(&call->cond);
@@ -516,6 +517,24 @@ lk_zk_outcome lk_zk_await_up_unlocking(lk_zk_net *net, lk_zk_call *call, int64_t
     if (net->up) /* since it was told that nobody is there */
         return LK_ZK_DONE;
     return net->denied || call->deserted ? LK_ZK_LATE : outcome;
+}
+
+lk_zk_outcome lk_zk_await_room_unlocking(lk_zk_net *net, lk_zk_call *call, int64_t until)
+{
+    lk_zk_outcome outcome = LK_ZK_DONE;
+    if (lk_list_empty(&net->line) && lk_zk_has_room_locked(net))
+        return LK_ZK_DONE;
+    lk_list_append(&net->line, &call->line);
+    call->until = until;
+    while (!call->let_in && net->up && outcome == LK_ZK_DONE) {
+        call->done = false;
+        outcome = lk_zk_await_unlocking(net, call, until);
+    }
+    if (lk_list_linked(&call->line))
+        lk_list_remove(&call->line);
+    net->let_in -= call->let_in;
+    call->let_in = call->done = false;
+    return outcome;
 }
 
 lk_zk_outcome lk_zk_pause_unlocking(lk_zk_net *net, lk_zk_call *call, int64_t until)

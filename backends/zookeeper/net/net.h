@@ -161,6 +161,9 @@ lk_zk_request *lk_zk_check_locked(lk_zk_net *net, const char *path, lk_zk_done_f
 /* A request that changes nothing, and that any server answers by itself. */
 lk_zk_request *lk_zk_touch_locked(lk_zk_net *net, lk_zk_done_fn done, void *context) LK_REQUIRES(*net);
 
+/* True if little enough is in flight for what has no hurry, such as the requests of one more attempt. */
+bool lk_zk_has_room_locked(const lk_zk_net *net) LK_REQUIRES(*net);
+
 /* Whether the server may or may not have done what was asked, or never got it: ask again. */
 bool lk_zk_unknown(int rc);
 /* What a definite refusal means; `doing` completes "while ...". */
@@ -227,7 +230,10 @@ typedef struct {
     unsigned refusals; /* since then, in a row */
     bool asleep;       /* in cond, not driving */
     bool interrupted;
-    int pending; /* answers still to come */
+    int pending;   /* answers still to come */
+    lk_list line;  /* in lk_zk_net.line, while it waits for room */
+    bool let_in;   /* there is room for it */
+    int64_t until; /* so long it waits for room */
 } lk_zk_call;
 
 typedef enum { LK_ZK_DONE, LK_ZK_LATE, LK_ZK_INTERRUPTED } lk_zk_outcome;
@@ -244,6 +250,9 @@ void lk_zk_call_done_locked(lk_zk_call *call);
 lk_zk_outcome lk_zk_await_unlocking(lk_zk_net *net, lk_zk_call *call, int64_t until) LK_REQUIRES(*net);
 /* The same for a connection; LATE, too, when there won't be one. */
 lk_zk_outcome lk_zk_await_up_unlocking(lk_zk_net *net, lk_zk_call *call, int64_t until) LK_REQUIRES(*net);
+/* The same for room on the connection, for the requests of one attempt. Calls get it in the order in which they came. Also DONE
+ * when the connection is lost. */
+lk_zk_outcome lk_zk_await_room_unlocking(lk_zk_net *net, lk_zk_call *call, int64_t until) LK_REQUIRES(*net);
 /* Before a server that was too busy for an answer is asked again: the same for a moment, unless the connection is lost. */
 lk_zk_outcome lk_zk_pause_unlocking(lk_zk_net *net, lk_zk_call *call, int64_t until) LK_REQUIRES(*net);
 void lk_zk_interrupt_locked(lk_zk_net *net, lk_zk_call *call) LK_REQUIRES(*net);

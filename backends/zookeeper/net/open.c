@@ -61,6 +61,7 @@ locker_status lk_zk_net_open(lk_zk_net **out, lk_zk *z, const lk_zk_owner *owner
     net->fd = net->armed_fd = net->corked_fd = -1;
     lk_list_init(&net->calls);
     lk_list_init(&net->requests);
+    lk_list_init(&net->line);
     lk_list_init(&net->spare);
     lk_list_init(&net->unasked);
     net->epoll_fd = lk_fd_high(epoll_create1(EPOLL_CLOEXEC));

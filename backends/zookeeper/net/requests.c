@@ -21,6 +21,41 @@ static lk_zk_request *request_of(lk_list *link)
     return LK_CONTAINER(link, lk_zk_request, link);
 }
 
+/* How much may be in flight. Requests of one connection are served in order: a heartbeat waits for all that was sent before it,
+ * and so does the attempt of a call that has little time left. So of what is sent by attempts, FEW requests may be in flight at
+ * any time, which keeps a server busy that is near. More may be while none of them takes much longer than the fastest request
+ * did: then it is the way that is long, and not the queue. */
+enum { FEW = 64, OF_ATTEMPT = 4 };
+static const int64_t queued_ns = 10 * LK_MS;
+
+bool lk_zk_has_room_locked(const lk_zk_net *net)
+{
+    if (net->in_flight + net->let_in * OF_ATTEMPT < FEW)
+        return true;
+    if (net->in_flight == 0 || net->let_in > 0)
+        return false;
+    const lk_zk_request *const oldest = request_of(net->requests.prev);
+    return lk_zk_net_now(net) - oldest->sent < 2 * net->fastest_ns + queued_ns;
+}
+
+/* An attempt whose call ends before an answer can be there would only delay those of others: it is passed over. */
+void lk_zk_let_in_locked(lk_zk_net *net)
+{
+    if (lk_list_empty(&net->line) || !lk_zk_has_room_locked(net))
+        return;
+    const int64_t answer_at = lk_zk_net_now(net) + net->took_ns;
+    LK_EACH_SAFE(lk_zk_call, call, line, &net->line) {
+        if (!lk_zk_has_room_locked(net))
+            break;
+        if (call->until < answer_at && net->in_flight + net->let_in > 0)
+            continue;
+        lk_list_remove(&call->line);
+        call->let_in = true;
+        net->let_in++;
+        lk_zk_call_done_locked(call);
+    }
+}
+
 /* A request that is about to be handed to the client library. NULL: it can't be sent. */
 static lk_zk_request *begin_locked(lk_zk_net *net, lk_zk_done_fn done, void *context) LK_REQUIRES(*net)
 {
@@ -34,6 +69,7 @@ static lk_zk_request *begin_locked(lk_zk_net *net, lk_zk_done_fn done, void *con
     lk_zk_sigpipe_block(net, &net->sigpipe);
     *request = (lk_zk_request){.net = net, .done = done, .context = context, .sent = lk_zk_net_now(net)};
     lk_list_prepend(&net->requests, &request->link);
+    net->in_flight++;
     return request;
 }
 
@@ -47,6 +83,7 @@ static lk_zk_request *sent_locked(lk_zk_net *net, lk_zk_request *request, int rc
     if (rc == ZOK)
         return request;
     lk_list_remove(&request->link);
+    net->in_flight--;
     lk_list_prepend(&net->spare, &request->link);
     return NULL;
 }
@@ -57,12 +94,15 @@ LK_UNCHECKED static void finish_locked(const void *data, lk_zk_reply reply)
     lk_zk_request *request = (lk_zk_request *)(uintptr_t)data;
     lk_zk_net *net = request->net;
     lk_list_remove(&request->link); /* done may send more, or drop a session's worth of others */
+    net->in_flight--;
     /* Only what was ordered makes the list behind it fresh: that the check is denied, too. Else the server may have said
      * why, and closed the connection; or it was too busy for the check alone. */
     if (request->refused != ZOK && (lk_zk_unknown(reply.rc) || request->refused != ZNOAUTH))
         reply.rc = request->refused;
     else if (!lk_zk_unknown(reply.rc)) {
-        lk_zk_validity_answered(&net->validity, request->sent, lk_zk_net_now(net));
+        const int64_t now = lk_zk_net_now(net);
+        lk_zk_validity_answered(&net->validity, request->sent, now);
+        net->took_ns = now - request->sent;
         net->away_since = 0;
     }
     if (reply.rc == ZSESSIONEXPIRED) /* the leader's word: the server goes on serving reads and pings */
@@ -75,6 +115,7 @@ LK_UNCHECKED static void finish_locked(const void *data, lk_zk_reply reply)
     if (request->done != NULL)
         request->done(net->z, request->context, &reply);
     lk_list_prepend(&net->spare, &request->link);
+    lk_zk_let_in_locked(net);
 }
 
 void lk_zk_requests_fail_locked(lk_zk_net *net)

@@ -183,4 +183,5 @@ void lk_zk_session_settle_locked(lk_zk_net *net)
         return;
     net->came_up = false;
     net->owner->on_up(net->z);
+    lk_zk_let_in_locked(net);
 }

@@ -85,6 +85,11 @@ struct LK_CHECKED(capability("mutex")) lk_zk_net {
     lk_list calls LK_ZK_GUARDED;      /* callers that wait */
     lk_list requests LK_ZK_GUARDED;   /* that await their answer, the latest first */
     lk_list spare LK_ZK_GUARDED;      /* requests to be used again */
+    size_t in_flight LK_ZK_GUARDED;   /* length of `requests` */
+    lk_list line LK_ZK_GUARDED;       /* calls that wait for room, the first in front */
+    size_t let_in LK_ZK_GUARDED;      /* calls that have room, and have not sent yet */
+    int64_t took_ns LK_ZK_GUARDED;    /* from sending to answer: of the latest request */
+    int64_t fastest_ns LK_ZK_GUARDED; /* ... and the least of those that were ordered; 0: not known */
     lk_table watches LK_ZK_GUARDED;
     lk_list unasked LK_ZK_GUARDED; /* of those, what goes along with the next request */
 };
@@ -140,6 +145,8 @@ int64_t lk_zk_patience_locked(const lk_zk_net *net, int64_t now) LK_REQUIRES(*ne
 void lk_zk_calls_go_on_locked(lk_zk_net *net) LK_REQUIRES(*net);
 
 /* ---------------------------------------------------------------- what awaits its answer: requests.c, watch.c ---- */
+/* Let in as many of the calls that wait for room as there is room for. */
+void lk_zk_let_in_locked(lk_zk_net *net) LK_REQUIRES(*net);
 /* A read with a watch of the client library's. */
 lk_zk_request *lk_zk_get_watched_locked(lk_zk_net *net, const char *path, watcher_fn watch,
                                         void *watch_context, lk_zk_done_fn done, void *context)

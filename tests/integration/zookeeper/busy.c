@@ -1,5 +1,7 @@
 /* busy.c: a server that is too busy for some requests (its answer is "throttled"), and not for others, is
  * asked again after a pause: else who waits would ask as fast as it answers, and keep it busy. */
+#include <pthread.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include "zk_tests.h"
@@ -135,10 +137,82 @@ static void a_delete_that_nobody_waits_for(void **state)
     lk_close_locker(holder);
 }
 
+/* ------------------------------------------------------------------ too much to do ---- */
+
+enum { CALLERS = 16, CALLS = 16, IN_FLIGHT_MAX = 64 };
+
+typedef struct {
+    locker *l;
+    int number;
+    pthread_t thread;
+} caller;
+
+/* Locks of keys that nobody else wants, by a server that doesn't answer. */
+static void *call_in_vain(void *context)
+{
+    const caller *const c = context;
+    const locker_lock_options soon = lk_wait_options(20);
+    for (int i = 0; i < CALLS; i++) {
+        char key[32];
+        locker_handle *held = NULL;
+        snprintf(key, sizeof key, "vain-%d-%d", c->number, i);
+        if (locker_lock(c->l, key, &soon, &held, NULL) == LOCKER_OK)
+            (void)locker_unlock(held, NULL);
+        locker_handle_free(held);
+    }
+    return NULL;
+}
+
+/* Calls that end without an answer, and come again, leave no more in flight than a heartbeat can wait for. */
+static void what_is_in_flight_is_bounded(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_through(env, "/shop?ttl=60s");
+    caller callers[CALLERS];
+    lk_give(lk_take(l, "vain"));
+    const unsigned before = lk_proxy_requests(env->proxy, LK_ZKP_CREATE2);
+    lk_proxy_hold(env->proxy, false, true);
+    for (int i = 0; i < CALLERS; i++) {
+        callers[i] = (caller){.l = l, .number = i};
+        assert_int_equal(pthread_create(&callers[i].thread, NULL, call_in_vain, &callers[i]), 0);
+    }
+    for (int i = 0; i < CALLERS; i++)
+        (void)pthread_join(callers[i].thread, NULL);
+    assert_true(lk_proxy_requests(env->proxy, LK_ZKP_CREATE2) - before <= IN_FLIGHT_MAX);
+    lk_proxy_hold(env->proxy, false, false);
+    lk_give(lk_take(l, "vain"));
+    lk_close_locker(l);
+}
+
+/* A connection that lives again confirms what is held before it goes on with what was interrupted. */
+static void a_heartbeat_goes_first(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_through(env, "/shop?ttl=60s&command_timeout=20s");
+    const locker_lock_options patient = lk_wait_options(LK_TEST_PATIENCE_MS);
+    locker_handle *held = lk_take(l, "held");
+    lk_locking waiter;
+    lk_proxy_harm(env->proxy, LK_PROXY_CUT, LK_ZKP_CREATE2, 1, 0);
+    lk_proxy_refuse(env->proxy, true);
+    lk_locking_start(&waiter, l, "interrupted", &patient);
+    lk_proxy_await_harm(env->proxy, 1);
+    const unsigned connections = lk_proxy_requests(env->proxy, LK_ZKP_CONNECT);
+    lk_proxy_harm(env->proxy, LK_PROXY_SWALLOW, LK_ZKP_LIST, 1,
+                  0); /* what it is searched by, and all behind */
+    lk_proxy_refuse(env->proxy, false);
+    lk_require_renewal(l);
+    assert_int_equal(lk_proxy_requests(env->proxy, LK_ZKP_CONNECT), connections + 1);
+    lk_proxy_cut_all(env->proxy);
+    lk_give(lk_locking_grant(&waiter));
+    lk_give(held);
+    lk_close_locker(l);
+}
+
 static const struct CMUnitTest tests[] = {
     proxied_test(a_delete_that_nobody_waits_for), proxied_test(a_check_before_a_list),
     proxied_test(a_check_before_a_grant),         proxied_test(a_mark_that_an_unlock_reads),
-    proxied_test(a_watch_on_ones_own_node),
+    proxied_test(a_watch_on_ones_own_node),       proxied_test(what_is_in_flight_is_bounded),
+    proxied_test(a_heartbeat_goes_first),
 };
 
 const lk_group lk_busy = {"busy", tests, sizeof tests / sizeof tests[0], NULL, NULL};

@@ -270,7 +270,9 @@ static void behind_our_own_that_waits_a_list_is_spared(void **state)
     lk_close_locker(l);
 }
 
-enum { CROWD = 130 }; /* of which more than one find the same one first, where a table has grown meanwhile */
+/* Of the crowd more than one find the same one first, where a table has grown meanwhile: to more than 128 places. So many requests
+ * as it makes may be in flight at once. */
+enum { BESIDE = 100, CROWD = 40 };
 
 struct many {
     lk_env *env;
@@ -296,12 +298,18 @@ static void many_of_ours_are_listed_for_one_by_one(void **state)
     lk_env *env = *state;
     lk_locking first;
     pthread_t waiters[CROWD];
+    locker_handle *beside[BESIDE];
     locker *l = lk_open_through(env, "/shop?ttl=40s&command_timeout=20s");
     locker *other = lk_open_at(env->zk, "/shop?ttl=40s");
     locker_handle *held = lk_take(other, "many");
     lk_locking_start(&first, l, "many", NULL);
     lk_zkc_require_count(env->client, "/shop/many", 2);
     lk_require_waiting(l, 1);
+    for (int i = 0; i < BESIDE; i++) {
+        char key[32];
+        snprintf(key, sizeof key, "beside-%d", i);
+        beside[i] = lk_take(l, key);
+    }
     struct many many = {env, creates(env)};
     const unsigned listed = lists(env);
     lk_proxy_hold(env->proxy, false, true);
@@ -319,6 +327,8 @@ static void many_of_ours_are_listed_for_one_by_one(void **state)
         locker_handle_free(served);
     }
     assert_unless_late(lists(env) - listed == CROWD + 1);
+    for (int i = 0; i < BESIDE; i++)
+        locker_handle_free(beside[i]);
     lk_close_locker(other);
     lk_close_locker(l);
 }

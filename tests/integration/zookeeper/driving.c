@@ -146,6 +146,7 @@ LK_UNCHECKED static void servers_that_have_moved(void **state)
                      .keeper_at = LOCKER_NEVER};
     (void)state;
     net.zh = (zhandle_t *)&net;
+    lk_list_init(&net.line);
     library_state = ZOO_CONNECTED_STATE;
     lk_zk_servers_set_locked(&net, "127.0.0.1:2");
     assert_false(net.up);
@@ -216,6 +217,7 @@ LK_UNCHECKED static void connect_to_library(lk_zk_net *net)
     lk_mutex_init(&net->mutex);
     lk_list_init(&net->calls);
     lk_list_init(&net->requests);
+    lk_list_init(&net->line);
     lk_list_init(&net->spare);
     net->zh = (zhandle_t *)net;
     net->fd = library_socket = lk_wakeup_new();
@@ -310,6 +312,48 @@ LK_UNCHECKED static void a_connection_that_breaks_while_it_is_read(void **state)
     disconnect_from_library(&net);
 }
 
+static void answer(const void *request)
+{
+    const struct String_vector nobody = {.count = 0};
+    listed(ZOK, &nobody, request);
+}
+
+/* As much is in flight as may be. An answer lets in the first call that has time enough for one like it. */
+LK_UNCHECKED static void room_for_who_has_time(void **state)
+{
+    enum { IN_FLIGHT = 64 };
+    const void *sent[IN_FLIGHT];
+    lk_zk_net net;
+    lk_zk_call calls[] = {{.until = 25 * LK_MS}, {.until = LK_S}, {.until = LK_S}};
+    (void)state;
+    connect_to_library(&net);
+    for (int i = 0; i < IN_FLIGHT; i++) {
+        assert_true(lk_zk_has_room_locked(&net));
+        assert_non_null(lk_zk_list_locked(&net, "/k", take_list, NULL));
+        sent[i] = list_data;
+    }
+    assert_true(lk_zk_has_room_locked(&net)); /* the oldest is not late yet */
+    now_ns = 20 * LK_MS;
+    assert_false(lk_zk_has_room_locked(&net));
+    for (int i = 0; i < 3; i++)
+        lk_list_append(&net.line, &calls[i].line);
+    answer(sent[0]);
+    assert_false(calls[0].let_in);
+    assert_true(calls[1].let_in && calls[1].done);
+    assert_false(calls[2].let_in);
+    for (int i = 1; i < 5; i++)
+        answer(sent[i]);
+    assert_true(calls[2].let_in);
+    now_ns = 30 * LK_MS; /* that is what the first call waits for in vain */
+    for (int i = 5; i < IN_FLIGHT; i++)
+        answer(sent[i]);
+    assert_false(calls[0].let_in);
+    net.let_in = 0; /* the others are gone: nothing could be delayed */
+    lk_zk_let_in_locked(&net);
+    assert_true(calls[0].let_in);
+    disconnect_from_library(&net);
+}
+
 static lk_gate resolved;
 
 static void open_gate(const locker_services *svc)
@@ -357,6 +401,7 @@ int main(void)
         cmocka_unit_test(a_try_whose_second_list_is_not_sent),
         cmocka_unit_test(a_socket_with_the_number_of_the_last),
         cmocka_unit_test(a_connection_that_breaks_while_it_is_read),
+        cmocka_unit_test(room_for_who_has_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
