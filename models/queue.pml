@@ -359,7 +359,7 @@ end:
     :: d_step { cuts < CUTS && !over[l] ->
         cuts++;
         cut_claim(0); cut_claim(1); again(0); again(1); again(2) }
-    /* names in doubt are looked for as long as the session lives */
+    /* names in doubt are looked for as long as the session lives; that the driver stops after sixteen session time-outs is left out */
     :: d_step { !over[l] && doubt[0] + doubt[1] + doubt[2] > 0 -> sweep(l, there) }
     :: d_step { !over[l] && cuts > 0 -> over[l] = 1; end_claim(0); end_claim(1) }
     od

@@ -8,6 +8,10 @@
 
 enum { PARENTS_TRIES = 8 }; /* how often vanishing parents are made again */
 
+/* Queues in doubt: how many are kept in mind, for how many session time-outs, and how many are searched at once. */
+enum { DOUBTS_MAX = 4096, DOUBTED_FOR = 16, SEARCHES_MAX = 16 };
+static const int64_t searches_again_ns = 20 * LK_MS;
+
 /* What create's answer means, once that of the list is there too, if one was sent with it. */
 static void created_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
 {
@@ -152,6 +156,12 @@ static bool shows_locked(const lk_zk *z, const lk_zk_node *node, const struct St
     return false;
 }
 
+/* What a server that stood still executes later than that is found by the next list of its queue alone. */
+static bool is_old_locked(const lk_zk *z, const lk_zk_node *node) LK_REQUIRES(*z->net)
+{
+    return lk_zk_now(z) - node->doubt_since >= DOUBTED_FOR * lk_zk_timeout_locked(z->net);
+}
+
 static void search_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     lk_zk_node *node = context;
@@ -161,8 +171,11 @@ static void search_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply
         lk_zk_queue_sweep_locked(z, node->parent, reply->names);
     if (node->step == LK_ZK_ENTERED && node->claim != NULL) {
         lk_zk_node_list_locked(z, node); /* the answer to its create came meanwhile */
-    } else if (node->step != LK_ZK_DOUBT || node->claim == NULL) {
-        /* it is nobody's, and looked for again in a while; or it has ended */
+    } else if (node->step == LK_ZK_DOUBT && node->claim == NULL) { /* it is nobody's */
+        if (!lk_zk_unknown(reply->rc) && is_old_locked(z, node))
+            lk_zk_node_step_locked(node, LK_ZK_FORGOTTEN);
+    } else if (node->step != LK_ZK_DOUBT) {
+        /* it has ended */
     } else if (lk_zk_unknown(reply->rc)) {
         lk_zk_stalled_locked(z);
     } else if (reply->rc == ZOK && shows_locked(z, node, reply->names, &sequence)) {
@@ -183,19 +196,40 @@ void lk_zk_node_search_locked(lk_zk *z, lk_zk_node *node)
         lk_zk_stalled_locked(z);
 }
 
-/* What nobody waits for is looked for until the session ends: with the heartbeats at first, then more and more seldom, each
- * time a quarter of the time for which it has been in doubt. */
+/* What nobody waits for is looked for with the heartbeats at first, then more and more seldom, each time a quarter of the time
+ * for which it has been in doubt, until it is old. Nobody waits for that, so it takes what room the connection has, and no more
+ * than a few at once. Beyond DOUBTS_MAX the oldest are forgotten: a process that loses that many creates has more to look after. */
 int64_t lk_zk_search_due_locked(lk_zk *z, int64_t now)
 {
-    int64_t next_at = LOCKER_NEVER;
-    LK_EACH(lk_zk_node, node, link, &z->doubtful) {
-        if (!lk_zk_is_up_locked(z->net))
-            break;
-        if (now >= node->look_at) {
+    int doubts = 0, searches = 0;
+    if (!lk_zk_is_up_locked(z->net))
+        return LOCKER_NEVER;
+    if (now < z->search_at)
+        return z->search_at;
+    z->search_at = LOCKER_NEVER;
+    LK_EACH_SAFE(lk_zk_node, node, link, &z->doubtful) { /* the latest first */
+        if (++doubts > DOUBTS_MAX && node->requests == 0) {
+            lk_zk_node_step_locked(node, LK_ZK_FORGOTTEN);
+            (void)lk_zk_node_reap_locked(z, node);
+            continue;
+        }
+        const bool due = now >= node->look_at;
+        if (due && searches < SEARCHES_MAX && lk_zk_has_room_locked(z->net)) {
+            searches++;
             node->look_at = now + lk_time_later(now - node->doubt_since, lk_zk_timeout_locked(z->net)) / 4;
             lk_zk_node_search_locked(z, node);
         }
-        next_at = lk_time_earlier(next_at, node->look_at);
+        z->search_at = lk_time_earlier(z->search_at, lk_time_later(node->look_at, now + searches_again_ns));
     }
-    return next_at;
+    return z->search_at;
+}
+
+/* The server may have executed what was lost with the connection. Older queues keep their times: they may be thousands. */
+void lk_zk_search_again_locked(lk_zk *z)
+{
+    const int64_t young = lk_zk_now(z) - lk_zk_timeout_locked(z->net);
+    LK_EACH(lk_zk_node, node, link, &z->doubtful)
+        if (node->doubt_since >= young)
+            node->look_at = 0;
+    z->search_at = 0;
 }

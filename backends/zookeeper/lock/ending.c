@@ -194,6 +194,7 @@ static void doubt_queue_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
         lk_zk_node_step_locked(node, LK_ZK_STOOD_FOR);
     stands->doubt_since = lk_zk_now(z);
     stands->look_at = 0;
+    z->search_at = 0;
     lk_zk_keeper_by_locked(z->net, 0);
 }
 

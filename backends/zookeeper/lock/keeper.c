@@ -43,8 +43,7 @@ static void on_up_locked(lk_zk *z) LK_REQUIRES(*z->net)
     /* What is held has not been confirmed for a while. The heartbeat goes before all that is taken up again. */
     lk_zk_heartbeat_now_locked(z);
     (void)lk_zk_heartbeat_locked(z, lk_zk_now(z));
-    LK_EACH(lk_zk_node, node, link, &z->doubtful)
-        node->look_at = 0; /* looked for by the keeper, too */
+    lk_zk_search_again_locked(z);
     resume_locked(z);
 }
 

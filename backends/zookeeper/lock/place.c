@@ -23,6 +23,7 @@ static const struct {
     [LK_ZK_NO_ANSWER] = {STEP(ASKED) | STEP(DOUBT) | STEP(UNSEEN), LK_ZK_DOUBT},
     [LK_ZK_NOT_SHOWN] = {STEP(DOUBT), LK_ZK_UNSEEN},
     [LK_ZK_STOOD_FOR] = {STEP(DOUBT), LK_ZK_NOTHING},
+    [LK_ZK_FORGOTTEN] = {STEP(DOUBT), LK_ZK_NOTHING},
     /* NOTHING: a name of ours of which nothing was known. GONE: a server that differs from the others shows it still. */
     [LK_ZK_SHOWN] = {STEP(NOTHING) | STEP(ASKED) | STEP(DOUBT) | STEP(ENTERED) | STEP(GONE), LK_ZK_ENTERED},
     [LK_ZK_HINT] = {STEP(BEHIND), LK_ZK_ENTERED},

@@ -31,6 +31,7 @@ typedef enum {
     LK_ZK_NO_ANSWER, /* whether the node is there, or will be, isn't known */
     LK_ZK_NOT_SHOWN, /* a search that came after the create did not show it */
     LK_ZK_STOOD_FOR, /* another place stands for all that may come yet in this queue */
+    LK_ZK_FORGOTTEN, /* nothing has come in this queue for long */
     LK_ZK_SHOWN,     /* the node is there: an answer, or a list, says so; and who is ahead has to be asked */
     LK_ZK_HINT,      /* the predecessor may have gone */
     LK_ZK_SOMEBODY,  /* a list shows it, and somebody ahead; or it is there, and so is one of ours ahead */
@@ -206,6 +207,8 @@ void lk_zk_predecessor_gone_locked(lk_zk *z, lk_zk_watcher *watcher, int rc) LK_
 void lk_zk_node_start_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);
 /* Look for it, when its create got no answer. */
 void lk_zk_node_search_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);
+/* After a reconnection: it is time for those that have not been in doubt for long. */
+void lk_zk_search_again_locked(lk_zk *z) LK_REQUIRES(*z->net);
 /* Look for those that nobody waits for, if it is time. Returns when it is again. */
 int64_t lk_zk_search_due_locked(lk_zk *z, int64_t now) LK_REQUIRES(*z->net);
 

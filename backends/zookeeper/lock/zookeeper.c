@@ -24,7 +24,7 @@ LK_UNCHECKED static locker_status zookeeper_open(const locker_driver_config *con
     }
     z->svc = svc;
     z->cleanup_ns = config->cleanup_ns;
-    z->pulse_at = z->ask_at = z->resume_at = z->timed_at = LOCKER_NEVER;
+    z->pulse_at = z->ask_at = z->resume_at = z->timed_at = z->search_at = LOCKER_NEVER;
     lk_list_init(&z->nodes);
     lk_list_init(&z->left);
     lk_list_init(&z->doubtful);

@@ -319,7 +319,7 @@ static void *keep(void *argument)
     return NULL;
 }
 
-static void alone_begin(struct alone *alone, lk_env *env)
+static void alone_begin_by(struct alone *alone, lk_env *env, const locker_clock *clock)
 {
     const int64_t patience = INT64_C(1000000) * LK_TEST_PATIENCE_MS;
     const locker_host host = {lk_proxy_port(env->proxy), "127.0.0.1"};
@@ -342,7 +342,7 @@ static void alone_begin(struct alone *alone, lk_env *env)
     for (size_t i = 0; alone->driver->params[i].name != NULL; i++)
         if (alone->driver->params[i].kind == LOCKER_PARAM_TEXT)
             values[i].text = alone->driver->params[i].initial;
-    alone->services = (locker_services){.clock = locker_system_clock(),
+    alone->services = (locker_services){.clock = clock,
                                         .wake = note_wake,
                                         .lease_extended = hear_no_extension,
                                         .lease_lost = note_loss,
@@ -353,6 +353,40 @@ static void alone_begin(struct alone *alone, lk_env *env)
     alone->attended = lk_wakeup_new();
     assert_int_equal(alone->driver->open(&config, &alone->services, &alone->self, &err), LOCKER_OK);
     assert_int_equal(pthread_create(&alone->keeper, NULL, keep, alone), 0);
+}
+
+static void alone_begin(struct alone *alone, lk_env *env)
+{
+    alone_begin_by(alone, env, locker_system_clock());
+}
+
+/* The system's clock, which a test sets forward. */
+static _Atomic int64_t ahead_ns;
+
+static int64_t now_ahead(void *context)
+{
+    const locker_clock *const system = locker_system_clock();
+    (void)context;
+    return system->now(system->context) + atomic_load(&ahead_ns);
+}
+
+static void wait_ahead(void *context, pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t until)
+{
+    const locker_clock *const system = locker_system_clock();
+    (void)context;
+    system->wait(system->context, cond, mutex,
+                 until == LOCKER_NEVER ? until : until - atomic_load(&ahead_ns));
+}
+
+static const locker_clock clock_ahead = {.size = sizeof clock_ahead, .now = now_ahead, .wait = wait_ahead};
+
+/* Set the clock forward by so much that a touch is due, and wait until that was sent, behind all else that was due. */
+static void set_forward(const struct alone *alone, lk_env *env, int64_t ms)
+{
+    const lk_passed touches = lk_proxy_passed(env->proxy, LK_ZKP_EXISTS);
+    atomic_fetch_add(&ahead_ns, ms * 1000000);
+    lk_wakeup_ring(alone->attended);
+    lk_proxy_await_passed(touches, 1);
 }
 
 static void alone_end(struct alone *alone)
@@ -387,6 +421,48 @@ static locker_status come(const struct alone *alone, struct slow_claim *claim, c
                                 .will_wait = true,
                                 .renewed = true};
     return attempt(alone, claim, ms);
+}
+
+static void expect_searches(lk_passed since, unsigned count)
+{
+    assert_int_equal(lk_proxy_requests(since.proxy, since.kind) - since.count, count);
+}
+
+/* A queue in doubt that nobody waits for is searched more and more seldom, after a reconnection at once only while it is young,
+ * and after sixteen session time-outs once more and never again. */
+static void a_queue_in_doubt_is_forgotten(void **state)
+{
+    lk_env *env = *state;
+    static struct slow_claim claim;
+    static struct alone alone;
+    locker_error err;
+    atomic_store(&ahead_ns, 0);
+    alone_begin_by(&alone, env, &clock_ahead);
+    lk_give(lk_take(alone.l, "old")); /* the key's parents are there */
+    const lk_passed searches = lk_proxy_passed(env->proxy, LK_ZKP_LIST);
+    lk_proxy_harm(env->proxy, LK_PROXY_WITHHOLD, LK_ZKP_CREATE2, 1, 0);
+    lk_proxy_refuse(env->proxy, true);
+    assert_int_not_equal(come(&alone, &claim, "old", 500), LOCKER_OK);
+    lk_proxy_await_harm(env->proxy, 1);
+    alone.driver->withdraw(alone.self, of(&claim));
+    lk_proxy_refuse(env->proxy, false);
+    lk_proxy_await_passed(searches, 1);
+    lk_proxy_cut_all(env->proxy);
+    lk_proxy_await_passed(searches, 2);
+    set_forward(&alone, env, 50000); /* the time-out is 40 s, so it is old enough to be left alone */
+    expect_searches(searches, 3);
+    const lk_passed connections = lk_proxy_passed(env->proxy, LK_ZKP_CONNECT);
+    lk_proxy_cut_all(env->proxy);
+    lk_proxy_await_passed(connections, 1);
+    assert_int_equal(alone.driver->ping(alone.self, now_ahead(NULL) + INT64_C(20000000000), &err), LOCKER_OK);
+    set_forward(&alone, env, 6000);
+    expect_searches(searches, 3);
+    set_forward(&alone, env, 16 * 40000);
+    expect_searches(searches, 4);
+    assert_int_equal(alone.driver->ping(alone.self, now_ahead(NULL) + INT64_C(20000000000), &err), LOCKER_OK);
+    set_forward(&alone, env, 16 * 40000);
+    expect_searches(searches, 4);
+    alone_end(&alone);
 }
 
 /* A search has not seen the first one's node, which comes late, and is deleted by somebody else before its
@@ -859,6 +935,7 @@ static const struct CMUnitTest tests[] = {
     proxied_test(closing_waits_for_no_doubt),
     proxied_test(a_place_that_its_list_does_not_show),
     proxied_test(two_cuts_in_a_row),
+    proxied_test(a_queue_in_doubt_is_forgotten),
     proxied_test(a_predecessor_that_its_own_claim_has_not_seen),
     proxied_test(a_predecessor_that_goes_before_it_is_watched),
     proxied_test(a_heartbeat_finds_a_deleted_node),
