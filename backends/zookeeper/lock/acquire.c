@@ -117,6 +117,10 @@ static bool enter_unlocking(lk_zk_attempt *a) LK_REQUIRES(*a->z->net)
 {
     char tail[LK_ZK_TAIL_MAX];
     const bool waits = a->claim->will_wait;
+    if (lk_zk_is_refused_locked(a->z, a->parent)) { /* it could not be given back either */
+        a->status = lk_zk_error(ZNOAUTH, "deleting what it has made", a->parent, a->err);
+        return false;
+    }
     if (!a->has_room) {
         a->has_room = true;
         return lk_zk_attempt_wait_unlocking(a, lk_zk_await_room_unlocking);

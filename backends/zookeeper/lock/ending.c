@@ -6,6 +6,8 @@
 #include "place.h"
 
 static const int64_t delete_again_ns = 100 * LK_MS;
+static const int64_t stuck_again_ns = 5 * LK_S; /* ... of a node whose session goes on all the same */
+static const int64_t look_again_ns = LK_S;      /* whether that holds nothing any more */
 
 /* Those who have it for a predecessor look again. */
 static void hint_successor_locked(lk_zk *z, const lk_zk_node *node) LK_REQUIRES(*z->net)
@@ -101,6 +103,9 @@ static void delete_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply
         node->retry_at = lk_zk_now(z) + delete_again_ns;
         if (node->trouble_since == 0)
             node->trouble_since = lk_zk_now(z);
+        node->trouble_rc = reply->rc;
+        z->any_refused = true;
+        lk_zk_left_changed_locked(z);
         lk_zk_keeper_by_locked(z->net, node->retry_at);
     }
     lk_zk_node_unref_locked(z, node);
@@ -143,7 +148,43 @@ void lk_zk_node_delete_locked(lk_zk *z, lk_zk_node *node)
         hint_successor_locked(z, node); /* its list follows the delete in the same flight */
 }
 
-/* A node that can't be deleted would block its queue, so after the clean-up time the session is given up. */
+static bool holds_any_locked(const lk_zk *z) LK_REQUIRES(*z->net)
+{
+    LK_EACH(const lk_zk_node, node, link, &z->nodes)
+        if (node->granted)
+            return true;
+    return false;
+}
+
+/* The session goes on, with locks that are worth more than the key of this node. */
+static void stay_stuck_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
+{
+    if (!node->stuck)
+        z->svc->log(
+            z->svc, LOCKER_LOG_ERROR,
+            "zookeeper: a node of %s can't be deleted, and keeps others from that key while this locker holds "
+            "any lock; let its user delete children there",
+            node->parent);
+    node->stuck = true;
+    lk_zk_node_delete_locked(z, node);
+}
+
+bool lk_zk_is_refused_locked(lk_zk *z, const char *queue)
+{
+    bool any = false;
+    if (!z->any_refused)
+        return false;
+    LK_EACH(const lk_zk_node, node, link, &z->left) {
+        any = any || node->trouble_since != 0;
+        if (node->trouble_since != 0 && strcmp(node->parent, queue) == 0)
+            return true;
+    }
+    z->any_refused = any;
+    return false;
+}
+
+/* A node that can't be deleted blocks its queue. Only the session's end takes it away, and with it all that the locker holds. So
+ * after the clean-up time the session is given up once nothing is held; until then the delete is tried now and then. */
 int64_t lk_zk_delete_left_locked(lk_zk *z, int64_t now)
 {
     int64_t next_at = LOCKER_NEVER;
@@ -152,7 +193,14 @@ int64_t lk_zk_delete_left_locked(lk_zk *z, int64_t now)
             break;
         if (node->deleting || !node->there)
             continue;
-        if (node->trouble_since != 0 && now - node->trouble_since >= z->cleanup_ns) {
+        const bool stuck = node->trouble_since != 0 && now - node->trouble_since >= z->cleanup_ns;
+        if (stuck && holds_any_locked(z)) {
+            if (!node->stuck || now >= node->retry_at + stuck_again_ns)
+                stay_stuck_locked(z, node);
+            next_at = lk_time_earlier(next_at, now + look_again_ns);
+            continue;
+        }
+        if (stuck) {
             z->svc->log(z->svc, LOCKER_LOG_ERROR,
                         "zookeeper: a node of %s can't be deleted; its session is given up", node->parent);
             lk_zk_give_up_locked(z->net);

@@ -45,6 +45,7 @@ struct lk_zk {
     lk_table places LK_ZK_GUARDED, queues LK_ZK_GUARDED;
     lk_zk_call *closer LK_ZK_GUARDED; /* waits until `left` is empty; NULL: nobody */
     int64_t search_at LK_ZK_GUARDED;  /* none of `doubtful` is looked for before then */
+    bool any_refused LK_ZK_GUARDED;   /* one of `left` may be one that can't be deleted */
     bool may_stray LK_ZK_GUARDED; /* a session ended, or a create was unanswered: names may have no claim */
     int64_t resume_at LK_ZK_GUARDED;     /* what stands still is taken up again then; LOCKER_NEVER: nothing */
     int64_t wall_ahead_ms LK_ZK_GUARDED; /* the servers' wall clock less our clock; 0: not known */

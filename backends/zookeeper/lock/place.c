@@ -202,9 +202,17 @@ lk_zk_node *lk_zk_node_new_locked(lk_zk *z, locker_claim *claim, const char *par
     return node;
 }
 
-static void look_at_left_locked(const lk_zk *z) LK_REQUIRES(*z->net)
+bool lk_zk_left_settled_locked(const lk_zk *z)
 {
-    if (z->closer != NULL && lk_list_empty(&z->left))
+    LK_EACH(const lk_zk_node, node, link, &z->left)
+        if (node->trouble_since == 0)
+            return false;
+    return true;
+}
+
+void lk_zk_left_changed_locked(const lk_zk *z)
+{
+    if (z->closer != NULL && lk_zk_left_settled_locked(z))
         lk_zk_call_done_locked(z->closer);
 }
 
@@ -212,7 +220,7 @@ void lk_zk_node_move_locked(lk_zk *z, lk_zk_node *node, lk_list *list)
 {
     lk_list_remove(&node->link);
     lk_list_prepend(list, &node->link);
-    look_at_left_locked(z);
+    lk_zk_left_changed_locked(z);
 }
 
 void lk_zk_node_free_locked(lk_zk *z, lk_zk_node *node)
@@ -224,7 +232,7 @@ void lk_zk_node_free_locked(lk_zk *z, lk_zk_node *node)
     lk_list_remove(&node->link);
     free(node->error);
     free(node);
-    look_at_left_locked(z);
+    lk_zk_left_changed_locked(z);
 }
 
 bool lk_zk_node_reap_locked(lk_zk *z, lk_zk_node *node)

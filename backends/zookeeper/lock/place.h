@@ -77,6 +77,8 @@ struct lk_zk_node {
     int64_t cap;            /* LOST then at the latest, of a lease that isn't renewed; else LOCKER_NEVER */
     int64_t retry_at;       /* of a delete */
     int64_t trouble_since;  /* first refused delete; 0: none */
+    int trouble_rc;         /* ... and what the latest was answered */
+    bool stuck;             /* deletes have been refused for long, and the session goes on */
     int64_t doubt_since;    /* of one in `doubtful`: of the latest name that it stands for */
     int64_t look_at;        /* ... when it is looked for again */
     int32_t sequence;       /* once it is there */
@@ -118,6 +120,10 @@ lk_zk_node *lk_zk_node_new_locked(lk_zk *z, locker_claim *claim, const char *par
                                   const char *tail) LK_REQUIRES(*z->net);
 /* From the list that it is in to another one. */
 void lk_zk_node_move_locked(lk_zk *z, lk_zk_node *node, lk_list *list) LK_REQUIRES(*z->net);
+/* True if no delete that may succeed is under way or due. */
+bool lk_zk_left_settled_locked(const lk_zk *z) LK_REQUIRES(*z->net);
+/* That may have changed: tell who waits for it. */
+void lk_zk_left_changed_locked(const lk_zk *z) LK_REQUIRES(*z->net);
 /* Free it if nobody refers to it and nothing is left at the server. False: not yet. */
 bool lk_zk_node_reap_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);
 /* One request more refers to it, where that was sent. False: it was not (NULL). */
@@ -182,6 +188,8 @@ void lk_zk_node_doubt_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);
 void lk_zk_node_leave_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);
 /* Delete again what servers refused to delete, if it is time. Returns when it is. */
 int64_t lk_zk_delete_left_locked(lk_zk *z, int64_t now) LK_REQUIRES(*z->net);
+/* True if a node of ours in that queue can't be deleted. */
+bool lk_zk_is_refused_locked(lk_zk *z, const char *queue) LK_REQUIRES(*z->net);
 /* The session is over, and all places with it. */
 void lk_zk_all_vanish_locked(lk_zk *z) LK_REQUIRES(*z->net);
 

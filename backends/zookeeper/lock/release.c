@@ -119,7 +119,10 @@ static locker_status await_unlocking(question *q, locker_error *err) LK_REQUIRES
     }
     if (q->node->step == LK_ZK_GONE)
         return judge_unlocking(q, err);
-    (void)lk_zk_away_locked(q->z->net, err);
+    if (q->node->trouble_since != 0)
+        (void)lk_zk_error(q->node->trouble_rc, "deleting the lock's node", q->node->parent, err);
+    else
+        (void)lk_zk_away_locked(q->z->net, err);
     if (err != NULL)
         err->status = LOCKER_UNKNOWN; /* the text says why it can't be asked */
     return LOCKER_UNKNOWN;

@@ -57,11 +57,11 @@ static bool finish_unlocking(lk_zk *z, int64_t until) LK_REQUIRES(*z->net)
     lk_zk_call call;
     lk_zk_call_begin_locked(z->net, &call);
     z->closer = &call;
-    if (!lk_list_empty(&z->left))
+    if (!lk_zk_left_settled_locked(z))
         (void)lk_zk_await_unlocking(z->net, &call, until);
     z->closer = NULL;
     const bool answers =
-        lk_list_empty(&z->left) && lk_zk_is_up_locked(z->net) &&
+        lk_zk_left_settled_locked(z) && lk_zk_is_up_locked(z->net) &&
         lk_zk_call_expect_locked(&call, lk_zk_sync_locked(z->net, "/", synced_locked, &call)) &&
         lk_zk_await_unlocking(z->net, &call, until) == LK_ZK_DONE && lk_zk_is_up_locked(z->net);
     lk_zk_call_end_locked(z->net, &call);

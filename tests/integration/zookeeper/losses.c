@@ -480,6 +480,64 @@ static void an_address_of_a_family_that_is_off(void **state)
     assert_true(took < LK_TEST_PATIENCE_MS);
 }
 
+/* ------------------------------------------------------------------ rights ---- */
+
+static lk_gate refused, given_up;
+
+static void note_refusal(locker_log_level level, const char *text, void *user)
+{
+    (void)level, (void)user;
+    if (strstr(text, "can't be deleted") != NULL)
+        lk_gate_open(&refused, 1);
+    if (strstr(text, "has ended; waiters queue anew") != NULL)
+        lk_gate_open(&given_up, 1);
+}
+
+/* The namespace of a user, in which others may make nodes and delete none, is another's key. */
+static void take_what_cannot_be_given_back(locker *l)
+{
+    locker_handle *held = lk_take(l, "team");
+    locker_error err;
+    assert_status(LOCKER_UNKNOWN, locker_unlock(held, &err), err);
+    assert_non_null(strstr(err.text, "ZooKeeper denies deleting"));
+    locker_handle_free(held);
+}
+
+/* A node that can't be deleted costs no other lock. Its session ends once nothing is held, or when the locker is closed. */
+static void a_node_that_cannot_be_deleted_costs_no_lock(void **state)
+{
+    lk_env *env = *state;
+    locker *me = lk_open_uri("zookeeper://me:sesame-4711@127.0.0.1:%d/shop/team", env->zk->port), *l;
+    locker_options options = LOCKER_OPTIONS_INIT;
+    locker_handle *held = NULL;
+    locker_error err;
+    char uri[128];
+    lk_give(lk_take(me, "own"));
+    lk_close_locker(me);
+    l = lk_open_at(env->zk, "/shop?ttl=20s&command_timeout=300ms&cleanup_timeout=20s");
+    take_what_cannot_be_given_back(l);
+    lk_close_locker(l);
+    assert_int_equal(lk_zkc_count(env->client, "/shop/team"), 1); /* the user's own key */
+    lk_gate_init(&refused);
+    lk_gate_init(&given_up);
+    options.log = note_refusal;
+    snprintf(uri, sizeof uri,
+             "zookeeper://127.0.0.1:%d/shop?ttl=20s&command_timeout=300ms&cleanup_timeout=200ms",
+             env->zk->port);
+    assert_ok(locker_open(uri, &options, &l, &err), err);
+    locker_handle *kept = lk_take(l, "kept");
+    take_what_cannot_be_given_back(l);
+    lk_gate_await(&refused, 1, "the log should tell of the node");
+    assert_status(LOCKER_DENIED, locker_try_lock(l, "team", NULL, &held, &err), err);
+    lk_give(lk_take(l, "another"));
+    assert_true(locker_handle_state(kept) <= LOCKER_STATE_SUSPECT);
+    lk_give(kept);
+    lk_gate_await(&given_up, 1, "the session should be given up");
+    lk_close_locker(l);
+    lk_gate_destroy(&given_up);
+    lk_gate_destroy(&refused);
+}
+
 static const struct CMUnitTest tests[] = {
     server_test(a_server_at_an_ipv6_address),
     empty_test(an_address_that_is_out_of_reach),
@@ -500,6 +558,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(heartbeats_for_many_locks_fit),
     server_test(a_server_that_comes_back_empty),
     server_test(a_lease_that_is_meant_to_end),
+    server_test(a_node_that_cannot_be_deleted_costs_no_lock),
 };
 
 const lk_group lk_losses = {"losses", tests, sizeof tests / sizeof tests[0], NULL, NULL};
