@@ -214,7 +214,7 @@ int64_t lk_zk_search_due_locked(lk_zk *z, int64_t now)
             continue;
         }
         const bool due = now >= node->look_at;
-        if (due && searches < SEARCHES_MAX && lk_zk_has_room_locked(z->net)) {
+        if (due && searches < SEARCHES_MAX && lk_zk_has_room_locked(z->net, 0)) {
             searches++;
             node->look_at = now + lk_time_later(now - node->doubt_since, lk_zk_timeout_locked(z->net)) / 4;
             lk_zk_node_search_locked(z, node);

@@ -522,7 +522,7 @@ lk_zk_outcome lk_zk_await_up_unlocking(lk_zk_net *net, lk_zk_call *call, int64_t
 lk_zk_outcome lk_zk_await_room_unlocking(lk_zk_net *net, lk_zk_call *call, int64_t until)
 {
     lk_zk_outcome outcome = LK_ZK_DONE;
-    if (lk_list_empty(&net->line) && lk_zk_has_room_locked(net))
+    if (lk_list_empty(&net->line) && lk_zk_has_room_locked(net, until))
         return LK_ZK_DONE;
     lk_list_append(&net->line, &call->line);
     call->until = until;

@@ -161,8 +161,8 @@ lk_zk_request *lk_zk_check_locked(lk_zk_net *net, const char *path, lk_zk_done_f
 /* A request that changes nothing, and that any server answers by itself. */
 lk_zk_request *lk_zk_touch_locked(lk_zk_net *net, lk_zk_done_fn done, void *context) LK_REQUIRES(*net);
 
-/* True if little enough is in flight for what has no hurry, such as the requests of one more attempt. */
-bool lk_zk_has_room_locked(const lk_zk_net *net) LK_REQUIRES(*net);
+/* True if little enough is in flight for the requests of one more attempt, which has until then. 0: for what nobody waits for. */
+bool lk_zk_has_room_locked(const lk_zk_net *net, int64_t until) LK_REQUIRES(*net);
 
 /* Whether the server may or may not have done what was asked, or never got it: ask again. */
 bool lk_zk_unknown(int rc);

@@ -22,32 +22,32 @@ static lk_zk_request *request_of(lk_list *link)
 }
 
 /* How much may be in flight. Requests of one connection are served in order: a heartbeat waits for all that was sent before it,
- * and so does the attempt of a call that has little time left. So of what is sent by attempts, FEW requests may be in flight at
- * any time, which keeps a server busy that is near. More may be while none of them takes much longer than the fastest request
- * did: then it is the way that is long, and not the queue. */
+ * and so does the attempt of a call that has little time left. So FEW requests may be in flight at any time. More may be, because
+ * a server that writes to a slow disk does so for many at once, while the oldest of them has not been under way for too long: for
+ * a heartbeat, for a quarter of the time that the call has left, or for the way that the fastest took. */
 enum { FEW = 64, OF_ATTEMPT = 4 };
-static const int64_t queued_ns = 10 * LK_MS;
+enum { HEARTBEAT_PARTS = 32, CALL_PARTS = 4 }; /* of the session time-out; of the call's time */
 
-bool lk_zk_has_room_locked(const lk_zk_net *net)
+bool lk_zk_has_room_locked(const lk_zk_net *net, int64_t until)
 {
     if (net->in_flight + net->let_in * OF_ATTEMPT < FEW)
         return true;
-    if (net->in_flight == 0 || net->let_in > 0)
+    if (net->in_flight == 0)
         return false;
-    const lk_zk_request *const oldest = request_of(net->requests.prev);
-    return lk_zk_net_now(net) - oldest->sent < 2 * net->fastest_ns + queued_ns;
+    const int64_t now = lk_zk_net_now(net);
+    const int64_t patience = lk_time_earlier((until - now) / CALL_PARTS, net->timeout_ns / HEARTBEAT_PARTS);
+    return now - request_of(net->requests.prev)->sent < lk_time_later(patience, 2 * net->fastest_ns);
 }
 
 /* An attempt whose call ends before an answer can be there would only delay those of others: it is passed over. */
 void lk_zk_let_in_locked(lk_zk_net *net)
 {
-    if (lk_list_empty(&net->line) || !lk_zk_has_room_locked(net))
+    if (lk_list_empty(&net->line) || !lk_zk_has_room_locked(net, LOCKER_NEVER))
         return;
     const int64_t answer_at = lk_zk_net_now(net) + net->took_ns;
     LK_EACH_SAFE(lk_zk_call, call, line, &net->line) {
-        if (!lk_zk_has_room_locked(net))
-            break;
-        if (call->until < answer_at && net->in_flight + net->let_in > 0)
+        const bool idle = net->in_flight + net->let_in == 0;
+        if (!idle && (call->until < answer_at || !lk_zk_has_room_locked(net, call->until)))
             continue;
         lk_list_remove(&call->line);
         call->let_in = true;

@@ -318,39 +318,44 @@ static void answer(const void *request)
     listed(ZOK, &nobody, request);
 }
 
-/* As much is in flight as may be. An answer lets in the first call that has time enough for one like it. */
+/* As much is in flight as may be. An answer lets in the calls that have time enough for one like it. */
 LK_UNCHECKED static void room_for_who_has_time(void **state)
 {
     enum { IN_FLIGHT = 64 };
     const void *sent[IN_FLIGHT];
     lk_zk_net net;
-    lk_zk_call calls[] = {{.until = 25 * LK_MS}, {.until = LK_S}, {.until = LK_S}};
+    lk_zk_call calls[] = {{.until = 110 * LK_MS}, {.until = 260 * LK_MS}, {.until = LK_S}};
     (void)state;
     connect_to_library(&net);
+    net.timeout_ns = 32 * LK_S;
     for (int i = 0; i < IN_FLIGHT; i++) {
-        assert_true(lk_zk_has_room_locked(&net));
+        assert_true(lk_zk_has_room_locked(&net, 0));
         assert_non_null(lk_zk_list_locked(&net, "/k", take_list, NULL));
         sent[i] = list_data;
     }
-    assert_true(lk_zk_has_room_locked(&net)); /* the oldest is not late yet */
-    now_ns = 20 * LK_MS;
-    assert_false(lk_zk_has_room_locked(&net));
+    assert_true(lk_zk_has_room_locked(&net, calls[0].until)); /* the oldest is not late yet */
+    now_ns = 60 * LK_MS;
+    assert_false(lk_zk_has_room_locked(&net, 0));
+    assert_false(lk_zk_has_room_locked(&net, calls[1].until));
+    assert_true(lk_zk_has_room_locked(&net, calls[2].until)); /* it can wait for all that is in flight */
     for (int i = 0; i < 3; i++)
         lk_list_append(&net.line, &calls[i].line);
     answer(sent[0]);
     assert_false(calls[0].let_in);
     assert_true(calls[1].let_in && calls[1].done);
-    assert_false(calls[2].let_in);
-    for (int i = 1; i < 5; i++)
-        answer(sent[i]);
     assert_true(calls[2].let_in);
-    now_ns = 30 * LK_MS; /* that is what the first call waits for in vain */
-    for (int i = 5; i < IN_FLIGHT; i++)
+    for (int i = 1; i < IN_FLIGHT; i++)
         answer(sent[i]);
-    assert_false(calls[0].let_in);
-    net.let_in = 0; /* the others are gone: nothing could be delayed */
+    assert_false(calls[0].let_in); /* an answer takes longer than it has */
+    net.let_in = 0;                /* the others are gone: nothing could be delayed */
     lk_zk_let_in_locked(&net);
     assert_true(calls[0].let_in);
+    now_ns = LK_S;
+    assert_non_null(lk_zk_list_locked(&net, "/k", take_list, NULL));
+    net.in_flight += IN_FLIGHT;
+    now_ns = 3 * LK_S; /* a heartbeat would wait for too long */
+    assert_false(lk_zk_has_room_locked(&net, LOCKER_NEVER));
+    net.in_flight -= IN_FLIGHT;
     disconnect_from_library(&net);
 }
 
