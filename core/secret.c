@@ -97,7 +97,7 @@ char *locker_secret_read(const char *file, locker_error *err)
     lk_config c = {.driver = NULL}; /* for what is noticed about the file, which open has told */
     char *secret = NULL;
     struct stat st;
-    const int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* any descriptor: as above */
     if (fd < 0) {
         (void)locker_error_set(err, LOCKER_CONFIG, errno, "can't open %s %.200s: %s", name, file,
                                strerror(errno));
