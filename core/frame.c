@@ -5,8 +5,11 @@
 locker_status lk_refuse(const locker *l, const char *what, locker_error *err)
 {
     if (lk_forked(l))
-        return locker_error_set(err, LOCKER_FORKED, 0,
-                                "%s: this locker belongs to the parent process: open one in the child", what);
+        return locker_error_set(
+            err, LOCKER_FORKED, 0,
+            "%s: this locker belongs to the parent process; open one in the child, by addresses instead of "
+            "hosts' names and without TLS if the parent had threads, or call exec before",
+            what);
     return lk_invalid(err, "%s waits for the service, so it can't be called inside a callback of its locker",
                       what);
 }

@@ -1,17 +1,14 @@
 /* hosts.c: names of hosts, and their addresses. See hosts.h. */
 #include "hosts.h"
 
-#include <errno.h>
-#include <netdb.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "lk_resolve.h"
 #include "lk_thread.h"
 
 /* It has two users while a thread resolves: that, and the instance; the last frees it. */
 struct lk_hosts {
-    int flags;
     const char *names;
     lk_mutex mutex; /* of a resolution in a thread; inside the driver's */
     unsigned users LK_GUARDED_BY(mutex);
@@ -30,7 +27,7 @@ static size_t print_text(const lk_host *host, char *text, size_t room)
                             host->port);
 }
 
-lk_hosts *lk_hosts_new(const locker_driver_config *config, int default_port, int flags)
+lk_hosts *lk_hosts_new(const locker_driver_config *config, int default_port)
 {
     static const locker_host local = {.name = "127.0.0.1"};
     const locker_host *const from = config->host_count > 0 ? config->hosts : &local;
@@ -43,7 +40,6 @@ lk_hosts *lk_hosts_new(const locker_driver_config *config, int default_port, int
         return NULL;
     lk_mutex_init(&h->mutex);
     h->users = 1;
-    h->flags = flags;
     h->count = count;
     char *at = (char *)(h->list + count), *const end = at + size;
     for (size_t i = 0; i < count; i++) {
@@ -95,23 +91,10 @@ const char *lk_hosts_names(const lk_hosts *h)
 }
 
 /* ---------------------------------------------------------------- resolving ---- */
-static struct addrinfo *look_up(const lk_host *host, int flags, int *rc)
-{
-    const struct addrinfo hints = {
-        .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = flags | AI_NUMERICSERV};
-    struct addrinfo *found = NULL;
-    char port[16];
-    (void)snprintf(port, sizeof port, "%d", host->port);
-    errno = 0;
-    *rc = getaddrinfo(host->name, port, &hints, &found);
-    return *rc == 0 ? found : NULL;
-}
-
 bool lk_hosts_literal(const lk_hosts *h)
 {
     for (size_t i = 0; i < h->count; i++) {
-        int rc;
-        struct addrinfo *const found = look_up(&h->list[i], AI_NUMERICHOST, &rc);
+        struct addrinfo *const found = lk_resolve_literal(h->list[i].name, h->list[i].port);
         if (found == NULL)
             return false;
         freeaddrinfo(found);
@@ -151,9 +134,7 @@ locker_status lk_hosts_resolve(const lk_hosts *h, lk_addresses **found, locker_e
     *found = NULL;
     for (size_t i = 0; i < h->count && appended; i++) {
         int rc;
-        struct addrinfo *list = look_up(&h->list[i], h->flags, &rc);
-        if (list == NULL && h->flags != 0)
-            list = look_up(&h->list[i], 0, &rc);
+        struct addrinfo *const list = lk_resolve(h->list[i].name, h->list[i].port, &rc);
         if (list == NULL) {
             tell_unresolved(&h->list[i], rc, errno, err);
             continue; /* another one may do */

@@ -27,10 +27,8 @@ typedef struct {
     lk_address list[];
 } lk_addresses;
 
-/* A copy of the hosts that are configured, or this one. Nobody else sees it yet. `flags`: of getaddrinfo(), AI_ADDRCONFIG or 0; what
- * finds nothing with it is tried without: a host with the loopback interface alone has no configured address. NULL: no
- * memory. */
-lk_hosts *lk_hosts_new(const locker_driver_config *config, int default_port, int flags) LK_UNCHECKED;
+/* A copy of the hosts that are configured, or this one. Nobody else sees it yet. NULL: no memory. */
+lk_hosts *lk_hosts_new(const locker_driver_config *config, int default_port) LK_UNCHECKED;
 /* NULL is allowed. A thread that resolves has its own use of it: nothing waits for that. */
 void lk_hosts_drop(lk_hosts *h);
 

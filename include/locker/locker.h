@@ -23,7 +23,12 @@
  *   - No function is a cancellation point of pthread_cancel(): a thread that is canceled inside one ends at
  *     its next point behind it. A wait is ended by a locker_cancel.
  *   - After fork() a child may call locker_close(), locker_handle_free() and locker_unlock() on what it
- *     inherited. They release nothing that the parent holds; every call that could answers LOCKER_FORKED. */
+ *     inherited. They release nothing that the parent holds; every call that could answers LOCKER_FORKED.
+ *     Fork before the program has threads (an open locker has some), or call exec in the child. If the child opens a locker
+ *     of its own instead, other threads of the parent may have been inside the C library's resolver, OpenSSL or the
+ *     loader at the moment of the fork, and what they had locked stays locked in the child. So such a child opens it by
+ *     addresses instead of hosts' names, without TLS, with a driver that was loaded before (locker_driver_find()). It
+ *     doesn't use ZooKeeper, whose client library takes addresses to the resolver, too. */
 #ifndef LOCKER_LOCKER_H
 #define LOCKER_LOCKER_H
 

@@ -108,7 +108,7 @@ LK_UNCHECKED static locker_status set_up(lk_etcd_net *net, const locker_driver_c
     if (status == LOCKER_OK)
         status = copy_tls(net, config, err);
     net->connect_timeout_ns = config->connect_timeout_ns;
-    net->hosts = lk_hosts_new(config, DEFAULT_PORT, AI_ADDRCONFIG);
+    net->hosts = lk_hosts_new(config, DEFAULT_PORT);
     if (status == LOCKER_OK)
         status = net->hosts != NULL ? lk_etcd_endpoints_find(net, err) : lk_out_of_memory(err);
     const int64_t until = lk_time_after(lk_etcd_now(net), config->connect_timeout_ns);

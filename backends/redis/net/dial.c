@@ -2,18 +2,16 @@
  * from the start and the bound on connecting is ours with every version of it. */
 #include <errno.h>
 #include <fcntl.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "dial.h"
 #include "lk_fd.h"
+#include "lk_resolve.h"
 
 static const int64_t silence_ns = LK_S; /* who says nothing to the begin of TLS for so long may speak none */
 static const int64_t plain_ns = 250 * LK_MS; /* how long that one is asked */
@@ -92,18 +90,9 @@ static void cant_reach(const lk_redis_target *t, const char *peer, int failure, 
 struct addrinfo *lk_redis_resolve(const lk_redis_target *t, const char *host, int port, const char *peer,
                                   lk_redis_failure *why)
 {
-    const struct addrinfo hints = {
-        .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG};
-    struct addrinfo *found = NULL;
-    char service[16];
-    (void)snprintf(service, sizeof service, "%d", port);
-    errno = 0;
-    int rc = getaddrinfo(host, service, &hints, &found);
-    if (rc != 0) { /* a host with the loopback interface alone has no configured address */
-        const struct addrinfo any = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
-        rc = getaddrinfo(host, service, &any, &found);
-    }
-    if (rc == 0)
+    int rc;
+    struct addrinfo *const found = lk_resolve(host, port, &rc);
+    if (found != NULL)
         return found;
     const int failure = no_descriptor(errno) ? errno : 0; /* it calls that a name that isn't known */
     why->permanent = why->deserted = false;

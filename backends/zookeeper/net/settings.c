@@ -114,7 +114,7 @@ locker_status lk_zk_settings_init(lk_zk_settings *s, const locker_driver_config 
     locker_status status = s->library.threads ? refuse_threads(err) : read_tls(s, config, err);
     if (status == LOCKER_OK)
         status = read_sasl(s, config, err);
-    s->hosts = lk_hosts_new(config, DEFAULT_PORT, 0);
+    s->hosts = lk_hosts_new(config, DEFAULT_PORT);
     if (status == LOCKER_OK && s->hosts == NULL)
         status = lk_out_of_memory(err);
     s->names = s->hosts != NULL ? lk_hosts_names(s->hosts) : NULL;

@@ -380,7 +380,7 @@ LK_UNCHECKED static void servers_that_have_moved_before_an_answer(void **state)
     connect_to_library(&net);
     lk_gate_init(&resolved);
     net.addresses = strdup(one_address);
-    net.set.hosts = lk_hosts_new(&config, 2181, 0);
+    net.set.hosts = lk_hosts_new(&config, 2181);
     net.looking_up = lk_hosts_lookup_start(net.set.hosts, &attended);
     lk_gate_await(&resolved, 1, "the addresses should be there");
     assert_non_null(lk_zk_list_locked(&net, "/k", take_list, NULL));
