@@ -121,7 +121,7 @@ typedef struct locker_options {
 
 /** Open the lock service that `uri` names, such as "file:///run/lock/shop", "memory:", "redis://host:6379/0?ttl=10s".
  * Drivers that use a network connect now, so that a wrong address or password is told here; may block for
- * `connect_timeout`, and before for as long as the system's resolver takes for the hosts' names. On success *out is
+ * `connect_timeout`, and, but for Redis, before for as long as the resolver takes for the hosts' names. On success *out is
  * the caller's, to be closed with locker_close(); on failure it is NULL. Errors: CONFIG (it names the part that is
  * wrong), UNSUPPORTED (a scheme or feature that this build lacks, or a driver's module that can't be loaded),
  * UNAVAILABLE, DENIED, PROTOCOL, NOMEM, INVALID (uri, out or options->size). */

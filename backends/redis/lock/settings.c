@@ -172,7 +172,8 @@ static bool copy_sentinels(lk_redis_target *t, const locker_driver_config *confi
     if (s == NULL)
         return false;
     s->service = &services[is_valkey(config)];
-    if (!copy_tls(s, v))
+    s->resolver = lk_redis_resolver_new();
+    if (s->resolver == NULL || !copy_tls(s, v))
         return false;
     free(s->tls.name); /* the servers' */
     s->tls.name = NULL;
@@ -184,9 +185,11 @@ static bool copy_texts(lk_redis_settings *s, const locker_driver_config *config)
 {
     const bool is_unix = strstr(config->scheme, "+unix") != NULL;
     lk_redis_target *t = &s->target;
-    return copy(&t->unix_path, is_unix ? config->path : NULL) && copy(&t->user, config->user) &&
-           copy(&t->password, config->password) && copy(&t->password_file, config->password_file) &&
-           copy_prefix(&s->prefix, config->name_space) && copy_tls(t, config->values) &&
+    t->resolver = lk_redis_resolver_new();
+    return t->resolver != NULL && copy(&t->unix_path, is_unix ? config->path : NULL) &&
+           copy(&t->user, config->user) && copy(&t->password, config->password) &&
+           copy(&t->password_file, config->password_file) && copy_prefix(&s->prefix, config->name_space) &&
+           copy_tls(t, config->values) &&
            (is_unix || (is_by_sentinels(config) ? copy_sentinels(t, config) : copy_hosts(t, config, 6379)));
 }
 
@@ -263,6 +266,7 @@ locker_status lk_redis_settings_init(lk_redis_settings *s, const locker_driver_c
 
 static void clear_target(lk_redis_target *t)
 {
+    lk_redis_resolver_drop(t->resolver);
     lk_tls_clear(&t->tls);
     for (size_t i = 0; i < t->host_count; i++)
         free((char *)(uintptr_t)t->hosts[i].name);

@@ -1,5 +1,4 @@
 /* master.c: where the master is: at one of the hosts, over replicas, or where Sentinels say; and a connection to it. */
-#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,34 +32,30 @@ static int64_t share(int64_t until, size_t count)
     return now + lk_time_left(now, until) / (int64_t)count;
 }
 
-/* A server at one address that we may use, as far as it is a master: else `master` is where that is. */
-static lk_redis_socket *greet(const lk_redis_target *t, const char *host, const struct addrinfo *address,
-                              const char *peer, const lk_redis_scripts *scripts, int64_t until, char *master,
+/* Log in on a socket, NULL: there is none. `master`: where that is, if this is none; else "". */
+static lk_redis_socket *greet(const lk_redis_target *t, lk_redis_socket *socket,
+                              const lk_redis_scripts *scripts, int64_t until, char *master,
                               lk_redis_failure *why)
 {
-    lk_redis_socket *socket = lk_redis_dial(t, host, address, peer, until, why);
     if (socket == NULL || lk_redis_handshake(t, socket, scripts, until, master, why))
         return socket;
     lk_redis_socket_free(socket, true);
     return NULL;
 }
 
-/* At each address of a host, until somebody answers there. What one said behind which somebody may be is kept. */
-static lk_redis_socket *greet_host(const lk_redis_target *t, const char *host, int port,
-                                   const lk_redis_scripts *scripts, int64_t until, char *master,
-                                   lk_redis_failure *why)
+/* At one address of a host after the other, until somebody answers there. What one said behind which somebody may be is kept. */
+static lk_redis_socket *greet_addresses(const lk_redis_target *t, const char *host, const char *peer,
+                                        lk_redis_addresses *left, const lk_redis_scripts *scripts,
+                                        int64_t until, char *master, lk_redis_failure *why)
 {
-    char peer[LK_REDIS_PEER_MAX];
-    lk_redis_peer_name(host, port, peer);
-    struct addrinfo *found = lk_redis_resolve(t, host, port, peer, why);
-    size_t left = 0;
     lk_redis_socket *socket = NULL;
     bool kept = false, answered = false;
-    for (const struct addrinfo *a = found; a != NULL; a = a->ai_next)
-        left++;
-    for (const struct addrinfo *a = found; a != NULL && socket == NULL && !answered; a = a->ai_next, left--) {
+    while (left->count > 0 && socket == NULL && !answered) {
         lk_redis_failure here = {.deserted = true};
-        socket = greet(t, host, a, peer, scripts, share(until, left), master, &here);
+        int64_t its = until;
+        size_t which;
+        socket = lk_redis_dial(t, host, left, &which, peer, &its, &here);
+        socket = greet(t, socket, scripts, its, master, &here);
         answered = here.permanent || here.transient;
         const bool deserted = why->deserted && here.deserted;
         const bool transient = here.transient || (why->transient && !here.permanent); /* at another host */
@@ -69,15 +64,79 @@ static lk_redis_socket *greet_host(const lk_redis_target *t, const char *host, i
         why->deserted = deserted;
         why->transient = transient;
         kept = kept || !here.deserted;
+        if (which == left->count)
+            break; /* none was reached */
+        left->count--;
+        memmove(&left->list[which], &left->list[which + 1], (left->count - which) * sizeof *left->list);
     }
-    if (found != NULL)
-        freeaddrinfo(found);
     return socket;
 }
 
+static bool is_same_address(const lk_redis_address *a, const lk_redis_address *b)
+{
+    return a->len == b->len && memcmp(&a->address, &b->address, a->len) == 0;
+}
+
+/* Move that address to the front, if it is among them. */
+static void prefer(lk_redis_addresses *list, const lk_redis_address *address)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        if (!is_same_address(&list->list[i], address))
+            continue;
+        memmove(&list->list[1], &list->list[0], i * sizeof *list->list);
+        list->list[0] = *address;
+        return;
+    }
+}
+
+/* Where the server was that we were connected to last, while its name can't be looked up: if it is the same run of it, nothing
+ * has changed but the connection. */
+static lk_redis_socket *greet_again(const lk_redis_target *t, const char *host, const lk_redis_last *last,
+                                    const lk_redis_scripts *scripts, int64_t until, char *master)
+{
+    lk_redis_addresses one = {.count = 1, .list = {last->address}};
+    lk_redis_failure ignored = {.deserted = true};
+    lk_redis_socket *const socket =
+        greet_addresses(t, host, last->peer, &one, scripts, share(until, 2), master, &ignored);
+    if (socket == NULL || (last->server.run[0] != '\0' && strcmp(socket->server.run, last->server.run) == 0))
+        return socket;
+    lk_redis_socket_free(socket, false);
+    master[0] = '\0';
+    return NULL;
+}
+
+/* At each address of a host, the one where we were last first. */
+static lk_redis_socket *greet_host(const lk_redis_target *t, const char *host, int port,
+                                   const lk_redis_last *last, const lk_redis_scripts *scripts, int64_t until,
+                                   char *master, lk_redis_failure *why)
+{
+    static const int64_t patience = 500 * LK_MS;
+    char peer[LK_REDIS_PEER_MAX];
+    lk_redis_addresses found;
+    int rc = 0;
+    lk_redis_peer_name(host, port, peer);
+    const bool known = last != NULL && last->address.len > 0 && strcmp(last->peer, peer) == 0;
+    const int64_t soon = known ? lk_time_earlier(share(until, 3), lk_redis_system_now() + patience) : until;
+    lk_redis_resolved how = lk_redis_resolve(t->resolver, host, port, soon, &found, &rc);
+    if (how != LK_REDIS_FOUND && known) {
+        lk_redis_socket *const socket = greet_again(t, host, last, scripts, until, master);
+        if (socket != NULL)
+            return socket;
+        if (how == LK_REDIS_LATE)
+            how = lk_redis_resolve(t->resolver, host, port, until, &found, &rc);
+    }
+    if (how != LK_REDIS_FOUND) {
+        lk_redis_dial_unresolved(t, peer, how, rc, why);
+        return NULL;
+    }
+    if (known)
+        prefer(&found, &last->address);
+    return greet_addresses(t, host, peer, &found, scripts, until, master, why);
+}
+
 /* From one host on, over replicas, to a master. */
-static lk_redis_socket *follow(const lk_redis_target *t, const char *start, const lk_redis_scripts *scripts,
-                               int64_t until, lk_redis_failure *why)
+static lk_redis_socket *follow(const lk_redis_target *t, const char *start, const lk_redis_last *last,
+                               const lk_redis_scripts *scripts, int64_t until, lk_redis_failure *why)
 {
     char host[LK_REDIS_PEER_MAX], target[LK_REDIS_PEER_MAX], master[LK_REDIS_PEER_MAX];
     int port = 0;
@@ -86,8 +145,9 @@ static lk_redis_socket *follow(const lk_redis_target *t, const char *start, cons
         const bool local = target[0] == '/' && t->unix_path != NULL;
         if (!local && !split_peer(target, host, &port))
             break;
-        lk_redis_socket *socket = local ? greet(t, NULL, NULL, target, scripts, until, master, why)
-                                        : greet_host(t, host, port, scripts, until, master, why);
+        lk_redis_socket *socket =
+            local ? greet(t, lk_redis_dial_unix(t, until, why), scripts, until, master, why)
+                  : greet_host(t, host, port, last, scripts, until, master, why);
         if (socket == NULL || master[0] == '\0')
             return socket;
         lk_redis_socket_free(socket, false);
@@ -113,7 +173,7 @@ static bool ask_sentinel(const lk_redis_target *s, size_t which, bool is_brief, 
     const locker_host *const host = &s->hosts[which];
     if (is_brief)
         until = lk_time_earlier(until, lk_redis_system_now() + patience);
-    lk_redis_socket *const socket = greet_host(s, host->name, host->port, NULL, until, master, why);
+    lk_redis_socket *const socket = greet_host(s, host->name, host->port, NULL, NULL, until, master, why);
     lk_redis_socket_free(socket, false);
     return socket != NULL;
 }
@@ -155,14 +215,14 @@ static bool ask_sentinels(lk_redis_target *s, int64_t until, char *master, bool 
 }
 
 /* A server at that address, if it says that it is a master. */
-static lk_redis_socket *greet_master(const lk_redis_target *t, const char *peer,
+static lk_redis_socket *greet_master(const lk_redis_target *t, const char *peer, const lk_redis_last *last,
                                      const lk_redis_scripts *scripts, int64_t until, lk_redis_failure *why)
 {
     char host[LK_REDIS_PEER_MAX], master[LK_REDIS_PEER_MAX] = "";
     int port = 0;
     if (!split_peer(peer, host, &port))
         return NULL;
-    lk_redis_socket *const socket = greet_host(t, host, port, scripts, until, master, why);
+    lk_redis_socket *const socket = greet_host(t, host, port, last, scripts, until, master, why);
     if (master[0] == '\0')
         return socket;
     lk_redis_socket_free(socket, false);
@@ -177,7 +237,7 @@ static lk_redis_socket *go_back(const lk_redis_target *t, const lk_redis_last *l
     lk_redis_failure here = {.deserted = true};
     if (last == NULL || last->peer[0] == '\0' || last->server.run[0] == '\0')
         return NULL;
-    lk_redis_socket *const socket = greet_master(t, last->peer, scripts, until, &here);
+    lk_redis_socket *const socket = greet_master(t, last->peer, last, scripts, until, &here);
     why->deserted = why->deserted && here.deserted;
     if (socket == NULL || strcmp(socket->server.run, last->server.run) == 0)
         return socket;
@@ -206,7 +266,7 @@ static lk_redis_socket *greet_named(const lk_redis_target *t, const lk_redis_las
         return NULL;
     }
     const int64_t bound = lk_time_earlier(until, lk_redis_system_now() + patience);
-    lk_redis_socket *const socket = greet_host(t, host, port, scripts, bound, master, why);
+    lk_redis_socket *const socket = greet_host(t, host, port, last, scripts, bound, master, why);
     *hung = socket == NULL && bound < until && lk_redis_system_now() >= bound;
     if (socket != NULL && master[0] != '\0') {
         lk_redis_socket_free(socket, false);
@@ -264,8 +324,38 @@ lk_redis_socket *lk_redis_connect_other(const lk_redis_target *t, const char *pe
     char other[LK_REDIS_PEER_MAX];
     lk_redis_failure ignored = {0};
     return is_other_named(t->sentinels, peer, share(until, 2), other)
-               ? greet_master(t, other, scripts, until, &ignored)
+               ? greet_master(t, other, NULL, scripts, until, &ignored)
                : NULL;
+}
+
+/* From one host of the list on. */
+static lk_redis_socket *follow_nth(const lk_redis_target *t, size_t i, const lk_redis_last *last,
+                                   const lk_redis_scripts *scripts, int64_t until, lk_redis_failure *why)
+{
+    char peer[LK_REDIS_PEER_MAX];
+    lk_redis_peer_name(t->hosts[i].name, t->hosts[i].port, peer);
+    lk_redis_socket *const socket = follow(t, peer, last, scripts, until, why);
+    if (socket != NULL)
+        socket->via = (unsigned)i + 1;
+    return socket;
+}
+
+/* The first host of the list that leads to a master. On the way back to one that did, those before it are asked as ever, as they may
+ * know of another master; but what hangs there has only a moment, or it would cost the lease. */
+static lk_redis_socket *connect_hosts(const lk_redis_target *t, const lk_redis_last *last,
+                                      const lk_redis_scripts *scripts, int64_t until, lk_redis_failure *why)
+{
+    static const int64_t moment = 500 * LK_MS;
+    const size_t before = last != NULL && last->via > 0 ? last->via - 1 : 0;
+    const int64_t soon = lk_time_earlier(share(until, 3), lk_redis_system_now() + moment);
+    lk_redis_socket *socket = NULL;
+    for (size_t i = 0; i < before && socket == NULL; i++)
+        socket = follow_nth(t, i, last, scripts, share(soon, before - i), why);
+    if (before > 0 && socket == NULL)
+        socket = follow_nth(t, before, last, scripts, share(until, t->host_count), why);
+    for (size_t i = 0; i < t->host_count && socket == NULL; i++)
+        socket = follow_nth(t, i, last, scripts, share(until, t->host_count - i), why);
+    return socket;
 }
 
 lk_redis_socket *lk_redis_connect_master(const lk_redis_target *t, const char *redirect,
@@ -276,21 +366,16 @@ lk_redis_socket *lk_redis_connect_master(const lk_redis_target *t, const char *r
     lk_redis_socket *socket = NULL;
     why->deserted = true;
     if (redirect[0] != '\0')
-        socket = follow(t, redirect, scripts, share(until, 1 + others), why);
+        socket = follow(t, redirect, last, scripts, share(until, 1 + others), why);
     if (socket == NULL && t->unix_path != NULL)
-        return follow(t, t->unix_path, scripts, until, why);
+        return follow(t, t->unix_path, last, scripts, until, why);
     if (socket == NULL && t->sentinels != NULL)
         return connect_named(t, last, scripts, until, why);
-    for (size_t i = 0; i < t->host_count && socket == NULL; i++) {
-        char peer[LK_REDIS_PEER_MAX];
-        lk_redis_peer_name(t->hosts[i].name, t->hosts[i].port, peer);
-        socket = follow(t, peer, scripts, share(until, t->host_count - i), why);
-    }
-    return socket;
+    return socket != NULL ? socket : connect_hosts(t, last, scripts, until, why);
 }
 
 /* The master at `peer`, as far as it is one. What it tells of the cluster is taken from it. */
-static lk_redis_socket *greet_node(const lk_redis_target *t, const char *peer,
+static lk_redis_socket *greet_node(const lk_redis_target *t, const char *peer, const lk_redis_last *last,
                                    const lk_redis_scripts *scripts, int64_t until, lk_redis_map **map,
                                    lk_redis_failure *why)
 {
@@ -301,7 +386,7 @@ static lk_redis_socket *greet_node(const lk_redis_target *t, const char *peer,
         locker_error_set(&why->error, LOCKER_PROTOCOL, 0, "a cluster names '%s', which is no address", peer);
         return NULL;
     }
-    lk_redis_socket *const socket = greet_host(t, host, port, scripts, until, master, why);
+    lk_redis_socket *const socket = greet_host(t, host, port, last, scripts, until, master, why);
     if (socket == NULL)
         return NULL;
     *map = socket->map; /* the caller's */
@@ -337,14 +422,15 @@ static lk_redis_map *ask_others(const lk_redis_target *t, const char *peer, char
             lk_redis_peer_name(t->hosts[i - count].name, t->hosts[i - count].port, named);
         if (strcmp(other, peer) != 0)
             lk_redis_socket_free(
-                greet_node(t, other, NULL, share(until, count + t->host_count - i), &map, &here), false);
+                greet_node(t, other, NULL, NULL, share(until, count + t->host_count - i), &map, &here),
+                false);
     }
     return map;
 }
 
 /* A server that hangs must not hide for long what the others know: it has half a second, and again what time is left when they
  * say that it has slots, or nothing. */
-lk_redis_socket *lk_redis_connect_node(const lk_redis_target *t, const char *peer,
+lk_redis_socket *lk_redis_connect_node(const lk_redis_target *t, const char *peer, const lk_redis_last *last,
                                        char (*others)[LK_REDIS_PEER_MAX], size_t count,
                                        const lk_redis_scripts *scripts, int64_t until, lk_redis_map **map,
                                        lk_redis_failure *why)
@@ -355,7 +441,7 @@ lk_redis_socket *lk_redis_connect_node(const lk_redis_target *t, const char *pee
     *why = (lk_redis_failure){.deserted = true};
     if (wanted) {
         const int64_t its = lk_time_earlier(share(until, 3), lk_redis_system_now() + patience);
-        lk_redis_socket *const socket = greet_node(t, peer, scripts, its, map, why);
+        lk_redis_socket *const socket = greet_node(t, peer, last, scripts, its, map, why);
         if (socket != NULL || *map != NULL)
             return socket;
     }
@@ -363,7 +449,7 @@ lk_redis_socket *lk_redis_connect_node(const lk_redis_target *t, const char *pee
     if (!wanted || why->permanent || why->deserted || (*map != NULL && !has_slots(*map, peer)))
         return NULL;
     lk_redis_map *newer = NULL;
-    lk_redis_socket *const socket = greet_node(t, peer, scripts, until, &newer, why);
+    lk_redis_socket *const socket = greet_node(t, peer, last, scripts, until, &newer, why);
     if (newer != NULL) {
         free(*map);
         *map = newer;

@@ -38,7 +38,9 @@ struct lk_redis_net {
     int64_t old[OLD_CONNECTIONS] LK_GUARDED_BY(mutex);
     size_t old_count LK_GUARDED_BY(mutex);
     lk_redis_server server LK_GUARDED_BY(mutex);       /* that we are, or were last connected to ... */
-    char peer[LK_REDIS_PEER_MAX] LK_GUARDED_BY(mutex); /* ... and its address; "": to none yet */
+    char peer[LK_REDIS_PEER_MAX] LK_GUARDED_BY(mutex); /* ... its name; "": to none yet ... */
+    lk_redis_address address LK_GUARDED_BY(mutex);     /* ... its address ... */
+    unsigned via LK_GUARDED_BY(mutex); /* ... and the host that led there, as in lk_redis_last */
     bool was_lost LK_GUARDED_BY(mutex);
     bool eviction_was_told LK_GUARDED_BY(mutex); /* that its server deletes keys */
     /* Of a cluster: its address, which changes only while it is at rest; it has no slots; others are to be asked who has them, by then. */
@@ -118,6 +120,9 @@ static void meet_server_locked(lk_redis_net *net, const lk_redis_socket *socket)
     }
     net->server = socket->server;
     memcpy(net->peer, socket->peer, sizeof net->peer);
+    net->address = socket->address;
+    if (socket->via != 0)
+        net->via = socket->via;
     net->pipeline.server_us = socket->server_us;
 }
 
@@ -244,6 +249,13 @@ static void take_map_locked(lk_redis_net *net, lk_redis_map *map) LK_REDIS_LOCKE
         lk_redis_subscription_again_locked(&net->subscription);
 }
 
+static lk_redis_last last_locked(const lk_redis_net *net) LK_REDIS_LOCKED
+{
+    lk_redis_last last = {.server = net->server, .address = net->address, .via = net->via};
+    memcpy(last.peer, net->peer, sizeof last.peer);
+    return last;
+}
+
 /* Without the mutex. */
 static lk_redis_socket *connect_somewhere(lk_redis_net *net, const char *redirect, const lk_redis_last *last,
                                           lk_redis_map **map, lk_redis_failure *why)
@@ -257,7 +269,7 @@ static lk_redis_socket *connect_somewhere(lk_redis_net *net, const char *redirec
     lk_redis_lock(net->shared);
     const size_t count = net->events->peers(net->owner, peer, PEERS_MAX);
     lk_redis_unlock(net->shared);
-    return lk_redis_connect_node(t, net->home, peer, count, &net->scripts, until, map, why);
+    return lk_redis_connect_node(t, net->home, last, peer, count, &net->scripts, until, map, why);
 }
 
 static void connect_map_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
@@ -271,7 +283,7 @@ static void connect_map_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
     net->map_at = lk_redis_now(shared) + map_again_ns;
     lk_redis_unlock(shared);
     const int64_t until = lk_redis_system_now() + net->target->connect_timeout_ns;
-    (void)lk_redis_connect_node(net->target, "", peer, count, NULL, until, &map, &why);
+    (void)lk_redis_connect_node(net->target, "", NULL, peer, count, NULL, until, &map, &why);
     lk_redis_lock(shared);
     if (shared->closing)
         free(map);
@@ -283,14 +295,13 @@ static lk_redis_socket *make_command_unlocking(lk_redis_net *net, lk_redis_map *
                                                lk_redis_failure *why) LK_REDIS_LOCKED
 {
     char redirect[LK_REDIS_PEER_MAX];
-    lk_redis_last last = {.server = net->server};
+    const lk_redis_last last = last_locked(net);
     lk_redis_socket *socket = net->next;
     net->next = NULL;
     *map = NULL;
     if (socket != NULL)
         return socket;
     memcpy(redirect, net->redirect, sizeof redirect);
-    memcpy(last.peer, net->peer, sizeof last.peer);
     lk_redis_unlock(net->shared);
     socket = connect_somewhere(net, redirect, &last, map, why);
     lk_redis_lock(net->shared);
@@ -334,10 +345,11 @@ static bool connect_beside_unlocking(lk_redis_net *net, bool subscribes, lk_redi
     lk_redis_shared *shared = net->shared;
     char peer[LK_REDIS_PEER_MAX];
     const unsigned era = lk_redis_era(&net->pipeline);
+    const lk_redis_last last = last_locked(net);
     memcpy(peer, net->pipeline.socket->peer, sizeof peer);
     lk_redis_unlock(shared);
     const int64_t until = lk_redis_system_now() + net->target->connect_timeout_ns;
-    *socket = lk_redis_connect_master(net->target, peer, NULL, NULL, until, why);
+    *socket = lk_redis_connect_master(net->target, peer, &last, NULL, until, why);
     if (*socket != NULL && subscribes && !lk_redis_subscribe(&net->subscription, *socket, until, why)) {
         lk_redis_socket_free(*socket, true);
         *socket = NULL;

@@ -7,7 +7,7 @@
 
 #include "guard.h"
 #include "map.h"
-#include "target.h"
+#include "resolve.h"
 #include "tls.h"
 
 enum { LK_REDIS_SERVER_ID_LEN = 40 };
@@ -35,6 +35,8 @@ typedef struct {
     bool evicts; /* it deletes keys when its memory is full, as the handshake learned */
     int64_t replicas;             /* that the master had at the handshake; 0 also: it did not tell */
     int64_t client_id;            /* what the server calls this connection; 0: not known */
+    unsigned via;                 /* the host of the target's list that led to it, from 1 on; 0: none did */
+    lk_redis_address address;     /* that of the peer; of no length for a Unix socket */
     char peer[LK_REDIS_PEER_MAX]; /* "host:port" or the socket's path, for messages and comparisons */
 } lk_redis_socket;
 

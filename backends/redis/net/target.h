@@ -31,6 +31,8 @@ typedef struct {
     const char *name, *password, *scheme, *with_tls, *without_tls;
 } lk_redis_service;
 
+typedef struct lk_redis_resolver lk_redis_resolver;
+
 /* Where to connect to. Constant from open to close. */
 typedef struct lk_redis_target {
     const lk_redis_service *service;
@@ -48,6 +50,7 @@ typedef struct lk_redis_target {
     int64_t database;
     lk_tls_settings tls;
     int64_t connect_timeout_ns, command_timeout_ns;
+    lk_redis_resolver *resolver; /* resolve.h */
 } lk_redis_target;
 
 /* Why a connection could not be had. */

@@ -2,7 +2,6 @@
 #include "redis_tests.h"
 
 #include <arpa/inet.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
@@ -547,20 +546,6 @@ static void an_address_that_hangs_hides_no_other(void **state)
     lk_give(lk_take(l, "second", NULL));
     lk_close_locker(l);
     close(silent);
-}
-
-/* The library's calls of getaddrinfo() (CMakeLists.txt): two.test has the addresses 127.0.0.2 and
- * 127.0.0.1. */
-int __real_getaddrinfo(const char *, const char *, const struct addrinfo *, struct addrinfo **);
-int __wrap_getaddrinfo(const char *, const char *, const struct addrinfo *, struct addrinfo **);
-
-int __wrap_getaddrinfo(const char *host, const char *service, const struct addrinfo *hints,
-                       struct addrinfo **found)
-{
-    if (strcmp(host, "two.test") != 0)
-        return __real_getaddrinfo(host, service, hints, found);
-    const int rc = __real_getaddrinfo("127.0.0.2", service, hints, found);
-    return rc != 0 ? rc : __real_getaddrinfo("127.0.0.1", service, hints, &(*found)->ai_next);
 }
 
 /* A host that is loading its data when it is asked first, and is no Redis from then on. */
