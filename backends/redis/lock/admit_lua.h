@@ -21,11 +21,14 @@
 
 #define SET_NAME_LUA(queue) "string.sub(" queue ", 1, -6) .. 'shared:' .. "
 
-/* Whether a break names who has this info: by the token, by `=` and the owner, '': any. */
-#define NAMED_LUA                                                                                            \
-    "local function is_named(info, token, owner)\n"                                                          \
-    "  local t, told, o = string.match(info or '', '^%S+ (%S+) %S+ %S+ (%S+) (.*)$')\n"                      \
-    "  return (token == '' or token == t and told ~= '0') and (owner == '' or owner == '=' .. (o or ''))\n"  \
+/* Whether a break names who has this info: by the token, by `=` and the owner, '': any. Nobody whose number is behind `newest`: he has
+ * come since it began. */
+#define NAMED_LUA                                                                                               \
+    "local function is_named(info, token, owner, newest)\n"                                                     \
+    "  if token == '' and owner == '' and newest == '' then return true end\n"                                  \
+    "  local t, told, o = string.match(info, '^%S+ (%S+) %S+ %S+ (%S+) (.*)$')\n"                               \
+    "  return (token == '' or token == t and told ~= '0') and (owner == '' or owner == '=' .. (o or '')) and\n" \
+    "    (newest == '' or (tonumber(t) or 0) <= tonumber(newest))\n"                                            \
     "end\n"
 
 /* `one` leaves. */
@@ -75,7 +78,11 @@
     "  set = " SET_NAME_LUA(                                                                                 \
         "KEYS[2]") "epoch\n" ALL_HERE_LUA                                                                    \
                    "  over = redis.call('ZRANGEBYSCORE', set, '-inf', '(' .. now, 'LIMIT', 0, 1000)\n"       \
-                   "  for _, one in ipairs(over) do\n" LEAVE_LUA "  end\n"                                   \
+                   "  if over[1] then\n"                                                                     \
+                   "    redis.call('ZREM', set, unpack(over))\n"                                             \
+                   "    redis.call('HDEL', set .. ':info', unpack(over))\n"                                  \
+                   "    if kind == 'P' then redis.call('ZREM', set .. ':slots', unpack(over)) end\n"         \
+                   "  end\n"                                                                                 \
                    "  many = redis.call('ZCARD', set)\n"                                                     \
                    "end\n"
 

@@ -222,30 +222,44 @@ static const char shared_renew_lua[] = GET_LUA NOW_LUA
                                    "  end\n"
                                    "end\n" EACH_LUA("#KEYS / 2") "return table.concat(out)\n";
 
-/* ARGV: the token of whom it is about, and `=` and the owner; '': any. Answers {marker, the first 1,000 such holders, 1 where there may be more,
- * how many wait, the first of them}; of a holder its value, how many ms are left, and what is told of it. {v} for a lock that is none of
- * these. */
+/* A page of those who hold the lock, in the order in which their leases end; a renewal moves a holder ahead, so pages one behind the
+ * other leave nobody out. ARGV: the token of whom it is about, and `=` and the owner ('': any); where the page begins: an end, and
+ * the value whose lease that is ('': the first page); the greatest token that counts ('': any). Answers {marker, the holders, where the next page begins ('': it is the
+ * last), how many wait, the first of them, the counter}; of a holder its value, how many ms are left, and what is told of it. {''}
+ * for a lock that is none of these. Of a page only those are looked at whom it may take 2 ms to compare. */
 static const char shared_show_lua[] = GET_LUA NOW_LUA NAMED_LUA
     "local v = get(KEYS[1])\n"
     "local kind, epoch = string.match(v or '', " MARKER_LUA ")\n"
     "if not kind then return {''} end\n"
     "local set, out = " SET_NAME_LUA(
         "KEYS[2]") "epoch, {}\n"
+                   "local token, owner, from, behind, newest = unpack(ARGV, 1, 5)\n"
                    "local page = 1000\n"
-                   "local most = ARGV[1] == '' and ARGV[2] == '' and page or -1\n"
-                   "local held = redis.call('ZRANGEBYSCORE', set, now, '+inf', 'WITHSCORES', 'LIMIT', 0, most)\n"
-                   "for i = 1, #held, 2 do\n"
+                   "if token ~= '' or owner ~= '' or newest ~= '' then page = 500 end\n"
+                   "if from == '' then from = now end\n"
+                   "local held, at, full\n"
+                   "repeat\n"
+                   "  held, at = redis.call('ZRANGEBYSCORE', set, from, '+inf', 'WITHSCORES', 'LIMIT', 0, page), 1\n"
+                   "  for i = 1, #held, 2 do\n"
+                   "    if held[i] == behind and held[i + 1] == from then at = i + 2 end\n"
+                   "  end\n"
+                   "  full, page = #held == 2 * page, 2 * page\n"
+                   "until not full or at <= #held and (at > 1 or held[#held] ~= from)\n"
+                   "for i = at, #held, 2 do\n"
                    "  local info = redis.pcall('HGET', set .. ':info', held[i])\n"
                    "  info = type(info) == 'string' and string.sub(info, 1, 384) or ''\n"
-                   "  if is_named(info, ARGV[1], ARGV[2]) then\n"
+                   "  if is_named(info, token, owner, newest) then\n"
                    "    out[#out + 1], out[#out + 2], out[#out + 3] = string.sub(held[i], 1, 32), held[i + 1] - now, info\n"
                    "  end\n"
-                   "  if #out == 3 * page then break end\n"
                    "end\n"
+                   "local next = full and held[#held] .. ' ' .. held[#held - 1] or ''\n"
                    "local count = redis.pcall('ZCOUNT', KEYS[2], 0, " FREE_BASE ")\n"
-                   "local queue = redis.pcall('ZRANGEBYSCORE', KEYS[2], 0, " FREE_BASE ", 'LIMIT', 0, 1000)\n"
+                   "local queue = behind == '' and redis.pcall('ZRANGEBYSCORE', KEYS[2], 0, " FREE_BASE
+                   ", 'LIMIT', 0, 1000) or {}\n"
                    "for i, member in ipairs(queue) do queue[i] = string.sub(member, 1, 400) end\n"
-                   "return {v, out, #out == 3 * page and 1 or 0, type(count) == 'number' and count or 0, queue.err and {} or queue}\n";
+                   "local last = redis.pcall('GET', KEYS[3])\n"
+                   "return {v, out, next, type(count) == 'number' and count or 0, queue.err and {} or queue,\n"
+                   "  type(last) == 'string' and string.sub(last, 1, 32) or ''}\n";
 
 const char *const lk_redis_script_text[LK_REDIS_SCRIPT_COUNT] = {
     [LK_REDIS_SCRIPT_ACQUIRE] = one_acquire_lua,

@@ -87,22 +87,17 @@ static const char OF_KIND(shared_release_lua)[] = BEGIN_LUA GET_LUA COUNTER_LUA
                    "  direct = " ASK_US "\n" HAND_OVER_LUA "end\n"
                    "return answer\n";
 
-/* ARGV: the marker that was seen; the values of those whose locks are to be taken away, one behind the other; 1: those of all others
- * too whom a token and an owner name, as of *shared show*. Answers those of the values that were; none, too, when it is another marker
- * by now. What it leaves of each is as *break* does. Each right that the user may lack is asked for by a command that changes nothing, before
- * the first of them is told. */
-static const char OF_KIND(shared_break_lua)[] = BEGIN_LUA GET_LUA COUNTER_LUA NAMED_LUA
+/* ARGV: the marker that was seen; the values of those whose locks are to be taken away, one behind the other. Answers those of them
+ * that were, in that order; none, too, when it is another marker by now. What it leaves of each is as *break* does. Each right that the
+ * user may lack is asked for by a command that changes nothing, before the first of them is told. */
+static const char OF_KIND(shared_break_lua)[] = BEGIN_LUA GET_LUA COUNTER_LUA
     "local v, answer, direct, member, grown = get(KEYS[1]), {}, 0\n"
-    "if v ~= ARGV[1] then return answer end\n" MEMBERS_LUA
-    "local before, seen, all = many, #ARGV[2] / 32, {}\n"
-    "for at = 1, #ARGV[2], 32 do all[#all + 1] = string.sub(ARGV[2], at, at + 31) end\n"
-    "for _, one in ipairs(ARGV[3] == '1' and redis.call('ZRANGE', set, 0, -1) or {}) do\n"
-    "  if is_named(redis.call('HGET', set .. ':info', one), ARGV[4], ARGV[5]) then all[#all + 1] = one end\n"
-    "end\n"
-    "if many > 0 and all[1] then\n" WRITE_LUA "  redis.call('HDEL', set .. ':info', '')\n"
+    "if v ~= ARGV[1] then return answer end\n" MEMBERS_LUA "local before = many\n"
+    "if many > 0 and ARGV[2] ~= '' then\n" WRITE_LUA "  redis.call('HDEL', set .. ':info', '')\n"
     "  redis.call('DEL', " MARK_LUA "'')\n" LATEST_LUA(
         "KEYS[1]") "end\n"
-                   "for i, one in ipairs(all) do\n"
+                   "for at = 1, #ARGV[2], 32 do\n"
+                   "  local one = string.sub(ARGV[2], at, at + 31)\n"
                    "  local ends, info = redis.call('ZSCORE', set, one), redis.call('HGET', set .. ':info', one)\n"
                    "  if ends then\n" WRITE_LUA "    local mark = redis.pcall('SET', " MARK_LUA
                    "one, '1', 'PX', math.max(ends - now, 1))\n"
@@ -110,7 +105,7 @@ static const char OF_KIND(shared_break_lua)[] = BEGIN_LUA GET_LUA COUNTER_LUA NA
                    "    local token, inst = string.match(info or '', '^%d+ (%d+) %d+ (%x+) ')\n"
                    "    local text = one .. ' taken ' .. (token or '0') .. ' ' .. KEYS[1]\n"
                    "    if inst then " TELL_LUA " end\n" LEAVE_LUA "    many = many - 1\n"
-                   "    if i <= seen then answer[#answer + 1] = one end\n"
+                   "    answer[#answer + 1] = one\n"
                    "  end\n"
                    "end\n"
                    "if many > 0 then\n" ADMIT_LUA

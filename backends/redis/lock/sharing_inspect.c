@@ -13,13 +13,21 @@
 
 static const locker_break_options anybody = LOCKER_BREAK_OPTIONS_INIT;
 
-enum { TRIES_MAX = 3, PARTS = 3 /* of what is told of a holder */ };
+enum {
+    TRIES_MAX = 3,
+    PARTS = 3,       /* of what is told of a holder */
+    PIECE_MAX = 100, /* holders that one script takes the lock from, for which a server takes 2 ms */
+    TOLD_MAX = 1000  /* holders that are told of, as the script shows them at once */
+};
 
-/* Whom a break is to be about. */
+/* What the script answers (shared_show_lua). */
+enum { MARKER, HOLDERS, NEXT, WAITERS, QUEUE, COUNTER, ANSWERS };
+
+/* Some of those who hold the lock, as one look shows them. */
 typedef struct {
-    char *values; /* one behind the other, ended by a NUL */
-    size_t count;
-} named;
+    redisReply *reply; /* NULL: none yet */
+    lk_redis_marker marker;
+} page;
 
 static locker_status unanswered(const lk_redis_inquiry *q, lk_redis_outcome outcome)
 {
@@ -65,13 +73,12 @@ static locker_status refused(const lk_redis_inquiry *q, const redisReply *reply)
     return lk_redis_reply_error(reply, "looking at a lock that several hold", q->err);
 }
 
-/* {marker, the holders, whether there may be more, how many wait, the first of them}; of no marker {''}. */
 static bool is_look(const redisReply *reply)
 {
-    static const int kinds[] = {REDIS_REPLY_STRING, REDIS_REPLY_ARRAY, REDIS_REPLY_INTEGER,
-                                REDIS_REPLY_INTEGER, REDIS_REPLY_ARRAY};
+    static const int kinds[ANSWERS] = {REDIS_REPLY_STRING,  REDIS_REPLY_ARRAY, REDIS_REPLY_STRING,
+                                       REDIS_REPLY_INTEGER, REDIS_REPLY_ARRAY, REDIS_REPLY_STRING};
     bool is = reply != NULL && reply->type == REDIS_REPLY_ARRAY &&
-              (reply->elements == 1 || reply->elements == sizeof kinds / sizeof kinds[0]);
+              (reply->elements == 1 || reply->elements == ANSWERS);
     for (size_t i = 0; is && i < reply->elements; i++)
         is = reply->element[i]->type == kinds[i];
     return is;
@@ -108,150 +115,236 @@ static bool read_holder(redisReply *const *part, const lk_redis_marker *marker, 
     return true;
 }
 
-static bool is_among(const redisReply *values, const redisReply *value)
-{
-    size_t i = 0;
-    while (i < values->elements && (values->element[i]->type != REDIS_REPLY_STRING ||
-                                    strcmp(values->element[i]->str, value->str) != 0))
-        i++;
-    return i < values->elements;
-}
-
-/* Of those in the list whom `only` names; with `values`, those whose values are among them. They are put down in `whom`, too. */
-static void pick_holders(const redisReply *list, const lk_redis_marker *marker,
-                         const locker_break_options *only, const redisReply *values, locker_info *info,
-                         named *whom)
-{
-    for (size_t i = 0; i + PARTS <= list->elements; i += PARTS) {
-        redisReply *const *const part = list->element + i;
-        locker_holder *const one = &info->holders[info->holders_len];
-        if (!read_holder(part, marker, one) || !locker_break_names(only, one->owner, one->token) ||
-            (values != NULL && !is_among(values, part[0])))
-            continue;
-        info->holders_len++;
-        memcpy(whom->values + LK_REDIS_VALUE_LEN * whom->count++, part[0]->str, LK_REDIS_VALUE_LEN);
-    }
-    whom->values[LK_REDIS_VALUE_LEN * whom->count] = '\0';
-}
-
-/* The same; where there are none, all who hold it, and nobody in `whom`. */
-static locker_status read_holders(const lk_redis_inquiry *q, const redisReply *list,
-                                  const lk_redis_marker *marker, const locker_break_options *only,
-                                  const redisReply *values, locker_info *info, named *whom)
-{
-    const size_t most = list->elements / PARTS;
-    free(info->holders);
-    free(whom->values);
-    *whom = (named){malloc(most * LK_REDIS_VALUE_LEN + 1), 0};
-    info->holders_len = 0;
-    info->holders = calloc(most + 1, sizeof *info->holders);
-    if (info->holders == NULL || whom->values == NULL)
-        return lk_out_of_memory(q->err);
-    pick_holders(list, marker, only, values, info, whom);
-    if (whom->count == 0) {
-        pick_holders(list, marker, &anybody, NULL, info, whom);
-        whom->count = 0;
-    }
-    locker_info_settle(info, marker->permits > 0 ? LOCKER_EXCLUSIVE : LOCKER_SHARED, marker->permits);
-    return LOCKER_OK;
-}
-
-/* As scripts are told whom a break names. */
+/* As scripts are told whom a break names, and where a page begins. */
 typedef struct {
-    char token[24], owner[1 + LOCKER_OWNER_MAX + 1];
+    char token[24], owner[1 + LOCKER_OWNER_MAX + 1], from[64];
+    const char *behind;
 } names;
 
-static names names_of(const locker_break_options *only)
+/* The page behind `before`; NULL: the first one. */
+static names names_of(const locker_break_options *only, const redisReply *before)
 {
-    names n = {"", ""};
+    names n = {"", "", "", ""};
     if (only->token != 0)
         (void)snprintf(n.token, sizeof n.token, "%" PRIu64, only->token);
     if (only->owner != NULL)
         (void)snprintf(n.owner, sizeof n.owner, "=%s", only->owner);
+    const char *const next = before != NULL ? before->element[NEXT]->str : "";
+    const size_t len = strcspn(next, " ");
+    if (next[len] == ' ' && len < sizeof n.from) {
+        memcpy(n.from, next, len);
+        n.from[len] = '\0';
+        n.behind = next + len + 1;
+    }
     return n;
 }
 
-/* Whom `only` names, of those who hold it. OK with *gone: it is no marker. Else the reply is the caller's. */
-static locker_status look(const lk_redis_inquiry *q, const locker_break_options *only,
-                          lk_redis_marker *marker, redisReply **reply, bool *gone)
+static void page_clear(page *p)
 {
-    const names n = names_of(only);
+    freeReplyObject(p->reply);
+    p->reply = NULL;
+}
+
+/* Set `p` to the first page of those whom `only` names, or to the one behind it, where no holder is newer than the number `newest` (""
+ * for any). OK with *gone: the lock has no marker. */
+static locker_status look(const lk_redis_inquiry *q, const locker_break_options *only, const char *newest,
+                          page *p, bool *gone)
+{
+    const names n = names_of(only, p->reply);
+    redisReply *reply = NULL;
     locker_status status =
-        ask(q, LK_REDIS_SCRIPT_SHARED_SHOW, (const char *const[]){n.token, n.owner, NULL}, reply);
+        ask(q, LK_REDIS_SCRIPT_SHARED_SHOW,
+            (const char *const[]){n.token, n.owner, n.from, n.behind, newest, NULL}, &reply);
+    page_clear(p);
+    p->reply = reply;
     *gone = false;
-    if (status == LOCKER_OK && !is_look(*reply))
-        status = refused(q, *reply);
-    if (status == LOCKER_OK && *reply != NULL)
-        *gone = (*reply)->elements == 1 || !lk_redis_marker_read((*reply)->element[0]->str, marker);
+    if (status == LOCKER_OK && !is_look(reply))
+        status = refused(q, reply);
+    if (status == LOCKER_OK && reply != NULL)
+        *gone = reply->elements == 1 || !lk_redis_marker_read(reply->element[MARKER]->str, &p->marker);
+    return status;
+}
+
+/* Make room in `info` for so many more holders. */
+static locker_status make_room(const lk_redis_inquiry *q, locker_info *info, size_t more)
+{
+    locker_holder *const all = realloc(info->holders, (info->holders_len + more + 1) * sizeof *all);
+    if (all == NULL)
+        return lk_out_of_memory(q->err);
+    info->holders = all;
+    return LOCKER_OK;
+}
+
+static void settle(locker_info *info, const page *p)
+{
+    locker_info_settle(info, p->marker.permits > 0 ? LOCKER_EXCLUSIVE : LOCKER_SHARED, p->marker.permits);
+}
+
+/* Tell in `info` of all on the page. */
+static locker_status read_page(const lk_redis_inquiry *q, const page *p, locker_info *info)
+{
+    const redisReply *const list = p->reply->element[HOLDERS];
+    const locker_status status = make_room(q, info, list->elements / PARTS);
+    for (size_t i = 0; status == LOCKER_OK && i + PARTS <= list->elements; i += PARTS)
+        if (read_holder(list->element + i, &p->marker, &info->holders[info->holders_len]))
+            info->holders_len++;
+    if (status == LOCKER_OK)
+        settle(info, p);
     return status;
 }
 
 locker_status lk_redis_sharing_show(const lk_redis_inquiry *q, locker_info *info, bool *gone)
 {
-    lk_redis_marker marker;
-    redisReply *reply = NULL;
-    named whom = {0};
-    locker_status status = look(q, &anybody, &marker, &reply, gone);
+    page p = {0};
+    locker_status status = look(q, &anybody, "", &p, gone);
     if (status == LOCKER_OK && !*gone) {
-        info->waiters = reply->element[3]->integer;
-        status = read_holders(q, reply->element[1], &marker, &anybody, NULL, info, &whom);
+        info->waiters = p.reply->element[WAITERS]->integer;
+        status = read_page(q, &p, info);
     }
     if (status == LOCKER_OK && !*gone)
-        status = lk_redis_read_queue(reply->element[4], info, q->err);
-    free(whom.values);
-    freeReplyObject(reply);
+        status = lk_redis_read_queue(p.reply->element[QUEUE], info, q->err);
+    page_clear(&p);
     return status;
 }
 
-/* Take the lock from those who were seen, and where there may be more, from all whom `only` names; *taken: the values of those seen who
- * held it still, to be freed. */
-static locker_status take_away(const lk_redis_inquiry *q, const redisReply *seen, const named *whom,
-                               const locker_break_options *only, redisReply **taken)
+/* A break under way. */
+typedef struct {
+    const lk_redis_inquiry *q;
+    const locker_break_options *only;
+    page seen;
+    locker_info *broken;
+    bool is_named;  /* somebody was, whom it may be about */
+    bool has_taken; /* the lock from one of them */
+    char marker[LK_REDIS_MARKER_MAX],
+        newest[LK_REDIS_NUMBER_MAX]; /* as the first page has them; "": any is taken */
+} breaking;
+
+/* Holders of the page, one piece of those whom the break names. */
+typedef struct {
+    char values[PIECE_MAX * LK_REDIS_VALUE_LEN + 1]; /* one behind the other */
+    locker_holder holder[PIECE_MAX];
+    size_t count;
+} piece;
+
+/* Fill the piece with the next ones, from *at of the page on, which moves behind them. */
+static void fill(const breaking *b, size_t *at, piece *p)
 {
-    const names n = names_of(only);
-    const locker_status status =
-        ask(q, LK_REDIS_SCRIPT_SHARED_BREAK,
-            (const char *const[]){seen->element[0]->str, whom->values,
-                                  seen->element[2]->integer != 0 ? "1" : "0", n.token, n.owner, NULL},
-            taken);
-    return status == LOCKER_OK && *taken != NULL && (*taken)->type != REDIS_REPLY_ARRAY ? refused(q, *taken)
-                                                                                        : status;
+    const redisReply *const list = b->seen.reply->element[HOLDERS];
+    for (p->count = 0; p->count < PIECE_MAX && *at + PARTS <= list->elements; *at += PARTS) {
+        redisReply *const *const part = list->element + *at;
+        locker_holder *const one = &p->holder[p->count];
+        if (read_holder(part, &b->seen.marker, one) && locker_break_names(b->only, one->owner, one->token))
+            memcpy(p->values + LK_REDIS_VALUE_LEN * p->count++, part[0]->str, LK_REDIS_VALUE_LEN);
+    }
+    p->values[LK_REDIS_VALUE_LEN * p->count] = '\0';
 }
 
-/* Those whom `only` names; where it names none, who holds the lock. */
-static locker_status look_at_named(const lk_redis_inquiry *q, const locker_break_options *only,
-                                   lk_redis_marker *marker, redisReply **reply, bool *gone)
+/* Tell of those of the piece whose values are in `taken`, which has the same order. */
+static locker_status tell_taken(breaking *b, const piece *p, const redisReply *taken)
 {
-    const locker_status status = look(q, only, marker, reply, gone);
-    if (status != LOCKER_OK || *gone || *reply == NULL || (*reply)->element[1]->elements > 0)
-        return status;
-    freeReplyObject(*reply);
-    *reply = NULL;
-    return look(q, &anybody, marker, reply, gone);
+    locker_info *const info = b->broken;
+    const locker_status status = make_room(b->q, info, p->count);
+    size_t next = 0;
+    for (size_t i = 0; status == LOCKER_OK && i < p->count && next < taken->elements; i++) {
+        const redisReply *const value = taken->element[next];
+        if (value->type != REDIS_REPLY_STRING || value->len != LK_REDIS_VALUE_LEN ||
+            memcmp(value->str, p->values + LK_REDIS_VALUE_LEN * i, LK_REDIS_VALUE_LEN) != 0)
+            continue;
+        next++;
+        b->has_taken = true;
+        if (info->holders_len < TOLD_MAX)
+            info->holders[info->holders_len++] = p->holder[i];
+    }
+    return status;
+}
+
+/* Take the lock from the piece's holders, as far as they have it still. */
+static locker_status take_piece(breaking *b, const piece *p)
+{
+    redisReply *taken = NULL;
+    locker_status status =
+        ask(b->q, LK_REDIS_SCRIPT_SHARED_BREAK, (const char *const[]){b->marker, p->values, NULL}, &taken);
+    if (status == LOCKER_OK && taken != NULL && taken->type != REDIS_REPLY_ARRAY)
+        status = refused(b->q, taken);
+    if (status == LOCKER_OK && taken != NULL)
+        status = tell_taken(b, p, taken);
+    freeReplyObject(taken);
+    return status;
+}
+
+/* Take the lock from those of the page whom the break names. */
+static locker_status take_page(breaking *b)
+{
+    locker_status status = LOCKER_OK;
+    piece *const p = malloc(sizeof *p); /* too large for a thread's stack */
+    size_t at = 0;
+    if (p == NULL)
+        return lk_out_of_memory(b->q->err);
+    for (fill(b, &at, p); status == LOCKER_OK && p->count > 0; fill(b, &at, p)) {
+        b->is_named = true;
+        status = take_piece(b, p);
+    }
+    free(p);
+    return status;
+}
+
+/* Whether the page seen is of the break's set, whose marker the first page tells. */
+static bool is_same_set(breaking *b)
+{
+    const redisReply *const marker = b->seen.reply->element[MARKER], *const counter =
+                                                                         b->seen.reply->element[COUNTER];
+    if (b->marker[0] != '\0')
+        return strcmp(b->marker, marker->str) == 0;
+    (void)snprintf(b->marker, sizeof b->marker, "%s", marker->str);
+    if (b->only->token == 0 && strspn(counter->str, "0123456789") == counter->len)
+        (void)snprintf(b->newest, sizeof b->newest, "%s", counter->str);
+    return true;
+}
+
+/* Go through all pages. Who enters meanwhile has a number behind that of the beginning, and keeps the lock. */
+static locker_status take_all(breaking *b)
+{
+    bool gone, more = true;
+    while (more) {
+        locker_status status = look(b->q, b->only, b->newest, &b->seen, &gone);
+        if (status != LOCKER_OK || gone || !is_same_set(b))
+            return status;
+        more = b->seen.reply->element[NEXT]->len > 0;
+        status = take_page(b);
+        if (status != LOCKER_OK)
+            return status;
+    }
+    return LOCKER_OK;
+}
+
+/* The break names none of the holders: tell who they are. */
+static locker_status tell_others(const breaking *b, bool *gone, bool *none)
+{
+    page p = {0};
+    locker_status status = look(b->q, &anybody, "", &p, gone);
+    if (status == LOCKER_OK && !*gone)
+        status = read_page(b->q, &p, b->broken);
+    if (status == LOCKER_OK && !*gone) {
+        *none = !b->broken->held;
+        *gone = !*none; /* unless it is refused, one of them has come meanwhile */
+        status = *none ? LOCKER_OK : locker_break_check(b->only, b->broken, b->q->err);
+    }
+    page_clear(&p);
+    return status;
 }
 
 locker_status lk_redis_sharing_break(const lk_redis_inquiry *q, const locker_break_options *only,
                                      locker_info *broken, bool *gone, bool *none)
 {
-    lk_redis_marker marker;
-    redisReply *reply = NULL, *taken = NULL;
-    named whom = {0};
-    *none = false;
-    locker_status status = look_at_named(q, only, &marker, &reply, gone);
-    if (status == LOCKER_OK && !*gone) {
-        status = read_holders(q, reply->element[1], &marker, only, NULL, broken, &whom);
-        *none = status == LOCKER_OK && !broken->held;
-        if (status == LOCKER_OK && !*none)
-            status = locker_break_check(only, broken, q->err);
-        if (status == LOCKER_OK && !*none) {
-            status = take_away(q, reply, &whom, only, &taken);
-            *gone = status == LOCKER_OK && taken != NULL && taken->elements == 0;
-        }
-        if (status == LOCKER_OK && !*none && !*gone)
-            status = read_holders(q, reply->element[1], &marker, only, taken, broken, &whom);
-    }
-    free(whom.values);
-    freeReplyObject(taken);
-    freeReplyObject(reply);
+    breaking b = {.q = q, .only = only, .broken = broken};
+    *gone = *none = false;
+    locker_status status = take_all(&b);
+    if (status == LOCKER_OK && b.has_taken)
+        settle(broken, &b.seen);
+    else if (status == LOCKER_OK && b.is_named)
+        *gone = true;
+    else if (status == LOCKER_OK)
+        status = tell_others(&b, gone, none);
+    page_clear(&b.seen);
     return status;
 }

@@ -475,6 +475,7 @@ static void break_more_than_a_thousand(lk_env *env, bool by_owner)
     assert_int_equal(
         lk_server_integer(env->server, "EVAL %s 1 {many}:locker:shared:%s %d", copy_lua, marker + 1, MORE),
         MORE + 1);
+    lk_server_do(env->server, "INCRBY %s %d", lk_fence_key("many"), MORE);
     assert_ok(locker_show(l, "many", &info, &err), err);
     assert_int_equal(info.holders_len, TOLD);
     locker_info_clear(&info);
@@ -510,6 +511,110 @@ static void more_than_a_thousand_readers_of_a_name(void **state)
     break_more_than_a_thousand(*state, true);
 }
 
+/* A lock that many share, of whom one is `held`, and what happens when a break has taken it from some. */
+typedef struct {
+    lk_server *server;
+    locker *holder;
+    locker_handle *held;
+    char marker[64], set[96];
+    const char *meanwhile; /* a script; its KEYS are the set and the counter */
+} crowd;
+
+static crowd many;
+
+static void crowd_begin(lk_env *env, int more, const char *meanwhile)
+{
+    many = (crowd){.server = env->server, .meanwhile = meanwhile};
+    many.holder = lk_open_at(env->server, "ttl=60s&owner=many");
+    many.held = lk_take(many.holder, "pieces", &share);
+    assert_true(lk_server_text(env->server, many.marker, sizeof many.marker, "GET pieces"));
+    (void)snprintf(many.set, sizeof many.set, "{pieces}:locker:shared:%.32s", many.marker + 1);
+    lk_server_do(env->server, "EVAL %s 1 %s %d", copy_lua, many.set, more);
+    lk_server_do(env->server, "INCRBY %s %d", lk_fence_key("pieces"), more);
+}
+
+static void crowd_end(void)
+{
+    locker_handle_free(many.held);
+    lk_server_do(many.server, "FLUSHALL");
+    lk_close_locker(many.holder);
+}
+
+/* Say that the first piece of a break has taken the lock from none, after something else has happened: what it says is larger than a
+ * forgery may be. */
+static size_t go_on(const lk_message *reply, char *out, size_t size)
+{
+    static const char none[] = "*0\r\n";
+    (void)reply;
+    lk_server_do(many.server, "EVAL %s 2 %s %s", many.meanwhile, many.set, lk_fence_key("pieces"));
+    assert_true(sizeof none <= size);
+    memcpy(out, none, sizeof none - 1);
+    return sizeof none - 1;
+}
+
+static const char piece_of_a_break[] = "for at = 1, #ARGV[2], 32 do";
+
+static long long scripts_of(lk_server *server)
+{
+    return lk_calls_of(server, "eval") + lk_calls_of(server, "evalsha");
+}
+
+/* A break of many is no one step: the server serves others between its pieces. It takes the lock from those who had it when it began. */
+static void a_break_of_many_goes_in_pieces(void **state)
+{
+    enum { MORE = 1050, PIECE_MAX = 100 };
+    static const char enter[] =
+        "local one = redis.call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')\n"
+        "local info = redis.call('HGET', KEYS[1] .. ':info', one[1])\n"
+        "local n, value = redis.call('INCR', KEYS[2]), string.rep('f', 32)\n"
+        "redis.call('ZADD', KEYS[1], one[2] + 1, value)\n"
+        "redis.call('HSET', KEYS[1] .. ':info', value, (string.gsub(info, ' %d+', ' ' .. string.format('%.0f', n), 1)))\n";
+    lk_env *env = *state;
+    locker_error err;
+    locker *l = lk_open_through(env, "");
+    crowd_begin(env, MORE, enter);
+    lk_proxy_forge(env->proxy, piece_of_a_break, go_on);
+    const long long before = scripts_of(env->server);
+    assert_ok(locker_break(l, "pieces", NULL, NULL, &err), err);
+    assert_int_equal(lk_proxy_harmed(env->proxy), 1);
+    assert_true(scripts_of(env->server) - before >= MORE / PIECE_MAX);
+    lk_expect_value(env->server, "pieces", many.marker);
+    assert_int_equal(lk_server_integer(env->server, "ZCARD %s", many.set), 1);
+    assert_status(LOCKER_LOST, locker_unlock(many.held, &err), err);
+    crowd_end();
+    lk_close_locker(l);
+}
+
+/* All leases end together, over more than one page, and the last of a page has left when the next page is asked for. */
+static void a_break_finds_where_it_was(void **state)
+{
+    enum { MORE = 1100 };
+    static const char name[] =
+        "local one = redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')\n"
+        "local info = redis.call('HGET', KEYS[1] .. ':info', one[1])\n"
+        "for _, digit in ipairs({'0', 'f'}) do\n"
+        "  redis.call('ZADD', KEYS[1], one[2], string.rep(digit, 32))\n"
+        "  redis.call('HSET', KEYS[1] .. ':info', string.rep(digit, 32), (string.gsub(info, '%S+$', 'named')))\n"
+        "end\n";
+    static const char leave[] = "redis.call('ZREM', KEYS[1], redis.call('ZRANGE', KEYS[1], 498, 498)[1])\n";
+    lk_env *env = *state;
+    locker_break_options named = LOCKER_BREAK_OPTIONS_INIT;
+    locker_info info = LOCKER_INFO_INIT;
+    locker_error err;
+    locker *l = lk_open_through(env, "");
+    crowd_begin(env, MORE, leave);
+    lk_server_do(env->server, "EVAL %s 1 %s", name, many.set);
+    lk_proxy_forge(env->proxy, piece_of_a_break, go_on);
+    named.owner = "named";
+    assert_ok(locker_break(l, "pieces", &named, &info, &err), err);
+    assert_int_equal(lk_proxy_harmed(env->proxy), 1);
+    assert_int_equal(info.holders_len, 1); /* behind the one in the piece that was forged */
+    assert_int_equal(lk_server_integer(env->server, "ZCARD %s", many.set), MORE);
+    locker_info_clear(&info);
+    crowd_end();
+    lk_close_locker(l);
+}
+
 static const struct CMUnitTest tests[] = {
     server_test(others_see_it_held_and_nothing_is_left),
     server_test(the_marker_is_lowered),
@@ -530,6 +635,8 @@ static const struct CMUnitTest tests[] = {
     server_test(permits_wait_for_a_uuid),
     server_test(more_than_a_thousand_readers),
     server_test(more_than_a_thousand_readers_of_a_name),
+    proxied_test(a_break_of_many_goes_in_pieces),
+    proxied_test(a_break_finds_where_it_was),
     server_test(without_memory_leases_are_renewed_and_broken),
 };
 
