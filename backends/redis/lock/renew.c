@@ -1,5 +1,5 @@
 /* renew.c: extending many leases by few commands: a script compares and extends 256 locks at a
- * time, and all its calls travel together. An answer finds its claims through slots that a release, a
+ * time, or 64 shared ones or permits, and all its calls travel together. An answer finds its claims through slots that a release, a
  * withdraw or a hand-over clears or turns to another claim, so it never touches a claim that is gone.
  * A claim may be in several that are under way: core asks again while a slow server has not answered, and
  * each answer counts from its own sending.
@@ -16,6 +16,7 @@
 
 enum {
     BATCH_MAX = 256,          /* leases in one command, for which a server takes a third of a millisecond */
+    SHARED_MAX = 64,          /* ... of shared locks and permits, for which it takes up to one */
     AT_ONCE = 2 * BATCH_MAX,  /* are under way: with more, whatever else is asked for would wait for them */
     FAR_AWAY = 64 * BATCH_MAX /* ... where the way is long, one command in each millisecond */
 };
@@ -237,6 +238,18 @@ static bool has_room_locked(const lk_redis_node *node, int64_t now) LK_REDIS_LOC
     return all->under_way < AT_ONCE || (all->under_way < FAR_AWAY && now >= all->next_at);
 }
 
+/* How many leases go in one command; `shares`: of shared locks or permits. */
+static size_t batch_max(bool shares)
+{
+    return shares ? SHARED_MAX : BATCH_MAX;
+}
+
+/* What the leases of the command count for as load, in leases of locks that one alone holds. */
+static size_t load_of(const struct renewal *n)
+{
+    return n->count * (BATCH_MAX / batch_max(n->shares));
+}
+
 static void count_locked(struct renewal *n, size_t load) LK_REDIS_LOCKED
 {
     n->node->renewals.under_way -= n->load;
@@ -263,7 +276,7 @@ static void send_locked(lk_redis_node *node, int64_t now) LK_REDIS_LOCKED
             free_locked(n);
             continue;
         }
-        count_locked(n, n->count);
+        count_locked(n, load_of(n));
         node->renewals.next_at = now + apart_ns;
         if (!n->proven)
             lk_list_append(&sent, &n->flight);
@@ -297,7 +310,7 @@ static void end_locked(struct renewal *n) LK_REDIS_LOCKED
     if (n->again && !n->whole && n->count > 0) {
         n->whole = true;
         if (submit_locked(n)) {
-            count_locked(n, n->count);
+            count_locked(n, load_of(n));
             wait_for_one_locked(n);
             return;
         }
@@ -450,9 +463,11 @@ void lk_redis_renew_noted_locked(lk_redis_node *node)
             continue;
         const int kind = locker_claim_is_plain(data->core);
         batches[kind][counts[kind]++] = data->core;
-        if (counts[kind] == BATCH_MAX && !begin_locked(node, batches[kind], counts[kind]))
+        if (counts[kind] < batch_max(kind == 0))
+            continue;
+        if (!begin_locked(node, batches[kind], counts[kind]))
             return;
-        counts[kind] %= BATCH_MAX;
+        counts[kind] = 0;
     }
     for (int kind = 0; kind < 2; kind++)
         if (counts[kind] > 0 && !begin_locked(node, batches[kind], counts[kind]))
@@ -484,9 +499,9 @@ static bool are_mixed(const lk_redis *r, locker_claim *const *grants, size_t cou
 /* How many of them, from the first, go in one command. */
 static size_t batch(const lk_redis *r, locker_claim *const *grants, size_t count)
 {
+    const size_t most = batch_max(!locker_claim_is_plain(grants[0]));
     size_t i = 1;
-    while (i < count && i < BATCH_MAX &&
-           locker_claim_is_plain(grants[i]) == locker_claim_is_plain(grants[0]) &&
+    while (i < count && i < most && locker_claim_is_plain(grants[i]) == locker_claim_is_plain(grants[0]) &&
            (r->map == NULL || lk_redis_claim_of(grants[i])->slot == lk_redis_claim_of(grants[0])->slot))
         i++;
     return i;

@@ -615,6 +615,39 @@ static void a_break_finds_where_it_was(void **state)
     lk_close_locker(l);
 }
 
+enum { RENEWED_MAX = 150 };
+
+/* By a look into a set for each. */
+static bool are_renewed(void *server)
+{
+    return lk_calls_of(server, "zscore") >= 2 * RENEWED_MAX;
+}
+
+/* Renewals of many at once go in pieces. */
+static void renewals_go_in_pieces(void **state)
+{
+    enum { PIECE_MAX = 64 };
+    lk_env *env = *state;
+    const locker_lock_options kinds[] = {share, permit_of(RENEWED_MAX)};
+    locker_handle *held[2][RENEWED_MAX];
+    locker *l = lk_open_through(env, "ttl=60s");
+    for (int i = 0; i < RENEWED_MAX; i++) {
+        char key[16];
+        (void)snprintf(key, sizeof key, "share-%d", i);
+        held[0][i] = lk_take(l, key, &kinds[0]);
+        held[1][i] = lk_take(l, "permits", &kinds[1]);
+    }
+    lk_server_do(env->server, "CONFIG RESETSTAT");
+    lk_proxy_cut_all(env->proxy); /* the next connection renews all */
+    lk_require(are_renewed, env->server, "all should be renewed");
+    assert_true(lk_calls_of(env->server, "zscore") <= PIECE_MAX * scripts_of(env->server));
+    for (int i = 0; i < RENEWED_MAX; i++) {
+        lk_give(held[0][i]);
+        lk_give(held[1][i]);
+    }
+    lk_close_locker(l);
+}
+
 static const struct CMUnitTest tests[] = {
     server_test(others_see_it_held_and_nothing_is_left),
     server_test(the_marker_is_lowered),
@@ -637,6 +670,7 @@ static const struct CMUnitTest tests[] = {
     server_test(more_than_a_thousand_readers_of_a_name),
     proxied_test(a_break_of_many_goes_in_pieces),
     proxied_test(a_break_finds_where_it_was),
+    proxied_test(renewals_go_in_pieces),
     server_test(without_memory_leases_are_renewed_and_broken),
 };
 
