@@ -2,7 +2,7 @@
  *
  * KEYS are the lock, its queue, the counter of its slot's fencing numbers and its info, as far as the script uses
  * them (keys.c). The lock is a plain string: the holder's value. The queue is a sorted set of those that
- * wait, by the time when they came, each "instance value ttl_ms numbers owner". A release hands the lock on
+ * wait, in the order in which they came, each "instance value ttl_ms numbers owner". A release hands the lock on
  * to the first of them that is still there: it sets the lock to the waiter's value, and tells the waiter's
  * process so on its own channel. So one release wakes one process, and nobody takes the lock in between. The
  * info is written by grant_info.c; it goes with the lock.
@@ -60,6 +60,21 @@
 
 /* What NUMBER_LUA uses. */
 #define COUNTER_LUA "local least, above = tonumber(ARGV[#ARGV]), 0\n"
+
+/* Puts `member` into the queue, behind all who wait there, unless it has a place. Its score is the time in us, or one more than that of the
+ * last, where the clock has been set back since that one came. A user without the right gets no error, or, to share the lock, one. */
+#define ENROL_LUA        ENROL_BY_LUA("pcall")
+#define ENROL_SHARED_LUA ENROL_BY_LUA("call")
+#define ENROL_BY_LUA(call)                                                                                   \
+    "do\n"                                                                                                   \
+    "  local t, ends = redis.call('TIME'), redis." call "('ZRANGE', KEYS[2], -2, -1, 'WITHSCORES')\n"        \
+    "  local score, last = t[1] * 1000000 + t[2], 0\n"                                                       \
+    "  for i = 1, #ends, 2 do\n"                                                                             \
+    "    if ends[i] ~= 'free' then last = tonumber(ends[i + 1]) end\n"                                       \
+    "  end\n"                                                                                                \
+    "  if last >= score and last + 1 < " FREE_BASE " then score = last + 1 end\n"                            \
+    "  redis." call "('ZADD', KEYS[2], 'NX', string.format('%.0f', score), member)\n"                        \
+    "end\n"
 
 /* Tells those who stand at `near` to 2 of `queue`, who wait for `lock`, that they do. */
 #define TELL_NEAR_LUA                                                                                        \

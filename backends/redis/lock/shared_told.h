@@ -43,8 +43,7 @@ static const char OF_KIND(shared_acquire_lua)[] = BEGIN_LUA GET_LUA COUNTER_LUA
                    "end\n"
                    "if not v and not left and not head() then\n"
                    "  local answer = {2, -1, 0, 0}\n"
-                   "  if waits then redis.call('ZADD', KEYS[2], 'NX', clock[1] .. string.sub('00000' .. clock[2], -6), member) end\n" HAND_OVER_LUA
-                   "end\n"
+                   "  if waits then\n" ENROL_SHARED_LUA "  end\n" HAND_OVER_LUA "end\n"
                    "local granted, grown\n"
                    "for pass = 1, 2 do\n"
                    "  if kind then\n" ADMIT_LUA "  end\n"
@@ -61,8 +60,7 @@ static const char OF_KIND(shared_acquire_lua)[] = BEGIN_LUA GET_LUA COUNTER_LUA
                                                            "if granted then return granted end\n"
                                                            "if left then state = state + 1 end\n"
                                                            "if waits then\n"
-                                                           "  local there = redis.call('PEXPIRE', KEYS[2], ARGV[3])\n"
-                                                           "  redis.call('ZADD', KEYS[2], 'NX', clock[1] .. string.sub('00000' .. clock[2], -6), member)\n"
+                                                           "  local there = redis.call('PEXPIRE', KEYS[2], ARGV[3])\n" ENROL_SHARED_LUA
                                                            "  if there == 0 then redis.call('PEXPIRE', KEYS[2], ARGV[3]) end\n"
                                                            "  local rank, all = redis.call('ZRANK', KEYS[2], member), redis.call('ZCARD', KEYS[2])\n"
                                                            "  if rank and rank < 8388607 then state = state + 2 * (rank + 1) + 16777216 * all end\n"

@@ -492,7 +492,38 @@ static void tokens_go_on_from_an_earlier_release(void **state)
     lk_close_locker(l);
 }
 
+/* Wait with these options, on a server whose clock has been set back by five minutes since others came. `free` stands behind them all. */
+static void expect_last(lk_env *env, const char *key, const locker_lock_options *options)
+{
+    static const long long back_us = INT64_C(300) * 1000000, free_base = INT64_C(1) << 52;
+    locker *l = lk_open_at(env->server, "poll=60s&ttl=600s");
+    lk_locking waiting;
+    const long long now =
+        lk_server_integer(env->server, "EVAL %s 0", "return redis.call('TIME')[1] * 1000000");
+    lk_server_do(env->server, "SET %s somebody PX 600000", key);
+    lk_server_do(env->server, "ZADD {%s}:locker:queue %lld earlier %lld free", key, now + back_us,
+                 free_base + now + back_us);
+    lk_locking_start(&waiting, l, key, options);
+    lk_require_queue(env->server, key, 3);
+    assert_int_equal(lk_server_integer(env->server, "ZCOUNT {%s}:locker:queue (%lld %lld", key, now + back_us,
+                                       now + back_us + 1),
+                     1);
+    lk_server_do(env->server, "DEL {%s}:locker:queue", key);
+    lk_server_do(env->server, "DEL %s", key);
+    lk_close_locker(l);
+    assert_int_equal(lk_locking_join(&waiting), LOCKER_CLOSED);
+}
+
+static void who_comes_after_a_clock_was_set_back_is_the_last(void **state)
+{
+    const locker_lock_options shared = {
+        .size = sizeof(locker_lock_options), .wait_ms = -1, .mode = LOCKER_SHARED};
+    expect_last(*state, "back", NULL);
+    expect_last(*state, "back-shared", &shared);
+}
+
 static const struct CMUnitTest tests[] = {
+    server_test(who_comes_after_a_clock_was_set_back_is_the_last),
     server_test(a_lock_that_became_free_is_found_by_a_look),
     server_test(the_end_of_a_lease_is_not_missed),
     server_test(the_dead_go_from_the_front),
