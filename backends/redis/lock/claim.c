@@ -8,11 +8,11 @@ void lk_redis_member_text(const char *instance, const locker_claim *claim, const
                           char out[LK_REDIS_MEMBER_MAX])
 {
     const bool plain = locker_claim_is_plain(claim);
-    (void)snprintf(out, LK_REDIS_MEMBER_MAX, "%s%s %s %" PRId64 " %u %s%.*s",
+    (void)snprintf(out, LK_REDIS_MEMBER_MAX, "%s%s %s %" PRId64 " %s%u %s%.*s",
                    plain                ? ""
                    : claim->permits > 0 ? "P"
                                         : "S",
-                   instance, value, claim->ttl_ns / LK_MS,
+                   instance, value, claim->ttl_ns / LK_MS, plain ? "0" : "",
                    plain ? (unsigned)lk_redis_claim_of(claim)->numbers : (unsigned)claim->permits,
                    plain                                   ? ""
                    : lk_redis_claim_of(claim)->numbers > 0 ? "1 "

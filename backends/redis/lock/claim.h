@@ -77,7 +77,8 @@ static inline int64_t lk_redis_valid_until(int64_t sent, int64_t ttl_ns)
 void lk_redis_claim_renewals_to_locked(lk_redis_claim *from, locker_claim *to) LK_REDIS_LOCKED;
 
 /* The name of a claim in a lock's queue: "instance value ttl_ms numbers owner"; of one that shares it behind an S, or a P, and the
- * number is that of the permits, and before the owner stands whether it is told its number (1 or 0; admit_lua.h). */
+ * number is that of the permits, and before the owner stands whether it is told its number (1 or 0; admit_lua.h). A 0 before the numbers says that it looks when it is told that it stands among the first, and clears the doubt by that
+ * (wait_lua); earlier releases do not, and write none. */
 void lk_redis_member_text(const char *instance, const locker_claim *claim, const char *value,
                           char out[LK_REDIS_MEMBER_MAX]);
 

@@ -133,6 +133,9 @@
  * the queue, in the lock's slot. */
 #define MARK_LUA "string.sub(KEYS[2], 1, -6) .. 'broken:' .. "
 
+/* Behind `queue`, before a value: the name of the doubt whether its waiter is alive (wait_lua). */
+#define DOUBT_LUA "string.sub(queue, 1, -6) .. 'doubt:' .. "
+
 /* KEYS: locks, and behind each its info; ARGV: their values, one behind the other, and then ttl_ms: one for all, or one for
  * each. Answers a string with 1 or 0 for each. */
 static const char renew_lua[] =

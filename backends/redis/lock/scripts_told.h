@@ -43,6 +43,8 @@ static const char OF_KIND(acquire_lua)[] = BEGIN_LUA
     "    if member ~= '' then\n"
     "      local there = redis.pcall('PEXPIRE', KEYS[2], ARGV[4])\n"
     "      if type(there) == 'number' then\n" ENROL_LUA "      end\n"
+    "      local queue = KEYS[2]\n"
+    "      redis.pcall('DEL', " DOUBT_LUA "value)\n"
     "      if there == 0 then redis.pcall('PEXPIRE', KEYS[2], ARGV[4]) end\n"
     "      local rank, count = redis.pcall('ZRANK', KEYS[2], member), redis.pcall('ZCARD', KEYS[2])\n"
     "      if type(rank) == 'number' and rank < 8388607 and type(count) == 'number' then\n"
@@ -92,10 +94,17 @@ static const char OF_KIND(release_lua)[] = BEGIN_LUA
     "if KEYS[4] then redis.pcall('DEL', KEYS[4]) end\n" COUNTER_LUA HAND_OVER_LUA "return answer\n";
 
 /* For those who wait, how it stands with their locks. KEYS: locks, and behind each its queue; ARGV: how long the queues are
- * kept in ms, and then the member of each who asks. Of a queue's first three those go whose process does not listen any more
- * (100 in all, for the server serves nobody else meanwhile), and who comes to stand among them is told. Answers three numbers
+ * kept in ms, and then the member of each who asks. Of a queue's first three those go whose process does not listen any more, or is
+ * silent (100 in all, for the server serves nobody else meanwhile), and who comes to stand among them is told. Answers three numbers
  * for each: PTTL, how many stand before the member (-1: it is not there), how many stand there. What writes first is called so
- * that a server which has become a replica says so. */
+ * that a server which has become a replica says so.
+ *
+ * A process may have died, or its host be cut off, while its connection is still there: for minutes the server does not know. So a look
+ * doubts each of the other first three that can clear a doubt (claim.h). The doubted is told that it stands near, and looks, or asks
+ * for the lock, within a third of its ttl, its `spell`; that clears it. A doubt counts looks of others, half a spell apart, and with the
+ * fifth the member goes. As it counts looks and no time, a stall of the server, after which all looks come together, or a step of its
+ * clock judges nobody. One that lives and was only late finds that it has no place, and takes the last. What a message has granted is
+ * never taken back. */
 static const char OF_KIND(wait_lua)[] = WAIT_BEGIN_LUA
     "local out, heard, n, most = {}, {}, #KEYS / 2, 100\n"
     "local function hears(inst)\n"
@@ -105,14 +114,30 @@ static const char OF_KIND(wait_lua)[] = WAIT_BEGIN_LUA
     "  end\n"
     "  return heard[inst]\n"
     "end\n"
+    "local t = redis.call('TIME')\n"
+    "local now = t[1] * 1000 + math.floor(t[2] / 1000)\n"
+    "local function is_silent(lock, queue, m)\n"
+    "  local inst, value, ttl = string.match(m, '^(%x+) (%x+) ([1-9]%d*) 0%d+ ')\n"
+    "  if not inst or #value ~= 32 then return false end\n"
+    "  local doubt, spell = " DOUBT_LUA "value, ttl / 3\n"
+    "  local said = redis.pcall('GET', doubt)\n"
+    "  local looks, last = string.match(type(said) == 'string' and said or '0 0', '^(%d) (%d+)$')\n"
+    "  if not looks or now - last < spell / 2 then return false end\n"
+    "  redis.pcall('SET', doubt, looks + 1 .. ' ' .. now, 'PX', math.ceil(2 * spell))\n"
+    "  local text = value .. ' near ' .. lock\n"
+    "  if looks == '0' then " TELL_LUA " end\n"
+    "  return looks == '4'\n"
+    "end\n"
     "for i = 1, n do\n"
     "  local lock, queue, member, gone, dead = KEYS[2 * i - 1], KEYS[2 * i], ARGV[1 + i], 0, false\n"
     "  redis.call('PEXPIRE', queue, ARGV[1])\n"
+    "  local own = string.match(member, '^%S+ (%x+) ')\n"
+    "  if own then redis.pcall('DEL', " DOUBT_LUA "own) end\n"
     "  repeat\n"
     "    dead = false\n"
     "    for _, m in ipairs(redis.pcall('ZRANGE', queue, 0, 2)) do\n"
     "      local inst = string.match(m, '^[SP]?(%x+) ')\n"
-    "      if inst and m ~= member and gone < most and not hears(inst) then\n"
+    "      if inst and m ~= member and gone < most and (not hears(inst) or is_silent(lock, queue, m)) then\n"
     "        redis.pcall('ZREM', queue, m)\n"
     "        dead, gone = true, gone + 1\n"
     "      end\n"

@@ -3,8 +3,8 @@
  * number of those that wait for a key, nor with that of the keys that one process waits for.
  *
  * The first three of a queue look often, and when the holder's lease should be over, one behind the other; so does the last, since
- * those of one host, who came together, may die together. The script drops those of the first whose process listens no more, and
- * tells who moves up. Between them each looks the more seldom the more there are. All
+ * those of one host, who came together, may die together. The script drops those of the first whose process listens no more, or does not
+ * look when it is told to, and tells who moves up. Between them each looks the more seldom the more there are. All
  * looks of a process that are due together go in one flight; only whose lock is free, or who is not in the queue any more, is
  * woken and asks for the lock. */
 #include "waiters.h"

@@ -492,6 +492,75 @@ static void tokens_go_on_from_an_earlier_release(void **state)
     lk_close_locker(l);
 }
 
+static bool has_two_entries(void *server)
+{
+    return lk_server_integer(server, "ZCARD {silent}:locker:queue") == 2;
+}
+
+/* A process that is cut off, or has left its connection to a child, listens still, as the server sees it: what never looks goes from the
+ * front. Of an earlier release nobody clears a doubt, and nobody is doubted. */
+static void the_silent_go_from_the_front(void **state)
+{
+    lk_env *env = *state;
+    lk_asker asker;
+    char inst[33];
+    locker *other = lk_open_at(env->server, "");
+    lk_locking listening;
+    lk_server_do(env->server, "SET heard somebody");
+    lk_locking_start(&listening, other, "heard", NULL);
+    lk_require_queue(env->server, "heard", 1);
+    assert_true(lk_server_text(env->server, inst, sizeof inst, "EVAL %s 1 {heard}:locker:queue",
+                               "return string.sub(redis.call('ZRANGE', KEYS[1], 0, 0)[1], 1, 32)"));
+    lk_server_do(env->server, "SET silent somebody");
+    lk_server_do(env->server, "EVAL %s 1 {silent}:locker:queue %s",
+                 "redis.call('ZADD', KEYS[1], 1, ARGV[1] .. ' 00000000000000aa0000000000000001 60 01 gone',\n"
+                 "  2, ARGV[1] .. ' 00000000000000aa0000000000000002 60 1 earlier')",
+                 inst);
+    lk_alone_begin(env->server->port, "");
+    assert_int_equal(lk_asker_come(&asker, "silent"), LOCKER_BUSY);
+    lk_require_told(&asker.wakes, "it should subscribe");
+    assert_int_equal(lk_asker_ask(&asker), LOCKER_BUSY);
+    lk_require_queue(env->server, "silent", 3);
+    for (int look = 0; look < 20 && !has_two_entries(env->server); look++) {
+        usleep(11000); /* a look of others each half a spell, as the server's clock has it, */
+        go_on(1200);   /* and by our own clock each second */
+    }
+    lk_require(has_two_entries, env->server, "the silent one should go");
+    assert_int_equal(lk_server_integer(env->server, "ZCOUNT {silent}:locker:queue 2 2"), 1);
+    lk_redis_driver.withdraw(lk_alone.self, lk_asker_claim(&asker));
+    lk_alone_end();
+    lk_server_do(env->server, "DEL heard");
+    lk_give(lk_locking_grant(&listening));
+    lk_close_locker(other);
+}
+
+static bool is_without_doubt(void *server)
+{
+    return lk_server_integer(server, "EVAL %s 0", "return #redis.call('KEYS', '{living}:locker:doubt:*')") ==
+           0;
+}
+
+/* A waiter that looks, or asks for the lock, is not doubted any more. */
+static void the_living_clear_a_doubt(void **state)
+{
+    static const char doubt[] =
+        "local m = redis.call('ZRANGE', KEYS[1], 0, 0)[1]\n"
+        "redis.call('SET', '{living}:locker:doubt:' .. string.match(m, '^%x+ (%x+)'), '4 0')";
+    lk_env *env = *state;
+    lk_asker asker;
+    lk_server_do(env->server, "SET living somebody");
+    lk_alone_begin(env->server->port, "");
+    lk_asker_enrol(&asker, env->server, "living");
+    lk_server_do(env->server, "EVAL %s 1 {living}:locker:queue", doubt);
+    assert_int_equal(lk_asker_ask(&asker), LOCKER_BUSY);
+    assert_true(is_without_doubt(env->server));
+    lk_server_do(env->server, "EVAL %s 1 {living}:locker:queue", doubt);
+    go_on(1200);
+    lk_require(is_without_doubt, env->server, "a look should clear the doubt");
+    lk_redis_driver.withdraw(lk_alone.self, lk_asker_claim(&asker));
+    lk_alone_end();
+}
+
 /* Wait with these options, on a server whose clock has been set back by five minutes since others came. `free` stands behind them all. */
 static void expect_last(lk_env *env, const char *key, const locker_lock_options *options)
 {
@@ -524,6 +593,8 @@ static void who_comes_after_a_clock_was_set_back_is_the_last(void **state)
 
 static const struct CMUnitTest tests[] = {
     server_test(who_comes_after_a_clock_was_set_back_is_the_last),
+    server_test(the_silent_go_from_the_front),
+    server_test(the_living_clear_a_doubt),
     server_test(a_lock_that_became_free_is_found_by_a_look),
     server_test(the_end_of_a_lease_is_not_missed),
     server_test(the_dead_go_from_the_front),
