@@ -260,6 +260,9 @@ static locker_status read_query(lk_config *c, const UriUriA *u, locker_error *er
     if (u->query.first == NULL || u->query.first == u->query.afterLast)
         return LOCKER_OK;
     int count;
+    for (const char *at = u->query.first; at + 2 < u->query.afterLast; at++)
+        if (memcmp(at, "%00", 3) == 0)
+            return lk_misconfigured(err, "a parameter in the URI has a %%00");
     if (uriDissectQueryMallocA(&list, &count, u->query.first, u->query.afterLast) != URI_SUCCESS)
         return lk_config_no_memory(err);
     for (const UriQueryListA *item = list; item != NULL && status == LOCKER_OK; item = item->next) {

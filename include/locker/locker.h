@@ -19,7 +19,8 @@
  *     A program that was compiled with an older release's struct gets zeros behind it, and answers as far as it
  *     reaches. One that was compiled with a later release's is served as long as what this one doesn't know is
  *     zero, else told LOCKER_CONFIG. LOCKER_INVALID: the size is none.
- *   - Functions are thread-safe. None is async-signal-safe but locker_cancel_fire().
+ *   - Functions are thread-safe. None is async-signal-safe but locker_cancel_fire(). A thread that calls one needs 64 KiB of
+ *     stack.
  *   - No function is a cancellation point of pthread_cancel(): a thread that is canceled inside one ends at
  *     its next point behind it. A wait is ended by a locker_cancel.
  *   - After fork() a child may call locker_close(), locker_handle_free() and locker_unlock() on what it

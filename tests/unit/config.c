@@ -180,6 +180,7 @@ static void test_bad_uris(void **state)
         {"noted:?ttl=9ms", "ttl", LOCKER_CONFIG},
         {"noted:?ttl=2h", "ttl", LOCKER_CONFIG},
         {"noted:?namespace=a%0ab", "namespace", LOCKER_CONFIG},
+        {"noted:?namespace=%00a", "%00", LOCKER_CONFIG},
         {"noted:?password_file=/nonexistent/x", "/nonexistent/x", LOCKER_CONFIG},
     };
     locker_error err;

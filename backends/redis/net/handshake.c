@@ -11,7 +11,7 @@
 
 /* FLIGHT_ROOM: for all that is sent, so that it does not move and leave the password where it was. */
 enum {
-    STEP_MAX = LK_REDIS_SCRIPTS_MAX + 9,
+    STEP_MAX = LK_REDIS_SCRIPTS_MAX + 10,
     FLIGHT_ROOM = 1 << 15,
     TLS_ALERT = 21 /* what a server that speaks TLS alone answers with */
 };
@@ -23,6 +23,7 @@ enum step {
     STEP_SELECT,
     STEP_SLOTS,
     STEP_LOAD,
+    STEP_RUN,
     STEP_ROLE,
     STEP_INFO,
     STEP_TIME
@@ -69,6 +70,8 @@ static void fill(struct flight *f, const lk_redis_target *t, const char *passwor
         add(f, STEP_SLOTS, LK_REDIS_COMMAND("CLUSTER", "SLOTS"));
     for (size_t i = 0; scripts != NULL && i < scripts->count; i++)
         add(f, STEP_LOAD, LK_REDIS_COMMAND("SCRIPT", "LOAD", scripts->text[i]));
+    if (scripts != NULL) /* there is no such script: that is the answer where scripts are run */
+        add(f, STEP_RUN, LK_REDIS_COMMAND("EVALSHA", "0000000000000000000000000000000000000000", "0"));
     add(f, STEP_ROLE, LK_REDIS_COMMAND("ROLE"));
     add(f, STEP_INFO, LK_REDIS_COMMAND("INFO", "server"));
     add(f, STEP_INFO, LK_REDIS_COMMAND("INFO", "replication"));
@@ -136,6 +139,8 @@ static locker_status judge(const lk_redis_target *t, enum step step, const redis
     if (step == STEP_SELECT)
         return lk_misconfigured(err, "%s at %s has no database %lld (%s); correct the path or db", name, peer,
                                 (long long)t->database, reply->str);
+    if ((step == STEP_RUN || step == STEP_TIME) && lk_redis_reply_is_unknown_command(reply))
+        return lk_redis_reply_error(reply, "connecting", err);
     return LOCKER_OK; /* scripts are sent whole then; a server that hides its role is taken for a master */
 }
 

@@ -51,6 +51,12 @@ lk_redis_fault lk_redis_reply_fault(const redisReply *reply)
     return LK_REDIS_FAULT_OTHER;
 }
 
+bool lk_redis_reply_is_unknown_command(const redisReply *reply)
+{
+    return reply->type == REDIS_REPLY_ERROR && (strstr(reply->str, "unknown command") != NULL ||
+                                                strstr(reply->str, "Unknown Redis command") != NULL);
+}
+
 locker_status lk_redis_reply_error(const redisReply *reply, const char *doing, locker_error *err)
 {
     const char *text = reply->str;
@@ -79,6 +85,12 @@ locker_status lk_redis_reply_error(const redisReply *reply, const char *doing, l
             err, "the server refuses to write, while %s (%s); look after its memory, disk or replicas", doing,
             text);
     default:
+        if (lk_redis_reply_is_unknown_command(reply))
+            return lk_misconfigured(
+                err,
+                "the server lacks a command that locks need, while %s (%s): strike its rename-command from "
+                "redis.conf, and deny the command to other users by ACL",
+                doing, text);
         return locker_error_set(err, LOCKER_PROTOCOL, 0, "the server answered with an error, while %s: %s",
                                 doing, text);
     }

@@ -17,6 +17,8 @@ typedef enum {
 } lk_redis_fault;
 
 lk_redis_fault lk_redis_reply_fault(const redisReply *reply);
+/* True for an error that says that a command is not there, by a script or at the top: it was renamed. */
+bool lk_redis_reply_is_unknown_command(const redisReply *reply);
 /* Fill err with what a reply that is none of those expected means for the user; `doing` completes "while ...". */
 locker_status lk_redis_reply_error(const redisReply *reply, const char *doing, locker_error *err);
 

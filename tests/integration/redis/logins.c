@@ -125,6 +125,35 @@ static void a_password_that_changes_costs_no_lock(void **state)
     lk_close_locker(l);
 }
 
+/* It is told by the open where all locks need the command, and else by the call. */
+static void a_command_that_is_renamed_is_told(void **state)
+{
+    static const struct {
+        const char *command;
+        bool opens;
+    } cases[] = {
+        {"EVALSHA", false}, {"TIME", false}, {"ZPOPMIN", true}, {"SCRIPT", true}, {"PEXPIREAT", true}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *const options[] = {"--rename-command", cases[i].command, "", NULL};
+        const locker_lock_options shared = {.size = sizeof shared, .wait_ms = 1000, .mode = LOCKER_SHARED};
+        lk_server *const server = lk_test_redis(options);
+        locker_handle *held = NULL;
+        locker *l = NULL;
+        locker_error err;
+        const locker_status status = lk_try_uri(&l, &err, "redis://127.0.0.1:%d", server->port);
+        assert_status(cases[i].opens ? LOCKER_OK : LOCKER_CONFIG, status, err);
+        if (l != NULL && strcmp(cases[i].command, "PEXPIREAT") == 0)
+            assert_status(LOCKER_CONFIG, locker_lock(l, "renamed", &shared, &held, &err), err);
+        else if (l != NULL)
+            lk_give(lk_take(l, "renamed", NULL));
+        if (err.status != LOCKER_OK)
+            assert_non_null(strstr(err.text, "rename-command"));
+        lk_close_locker(l);
+        lk_server_remove(server);
+    }
+}
+
 static void an_acl_user(void **state)
 {
     lk_env *env = *state;
@@ -557,6 +586,7 @@ static const struct CMUnitTest tests[] = {
     server_test(tries_spare_a_server_that_refuses),
     server_test(a_password_file),
     server_test(a_password_that_changes_costs_no_lock),
+    cmocka_unit_test(a_command_that_is_renamed_is_told),
     server_test(an_acl_user),
     server_test(the_fewest_rights_are_enough),
     server_test(a_missing_right_is_denied),
