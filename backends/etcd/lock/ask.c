@@ -431,6 +431,14 @@ static void refused_locked(lk_etcd *e, lk_etcd_place *p, const lk_etcd_reply *re
     (void)lk_etcd_error(reply, "taking a lock", p->base, &p->error);
 }
 
+/* Of a key of that name we may never hear: what is known of its name says nothing then. */
+static void forget_first_locked(lk_etcd *e, uint64_t number) LK_REQUIRES(*e->net)
+{
+    for (size_t i = 0; i < LK_ETCD_FIRST_KEPT; i++)
+        if (e->first[i].number == number)
+            e->first[i].created = 0;
+}
+
 static void answered_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply) LK_REQUIRES(*e->net)
 {
     lk_etcd_place *p = context;
@@ -442,6 +450,8 @@ static void answered_locked(lk_etcd *e, void *context, const lk_etcd_reply *repl
     p->reads = 0;
     p->asked_on->requests--;
     p->unanswered = lk_etcd_unknown(reply->status);
+    if (makes && p->unanswered)
+        forget_first_locked(e, p->number);
     p->spent = p->spent || (makes && (reply->status != LK_ETCD_OK || done->header == NULL));
     if (p->unanswered) {
         p->doubt = p->doubt || makes;

@@ -1,8 +1,10 @@
 /* keeper.c: what happens without a caller: the connection tells something, and the keeper does whatever is due. */
-#include "keeper.h"
+#include <string.h>
+
 #include "ask.h"
 #include "ending.h"
 #include "held.h"
+#include "keeper.h"
 #include "renew.h"
 
 static void on_gone_locked(lk_etcd *e, lk_etcd_watcher *watcher, int64_t revision) LK_REQUIRES(*e->net)
@@ -33,6 +35,7 @@ static void on_up_locked(lk_etcd *e) LK_REQUIRES(*e->net)
 {
     e->retry_at = 0;
     e->svc->attend(e->svc);
+    memset(e->first, 0, sizeof e->first); /* the servers may have lost their data, and revisions come again */
     LK_EACH(lk_etcd_lease, lease, link, &e->leases)
         LK_EACH(lk_etcd_place, p, link, &lease->places)
             if (p->granted_at == 0)

@@ -126,7 +126,9 @@ static void set_patience_locked(lk_etcd *e) LK_REQUIRES(*e->net)
     int64_t shortest = LOCKER_NEVER;
     LK_EACH(lk_etcd_lease, l, link, &e->leases)
         shortest = lk_time_earlier(shortest, l->ttl_ns);
-    lk_etcd_patience_locked(e->net, lk_time_later(shortest / PATIENCE_PART, patience_least_ns));
+    lk_etcd_patience_locked(
+        e->net, lk_time_later(shortest / PATIENCE_PART, patience_least_ns),
+        2 * (shortest / PATIENCE_PART)); /* a third of it is left for another member then */
 }
 
 lk_etcd_lease *lk_etcd_lease_new_locked(lk_etcd *e, int64_t ttl_ns)
@@ -181,8 +183,11 @@ static void revoked_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply
     } else {
         l->dead = true;
         l->tainted = false;
+        /* Where it was denied (one key on the lease is no more ours to write), the keys are there. */
+        const bool ended = reply->status == LK_ETCD_OK || reply->status == LK_ETCD_NOT_FOUND;
         LK_EACH(lk_etcd_place, p, link, &l->places)
-            if (p->claim == NULL && !p->may_move && !p->moving) { /* its key is no more, nor will it come */
+            if (ended && p->claim == NULL && !p->may_move &&
+                !p->moving) { /* its key is no more, nor will it come */
                 p->spent = true;
                 p->created = 0;
                 p->doubt = false;

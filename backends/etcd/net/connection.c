@@ -16,9 +16,10 @@ bool lk_etcd_is_up_locked(const lk_etcd_net *net)
     return lk_etcd_serves_locked(net);
 }
 
-void lk_etcd_patience_locked(lk_etcd_net *net, int64_t ns)
+void lk_etcd_patience_locked(lk_etcd_net *net, int64_t ns, int64_t busy_ns)
 {
     net->patience = lk_time_earlier(net->patience_ns, lk_time_later(ns, patience_least_ns));
+    net->busy_patience = lk_time_later(net->patience, lk_time_earlier(busy_ns, 2 * net->patience));
     lk_etcd_kick_locked(net); /* a poll may be longer than that */
 }
 
@@ -289,14 +290,15 @@ locker_status lk_etcd_away_locked(const lk_etcd_net *net, locker_error *err)
 
 /* ---------------------------------------------------------------- what the driving thread does ---- */
 /* When what has been asked is to have been answered; never: nothing has. A server that answers others meanwhile has much to do, and
- * gets as much time once more: what was asked would only be asked again. */
+ * gets more time: what was asked would only be asked again. */
 static int64_t silent_at_locked(const lk_etcd_net *net) LK_REQUIRES(*net)
 {
     const lk_list *const oldest = lk_list_first(&net->requests);
     if (oldest == NULL)
         return LOCKER_NEVER;
     const int64_t sent = LK_CONTAINER(oldest, lk_etcd_request, link)->sent;
-    const int64_t heard_at = lk_time_earlier(net->answered_at, lk_time_after(sent, net->patience));
+    const int64_t heard_at =
+        lk_time_earlier(net->answered_at, lk_time_after(sent, net->busy_patience - net->patience));
     return lk_time_after(lk_time_later(sent, heard_at), net->patience);
 }
 

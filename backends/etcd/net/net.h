@@ -98,8 +98,9 @@ int64_t lk_etcd_turn_ends_locked(lk_etcd_net *net, int64_t next) LK_REQUIRES(*ne
 
 /* ---------------------------------------------------------------- the connection: connection.c ---- */
 bool lk_etcd_is_up_locked(const lk_etcd_net *net) LK_REQUIRES(*net);
-/* How long the oldest request may be unanswered before another endpoint is gone to: set by the owner as its leases want it. */
-void lk_etcd_patience_locked(lk_etcd_net *net, int64_t ns) LK_REQUIRES(*net);
+/* How long the oldest request may be unanswered before another endpoint is gone to, and where this one answers others meanwhile: set
+ * by the owner as its leases want it. */
+void lk_etcd_patience_locked(lk_etcd_net *net, int64_t ns, int64_t busy_ns) LK_REQUIRES(*net);
 /* Go to the next endpoint, soon: this one is of no use. It isn't up from now on; the rest is told later, not in here. */
 void lk_etcd_leave_member_locked(lk_etcd_net *net, const char *why) LK_REQUIRES(*net);
 /* Why there is no connection, or no answer. UNAVAILABLE, DENIED, PROTOCOL or CONFIG. */

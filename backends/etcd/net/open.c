@@ -103,7 +103,7 @@ LK_UNCHECKED static locker_status set_up(lk_etcd_net *net, const locker_driver_c
             err, LOCKER_UNAVAILABLE, errno,
             "can't make the driver's descriptors: %s; raise the limit on open files (ulimit -n)",
             strerror(errno));
-    net->patience = net->patience_ns = config->command_timeout_ns / 2;
+    net->busy_patience = net->patience = net->patience_ns = config->command_timeout_ns / 2;
     locker_status status = copy_login(net, config, err);
     if (status == LOCKER_OK)
         status = copy_tls(net, config, err);

@@ -93,6 +93,7 @@ struct LK_CHECKED(capability("mutex")) lk_etcd_net {
     int64_t attempt_until LK_ETCD_GUARDED; /* CONNECTING to LOGIN */
     int64_t ended_at LK_ETCD_GUARDED;      /* when the last one ended, or could not begin */
     int64_t patience LK_ETCD_GUARDED;      /* at most patience_ns */
+    int64_t busy_patience LK_ETCD_GUARDED; /* with a member that answers others; at least patience */
     int64_t pong_at LK_ETCD_GUARDED;       /* a ping is answered then; never: there is none */
     uint8_t pong[8] LK_ETCD_GUARDED;       /* ... so */
     unsigned failures LK_ETCD_GUARDED;     /* in a row, without an answer between */

@@ -256,7 +256,29 @@ static void a_permission_that_is_missing_for_a_watch(void **state)
 
 #define users_test(f) cmocka_unit_test_setup_teardown(f, with_users, end)
 
+/* etcd revokes no lease on which there is one key that the user may not write. What may be deleted goes all the same. */
+static void closing_takes_what_it_may(void **state)
+{
+    enum { COUNT = 600 };
+    lk_env *env = *state;
+    locker *l = open_as(env, USER ":" PASSWORD, "/shop?ttl=60s");
+    locker_handle *held[COUNT], *odd = lk_take(l, "odd");
+    for (int i = 0; i < COUNT; i++) {
+        char key[32];
+        snprintf(key, sizeof key, "may-%d", i);
+        held[i] = lk_take(l, key);
+    }
+    lk_etcdctl_do(env->etcd, "role grant-permission clerks --prefix=true readwrite shop/may-");
+    lk_etcdctl_do(env->etcd, "role revoke-permission --prefix=true clerks shop/");
+    lk_close_locker(l);
+    lk_etcdctl_require_count(env->etcd, "shop/may-", 0);
+    for (int i = 0; i < COUNT; i++)
+        locker_handle_free(held[i]);
+    locker_handle_free(odd);
+}
+
 static const struct CMUnitTest tests[] = {
+    users_test(closing_takes_what_it_may),
     users_test(a_user_and_a_password),
     users_test(a_password_that_changes_is_read_again),
     users_test(a_wrong_password_is_denied),

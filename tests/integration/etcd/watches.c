@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "etcd_tests.h"
 
@@ -220,11 +221,47 @@ static void the_last_reader_leaves_others(void **state)
     lk_close_locker(other);
 }
 
+/* Servers that have lost their data give revisions again, and names come again: what is known of an earlier place of that name and
+ * revision says nothing about a place whose answer was lost. */
+static void the_first_of_lost_data_is_none(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_proxied(env, "/shop?ttl=60s");
+    locker_lock_options brief = lk_wait_options(45);
+    lk_locking given_up, waiter;
+    locker_handle *const other = lk_take(l, "other"); /* so the names are those of below */
+    for (int i = 0; i < 20; i++)
+        lk_give(lk_take(l, "k"));
+    lk_give(other);
+    lk_proxy_refuse(env->proxy, true);
+    lk_proxy_cut_all(env->proxy);
+    lk_server_kill(env->etcd);
+    lk_test_launch(env->etcd, false);
+    locker *rival = lk_open_at(env->etcd, "/shop?ttl=60s");
+    locker_handle *held = lk_take(rival, "k");
+    lk_proxy_refuse(env->proxy, false);
+    lk_give(lk_take(l, "warm"));
+    const uint64_t acquired = lk_stats(l).acquired;
+    lk_proxy_forge(env->proxy, LK_EP_ENTER, lk_proxy_etcd_unavailable);
+    lk_locking_start(&given_up, l, "k", &brief);
+    while (lk_proxy_harmed(env->proxy) == 0)
+        usleep(500);
+    lk_locking_start(&waiter, l, "k", NULL);
+    (void)lk_locking_join(&given_up);
+    lk_etcdctl_require_count(env->etcd, "shop/k/", 2);
+    assert_ok(locker_ping(l, NULL, NULL), (locker_error){0});
+    assert_int_equal(lk_stats(l).acquired, acquired);
+    lk_give(held);
+    lk_give(lk_locking_grant(&waiter));
+    lk_close_locker(rival);
+    lk_close_locker(l);
+}
+
 static const struct CMUnitTest tests[] = {
-    proxied_test(the_last_reader_leaves_others),       proxied_test(an_end_that_is_not_told),
-    proxied_test(one_that_gives_up_was_not_the_first), proxied_test(a_holder_watches_nobody_else),
-    proxied_test(who_can_not_watch_watches_nobody),    proxied_test(who_gives_up_watches_nobody),
-    proxied_test(a_look_that_the_watch_overtakes),
+    proxied_test(the_first_of_lost_data_is_none), proxied_test(the_last_reader_leaves_others),
+    proxied_test(an_end_that_is_not_told),        proxied_test(one_that_gives_up_was_not_the_first),
+    proxied_test(a_holder_watches_nobody_else),   proxied_test(who_can_not_watch_watches_nobody),
+    proxied_test(who_gives_up_watches_nobody),    proxied_test(a_look_that_the_watch_overtakes),
 };
 
 const lk_group lk_watches = {"watches", tests, sizeof tests / sizeof tests[0], NULL, NULL};
