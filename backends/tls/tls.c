@@ -272,7 +272,6 @@ static bool is_name(const char *text)
            strspn(text, letters) == strlen(text);
 }
 
-/* A program may end by exit() while a thread of ours still has a handshake to do: OpenSSL is not to clean up beneath it. */
 /* A program that was linked with OpenSSL statically, and exports its symbols, has the linker take that copy for ours. */
 static locker_status check_release(locker_error *err)
 {
@@ -286,6 +285,7 @@ static locker_status check_release(locker_error *err)
                      runs, built);
 }
 
+/* A program may end by exit() while a thread of ours still has a handshake to do: OpenSSL is not to clean up beneath it. */
 locker_status lk_tls_init(lk_tls_settings *s, const locker_value values[LK_TLS_PARAMETERS], locker_error *err)
 {
     locker_status status = lk_tls_settings_verify(s, values, err);

@@ -122,8 +122,9 @@ static bool enter_unlocking(lk_zk_attempt *a) LK_REQUIRES(*a->z->net)
         return false;
     }
     if (!a->has_room) {
-        a->has_room = true;
-        return lk_zk_attempt_wait_unlocking(a, lk_zk_await_room_unlocking);
+        const bool goes_on = lk_zk_attempt_wait_unlocking(a, lk_zk_await_room_unlocking);
+        a->has_room = lk_zk_is_up_locked(a->z->net); /* else it stands in line again */
+        return goes_on;
     }
     if (a->claim->permits > 0 && !a->looked)
         return lk_zk_permits_look_unlocking(a);

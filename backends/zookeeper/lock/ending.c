@@ -148,10 +148,11 @@ void lk_zk_node_delete_locked(lk_zk *z, lk_zk_node *node)
         hint_successor_locked(z, node); /* its list follows the delete in the same flight */
 }
 
+/* Something is held, or its release has no answer yet, which would be lost with the session. */
 static bool holds_any_locked(const lk_zk *z) LK_REQUIRES(*z->net)
 {
     LK_EACH(const lk_zk_node, node, link, &z->nodes)
-        if (node->granted)
+        if (node->granted || (node->there && (node->step == LK_ZK_FIRST || node->is_permit)))
             return true;
     return false;
 }
@@ -171,14 +172,14 @@ static void stay_stuck_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
 
 bool lk_zk_is_refused_locked(lk_zk *z, const char *queue)
 {
+    const lk_list *const lists[] = {&z->left, &z->nodes}; /* in the latter while its release waits */
     bool any = false;
-    if (!z->any_refused)
-        return false;
-    LK_EACH(const lk_zk_node, node, link, &z->left) {
-        any = any || node->trouble_since != 0;
-        if (node->trouble_since != 0 && strcmp(node->parent, queue) == 0)
-            return true;
-    }
+    for (size_t i = 0; z->any_refused && i < sizeof lists / sizeof *lists; i++)
+        LK_EACH(const lk_zk_node, node, link, lists[i]) {
+            any = any || node->trouble_since != 0;
+            if (node->trouble_since != 0 && strcmp(node->parent, queue) == 0)
+                return true;
+        }
     z->any_refused = any;
     return false;
 }

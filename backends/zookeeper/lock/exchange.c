@@ -25,13 +25,16 @@ static void taken_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_R
         lk_zk_confirm_locked(z->net, reply->sent);
     node->take_rc = reply->rc;
     node->take_place_rc = reply->of_two[0];
+    node->parent_rc = node->makes_parent ? lk_zk_parent_refused_locked(z->net) : ZOK; /* in the same flight */
     lk_zk_node_unref_locked(z, node);
 }
 
 /* Permits have no parent any more. The head counts again, which shows that, and sends the exchange with a parent. */
 static void count_again_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
 {
-    if (node->tries++ >= PARENTS_TRIES)
+    if (node->parent_rc != ZOK)
+        lk_zk_node_fail_locked(z, node, node->parent_rc, "making the parent of permits");
+    else if (node->tries++ >= PARENTS_TRIES)
         lk_zk_node_fail_locked(z, node, ZNONODE, "taking a permit, where somebody keeps deleting its parent");
     else
         lk_zk_node_tell_locked(z, node, LK_ZK_NOT_TAKEN);

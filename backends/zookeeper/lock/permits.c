@@ -80,7 +80,7 @@ bool lk_zk_permits_count_unlocking(lk_zk_attempt *a, lk_zk_node *node)
         return true;
     if (!node->maybe_permit) /* else it is known already which one it may have been given */
         node->slot = a->usage.slot;
-    node->makes_parent = a->usage.no_parent;
+    node->makes_parent = node->makes_parent || a->usage.no_parent;
     lk_zk_node_take_locked(a->z, node);
     return true;
 }

@@ -71,22 +71,27 @@ static int connect_to(const locker_clock *clock, int fd, const struct addrinfo *
     return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
 }
 
-static kind converse(const locker_clock *clock, int fd, bool by_tls)
+static int64_t until_at_most(const locker_clock *clock, int64_t ns, int64_t until)
+{
+    return lk_time_earlier(now(clock) + ns, until);
+}
+
+static kind converse(const locker_clock *clock, int fd, bool by_tls, int64_t until)
 {
     char said[16];
     ssize_t len = 0;
-    if (listen_to(clock, fd, now(clock) + listening_ns, said, sizeof(said), &len))
+    if (listen_to(clock, fd, until_at_most(clock, listening_ns, until), said, sizeof(said), &len))
         return len > 0 ? OTHER : FULL; /* ZooKeeper does not speak first */
     if (by_tls)
         return UNASKED; /* the handshake has told more, or it was a certificate that the server does not trust */
     if (send(fd, question, sizeof(question) - 1, MSG_NOSIGNAL) < 0)
         return SILENT;
-    if (!listen_to(clock, fd, now(clock) + answering_ns, said, sizeof(said), &len))
+    if (!listen_to(clock, fd, until_at_most(clock, answering_ns, until), said, sizeof(said), &len))
         return SILENT;
     return len > 0 ? kind_of(said, len) : CLOSED;
 }
 
-static void ask(const locker_clock *clock, finding *f, bool by_tls)
+static void ask(const locker_clock *clock, finding *f, bool by_tls, int64_t until)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV};
     char host[ADDRESS_MAX];
@@ -97,9 +102,9 @@ static void ask(const locker_clock *clock, finding *f, bool by_tls)
         return;
     const int fd = lk_fd_high(socket(to->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (fd >= 0) {
-        f->error = connect_to(clock, fd, to, now(clock) + connecting_ns);
+        f->error = connect_to(clock, fd, to, until_at_most(clock, connecting_ns, until));
         const bool ended = f->error == ECONNRESET || f->error == EPIPE; /* at once */
-        f->kind = f->error == 0 ? converse(clock, fd, by_tls) : ended ? FULL : UNREACHED;
+        f->kind = f->error == 0 ? converse(clock, fd, by_tls, until) : ended ? FULL : UNREACHED;
         close(fd);
     }
     freeaddrinfo(to);
@@ -162,7 +167,7 @@ locker_status lk_zk_diagnose(const locker_clock *clock, const char *addresses, b
         const size_t len = strcspn(at, ",");
         if (len < sizeof(f.address)) {
             memcpy(f.address, at, len);
-            ask(clock, &f, by_tls);
+            ask(clock, &f, by_tls, until);
         }
         if (f.kind > best.kind)
             best = f;

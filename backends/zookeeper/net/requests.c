@@ -47,8 +47,10 @@ void lk_zk_let_in_locked(lk_zk_net *net)
     const int64_t answer_at = lk_zk_net_now(net) + net->took_ns;
     LK_EACH_SAFE(lk_zk_call, call, line, &net->line) {
         const bool idle = net->in_flight + net->let_in == 0;
-        if (!idle && (call->until < answer_at || !lk_zk_has_room_locked(net, call->until)))
+        if (!idle && call->until < answer_at)
             continue;
+        if (!idle && !lk_zk_has_room_locked(net, call->until))
+            break; /* nobody overtakes it */
         lk_list_remove(&call->line);
         call->let_in = true;
         net->let_in++;

@@ -137,6 +137,7 @@ void lk_zk_session_drop_locked(lk_zk_net *net)
 void lk_zk_give_up_locked(lk_zk_net *net)
 {
     net->over = true;
+    lk_zk_kick_locked(net); /* who drives ends it, when it comes back */
 }
 
 /* A session that has been away for its time-out has ended, unless the servers were without a majority all the
