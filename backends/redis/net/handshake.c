@@ -70,7 +70,8 @@ static void fill(struct flight *f, const lk_redis_target *t, const char *passwor
         add(f, STEP_SLOTS, LK_REDIS_COMMAND("CLUSTER", "SLOTS"));
     for (size_t i = 0; scripts != NULL && i < scripts->count; i++)
         add(f, STEP_LOAD, LK_REDIS_COMMAND("SCRIPT", "LOAD", scripts->text[i]));
-    if (scripts != NULL) /* there is no such script: that is the answer where scripts are run */
+    if (scripts != NULL &&
+        scripts->hash != NULL) /* at first; no such script is the answer where scripts are run */
         add(f, STEP_RUN, LK_REDIS_COMMAND("EVALSHA", "0000000000000000000000000000000000000000", "0"));
     add(f, STEP_ROLE, LK_REDIS_COMMAND("ROLE"));
     add(f, STEP_INFO, LK_REDIS_COMMAND("INFO", "server"));
