@@ -494,7 +494,7 @@ typedef struct locker_break_options {
 
 /** An operator's forced unlock, of just the holder that the options name (NULL: whoever holds it); of several that hold
  * it at once, of each whom they name: the service looks and breaks in one step, so a lock that changed hands after a look is left alone.
- * (Redis takes a lock or permits from more than 100 holders in several steps, and serves others between them. It leaves out who has
+ * (Redis takes a lock or permits from more than 50 holders in several steps, and serves others between them. It leaves out who has
  * come since the first step; when an error ends the call, some have lost the lock.) `broken` (NULL allowed) tells whose lock it was, as locker_show(). The holder is told LOST as soon as its service
  * can tell. Errors: as locker_show(); INVALID when nobody holds it; BUSY when another than the one that was
  * named holds it, which `broken` tells, or when it changed again and again meanwhile (ZooKeeper), and nothing

@@ -303,6 +303,8 @@ locker_status lk_redis_break(void *self, const char *key, size_t key_len, const 
         forget(&x);
         if (lk_redis_now(&x.r->shared) >= until)
             status = lk_unavailable(x.err, "it changes hands faster than it can be broken; try again");
+        else
+            lk_redis_pause(&x.r->shared, lk_redis_now(&x.r->shared) + LK_MS);
     }
     lk_redis_keys_clear(&x.keys);
     return status;

@@ -267,7 +267,7 @@ static const char shared_show_lua[] = GET_LUA NOW_LUA NAMED_LUA
                    "  local info = redis.pcall('HGET', set .. ':info', held[i])\n"
                    "  info = type(info) == 'string' and string.sub(info, 1, 384) or ''\n"
                    "  if is_named(info, token, owner, newest) then\n"
-                   "    out[#out + 1], out[#out + 2], out[#out + 3] = string.sub(held[i], 1, 32), held[i + 1] - now, info\n"
+                   "    out[#out + 1], out[#out + 2], out[#out + 3] = string.sub(held[i], 1, 33), held[i + 1] - now, info\n"
                    "  end\n"
                    "end\n"
                    "local next = full and held[#held] .. ' ' .. held[#held - 1] or ''\n"

@@ -101,7 +101,7 @@ static const char OF_KIND(release_lua)[] = BEGIN_LUA
  *
  * A process may have died, or its host be cut off, while its connection is still there: for minutes the server does not know. So a look
  * doubts each of the other first three that can clear a doubt (claim.h). The doubted is told that it stands near, and looks, or asks
- * for the lock, within a third of its ttl, its `spell`; that clears it. A doubt counts looks of others, half a spell apart, and with the
+ * for the lock, within a third of its ttl, its `spell` (0.3 s at least); that clears it. A doubt counts looks of others, half a spell apart, and with the
  * fifth the member goes. As it counts looks and no time, a stall of the server, after which all looks come together, or a step of its
  * clock judges nobody. One that lives and was only late finds that it has no place, and takes the last. What a message has granted is
  * never taken back. */
@@ -119,11 +119,11 @@ static const char OF_KIND(wait_lua)[] = WAIT_BEGIN_LUA
     "local function is_silent(lock, queue, m)\n"
     "  local inst, value, ttl = string.match(m, '^(%x+) (%x+) ([1-9]%d*) 0%d+ ')\n"
     "  if not inst or #value ~= 32 then return false end\n"
-    "  local doubt, spell = " DOUBT_LUA "value, ttl / 3\n"
+    "  local doubt, spell = " DOUBT_LUA "value, math.max(ttl / 3, 300)\n"
     "  local said = redis.pcall('GET', doubt)\n"
     "  local looks, last = string.match(type(said) == 'string' and said or '0 0', '^(%d) (%d+)$')\n"
     "  if not looks or now - last < spell / 2 then return false end\n"
-    "  redis.pcall('SET', doubt, looks + 1 .. ' ' .. now, 'PX', math.ceil(2 * spell))\n"
+    "  redis.pcall('SET', doubt, looks + 1 .. ' ' .. now, 'PX', ARGV[1])\n"
     "  local text = value .. ' near ' .. lock\n"
     "  if looks == '0' then " TELL_LUA " end\n"
     "  return looks == '4'\n"

@@ -13,8 +13,8 @@
 #include "node.h"
 
 enum {
-    FIRST = 3,      /* who look often */
-    BATCH_MAX = 128 /* locks in one command */
+    FIRST = 3,     /* who look often */
+    BATCH_MAX = 64 /* locks in one command */
 };
 
 static const int64_t between_ns =

@@ -140,7 +140,7 @@ static lk_redis_resolved await_unlock(lk_redis_resolver *resolver, struct lookup
     while (!lookup->done && lk_redis_system_now() < until)
         clock->wait(clock->context, &resolver->changed, &resolver->mutex.plain, until);
     const bool done = lookup->done;
-    const int error = lookup->error;
+    const int error = done ? lookup->error : 0;
     const pthread_t thread = lookup->thread;
     if (done) {
         *rc = lookup->rc;

@@ -562,7 +562,7 @@ static long long scripts_of(lk_server *server)
 /* A break of many is no one step: the server serves others between its pieces. It takes the lock from those who had it when it began. */
 static void a_break_of_many_goes_in_pieces(void **state)
 {
-    enum { MORE = 1050, PIECE_MAX = 100 };
+    enum { MORE = 1050, PIECE_MAX = 50 };
     static const char enter[] =
         "local one = redis.call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')\n"
         "local info = redis.call('HGET', KEYS[1] .. ':info', one[1])\n"

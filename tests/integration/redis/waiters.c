@@ -522,8 +522,8 @@ static void the_silent_go_from_the_front(void **state)
     assert_int_equal(lk_asker_ask(&asker), LOCKER_BUSY);
     lk_require_queue(env->server, "silent", 3);
     for (int look = 0; look < 20 && !has_two_entries(env->server); look++) {
-        usleep(11000); /* a look of others each half a spell, as the server's clock has it, */
-        go_on(1200);   /* and by our own clock each second */
+        usleep(160000); /* a look of others each half a spell, as the server's clock has it, */
+        go_on(1200);    /* and by our own clock each second */
     }
     lk_require(has_two_entries, env->server, "the silent one should go");
     assert_int_equal(lk_server_integer(env->server, "ZCOUNT {silent}:locker:queue 2 2"), 1);
@@ -577,10 +577,10 @@ static void expect_last(lk_env *env, const char *key, const locker_lock_options 
     assert_int_equal(lk_server_integer(env->server, "ZCOUNT {%s}:locker:queue (%lld %lld", key, now + back_us,
                                        now + back_us + 1),
                      1);
-    lk_server_do(env->server, "DEL {%s}:locker:queue", key);
-    lk_server_do(env->server, "DEL %s", key);
     lk_close_locker(l);
     assert_int_equal(lk_locking_join(&waiting), LOCKER_CLOSED);
+    lk_server_do(env->server, "DEL {%s}:locker:queue", key);
+    lk_server_do(env->server, "DEL %s", key);
 }
 
 static void who_comes_after_a_clock_was_set_back_is_the_last(void **state)
