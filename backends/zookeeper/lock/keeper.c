@@ -40,9 +40,11 @@ static void tell_suspect_locked(lk_zk *z, bool suspect, const char *what) LK_REQ
 static void on_up_locked(lk_zk *z) LK_REQUIRES(*z->net)
 {
     tell_suspect_locked(z, false, "zookeeper: connected to %s again");
-    /* What is held has not been confirmed for a while. The heartbeat goes before all that is taken up again. */
+    /* What is held has not been confirmed for a while. The heartbeat goes before all that is taken up again; where there is
+     * nothing, a call hears first what the server says, which may be that it wants a login. */
     lk_zk_heartbeat_now_locked(z);
-    (void)lk_zk_heartbeat_locked(z, lk_zk_now(z));
+    if (!lk_list_empty(&z->nodes))
+        (void)lk_zk_heartbeat_locked(z, lk_zk_now(z));
     lk_zk_search_again_locked(z);
     resume_locked(z);
 }

@@ -66,7 +66,7 @@ const char *__lsan_default_suppressions(void)
 __attribute__((visibility("default"))) const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void)
 {
-    return "race:libzookeeper_st.so\nrace:log_message\n";
+    return "race:libzookeeper_st.so\nrace:log_message\nrace:format_endpoint_info\n";
 }
 #endif
 

@@ -150,7 +150,7 @@ static void a_command_that_is_renamed_is_told(void **state)
         if (err.status != LOCKER_OK)
             assert_non_null(strstr(err.text, "rename-command"));
         lk_close_locker(l);
-        lk_server_remove(server);
+        lk_test_free(server);
     }
 }
 

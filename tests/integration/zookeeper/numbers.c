@@ -37,7 +37,9 @@ static void the_number_of_a_request_ends(void **state)
         locker_handle_free(held);
     }
     assert_int_equal(locker_handle_state(kept), LOCKER_STATE_HELD);
-    locker_close(l);
+    assert_ok(locker_unlock(kept, &err), err);
+    locker_handle_free(kept);
+    (void)locker_close(l);
     lk_test_free(zk);
 }
 
