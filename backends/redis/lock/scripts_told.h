@@ -123,7 +123,7 @@ static const char OF_KIND(wait_lua)[] = WAIT_BEGIN_LUA
     "  local said = redis.pcall('GET', doubt)\n"
     "  local looks, last = string.match(type(said) == 'string' and said or '0 0', '^(%d) (%d+)$')\n"
     "  if not looks or now - last < spell / 2 then return false end\n"
-    "  redis.pcall('SET', doubt, looks + 1 .. ' ' .. now, 'PX', ARGV[1])\n"
+    "  redis.pcall('SET', doubt, looks + 1 .. ' ' .. now, 'PX', math.ceil(math.max(2 * spell, 2500)))\n"
     "  local text = value .. ' near ' .. lock\n"
     "  if looks == '0' then " TELL_LUA " end\n"
     "  return looks == '4'\n"
