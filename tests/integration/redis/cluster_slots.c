@@ -313,6 +313,7 @@ static void one_begin(struct half *h, lk_cluster *cluster, int number)
     alice = lk_open_cluster(cluster, 0, "ttl=10m&command_timeout=20s");
     carol = lk_open_cluster(cluster, 1, "ttl=10m");
     lk_key_of_share(cluster, 0, number, h->key);
+    (void)snprintf(h->queue, sizeof h->queue, "{%s}:locker:queue", h->key);
     h->counter = lk_fence_key(h->key);
     h->move = (lk_move){lk_cluster_slot(h->key), lk_node_of(cluster, h->key), 1};
     h->held = lk_take(alice, h->key, NULL);
@@ -455,7 +456,7 @@ static void a_release_in_a_slot_that_moves_calls_who_waits(void **state)
     one_begin(&h, *state, 57);
     bob = lk_open_cluster(h.cluster, 2, "ttl=10m&poll=1m");
     lk_locking_start(&h.waiter, bob, h.key, NULL);
-    lk_require_waiting(bob, 1);
+    lk_require(has_queue, &h, "the waiter should stand in the queue");
     one_move(&h);
     lk_give(h.held);
     lk_give(lk_locking_grant(&h.waiter));
@@ -673,11 +674,27 @@ static long long count_refused(lk_cluster *cluster, int node)
         "return tonumber(string.match(redis.call('INFO', 'errorstats'), 'MOVED:count=(%d+)') or '0')");
 }
 
+/* Of a user who may not subscribe: a server tells those who listen in a slot that it has gone. */
+static locker *open_deaf(lk_cluster *cluster)
+{
+    char answer[128];
+    locker_error err;
+    locker *l;
+    for (int i = 0; i < LK_CLUSTER_NODES; i++)
+        assert_true(lk_server_ask(&cluster->node[i],
+                                  "ACL SETUSER deaf on >pw ~* &* +@all -subscribe -ssubscribe", answer,
+                                  sizeof answer));
+    assert_ok(lk_try_uri(&l, &err, "redis+cluster://deaf:pw@127.0.0.1:%d/?ttl=600s", cluster->node[0].port),
+              err);
+    return l;
+}
+
 /* Keys of all shares, of which one has moved since: its first node refuses their unlocks. */
 static void several_are_unlocked_where_their_slots_are_now(void **state)
 {
     lk_cluster *const cluster = *state;
-    locker *const l = lk_open_cluster(cluster, 0, "ttl=600s"); /* no renewal follows the slots before */
+    locker *const l =
+        open_deaf(cluster); /* no renewal follows the slots before, and no message tells of them */
     char names[LOCKER_KEYS_MAX][32];
     const char *keys[LOCKER_KEYS_MAX];
     locker_handle *held;
