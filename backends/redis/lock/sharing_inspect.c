@@ -162,8 +162,9 @@ static locker_status look(const lk_redis_inquiry *q, const locker_break_options 
     *gone = false;
     if (status == LOCKER_OK && !is_look(reply))
         status = refused(q, reply);
-    if (status == LOCKER_OK && reply != NULL)
-        *gone = reply->elements == 1 || !lk_redis_marker_read(reply->element[MARKER]->str, &p->marker);
+    if (status == LOCKER_OK)
+        *gone = reply == NULL || reply->elements == 1 ||
+                !lk_redis_marker_read(reply->element[MARKER]->str, &p->marker);
     return status;
 }
 
