@@ -214,8 +214,12 @@ class Case(unittest.TestCase):
         running.event("acquired")
         return running
 
-    def waits_for_room(self, uri, port, most, words):
-        """A command that may wait waits for a server that has as many connections as it takes, and no other does."""
+    def waits_for_room(self, server, port, most, words, hasty=""):
+        """A command that may wait waits for a server that has as many connections as it takes, and no other does.
+
+        hasty: the URI's parameters for those that are to fail.
+        """
+        uri = server + hasty
         others = []
         while len(others) < most or self.locker("ping", "-u", uri).returncode == 0:  # one that asked it before was still counted
             self.assertLess(len(others), 2 * most)
@@ -223,7 +227,7 @@ class Case(unittest.TestCase):
             self.addCleanup(others[-1].close)
         self.wrong(69, words, "ping", "-u", uri)
         self.wrong(69, words, "run", "-n", "-u", uri, "k", "true")
-        with subprocess.Popen([LOCKER, "run", "-v", "-w", "60s", "-u", uri, "k", "true"], env=self.env, stderr=subprocess.PIPE,
+        with subprocess.Popen([LOCKER, "run", "-v", "-w", "60s", "-u", server, "k", "true"], env=self.env, stderr=subprocess.PIPE,
                               text=True) as waiter:
             self.assertRegex(waiter.stderr.readline(), "waiting for a connection: .*" + words)
             for other in others:

@@ -209,7 +209,7 @@ class Full(Case):
     def test_a_full_server_is_waited_for(self):
         server = OfZooKeepersDefault()
         self.addCleanup(server.remove)
-        self.waits_for_room(server.uri + "?connect_timeout=200ms", server.port, 60, "maxClientCnxns")
+        self.waits_for_room(server.uri, server.port, 60, "maxClientCnxns", "?connect_timeout=200ms")
 
 
 if __name__ == "__main__":
