@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "judge.h"
+#include "server_clock.h"
 #include "state.h"
 #include "world/seams.h"
 
@@ -57,12 +58,13 @@ static struct {
     const lk_sim_service *moved_from; /* the name led there before; NULL: it did not */
     int64_t used_at[LK_SIM_KEYS_MAX]; /* when somebody last had the key, or asked for it and was not done */
     int64_t used_with_at[LK_SIM_KEYS_MAX][SLOTS + 1]; /* likewise, with so many permits */
-    int64_t full_at[LK_SIM_KEYS_MAX];        /* when one who shares it, or wants a permit, last had no room */
-    int64_t idle_since[LK_SIM_KEYS_MAX];     /* since when there is room and somebody waits; -1: not so */
-    int64_t deafened_at[LK_SIM_KEYS_MAX];    /* when its holders ceased to listen, lately; 0: never */
-    unsigned lasting;                        /* faults that last */
-    int64_t ill_since, well_at;              /* when the latest trouble began, and is over, if none lasts */
-    int64_t calm_at;                         /* when all that was left behind is over, too */
+    int64_t full_at[LK_SIM_KEYS_MAX];     /* when one who shares it, or wants a permit, last had no room */
+    int64_t idle_since[LK_SIM_KEYS_MAX];  /* since when there is room and somebody waits; -1: not so */
+    int64_t free_since[LK_SIM_KEYS_MAX];  /* likewise, and the service has no lock of it */
+    int64_t deafened_at[LK_SIM_KEYS_MAX]; /* when its holders ceased to listen, lately; 0: never */
+    unsigned lasting;                     /* faults that last */
+    int64_t ill_since, well_at;           /* when the latest trouble began, and is over, if none lasts */
+    int64_t calm_at; /* when all that was left behind is over, too, by a clock that runs evenly */
     int64_t forgot_at[LK_SIM_KEYS_MAX];      /* when the service lost what it knew of it; -1: never */
     int64_t flushed_at[LK_SIM_KEYS_MAX];     /* likewise, and the same server went on */
     int64_t forgot_ends_at[LK_SIM_KEYS_MAX]; /* when it lost nothing that was confirmed; -1: never */
@@ -74,8 +76,10 @@ void lk_sim_judge_begin(const lk_sim_bounds *bounds)
 {
     memset(&judge, 0, sizeof judge);
     judge.bounds = *bounds;
+    lk_sim_server_clock_begin();
     for (unsigned i = 0; i < LK_SIM_KEYS_MAX; i++)
-        judge.idle_since[i] = judge.forgot_at[i] = judge.flushed_at[i] = judge.forgot_ends_at[i] = -1;
+        judge.idle_since[i] = judge.free_since[i] = judge.forgot_at[i] = judge.flushed_at[i] =
+            judge.forgot_ends_at[i] = -1;
     for (unsigned i = 0; i < LK_SIM_KEYS_MAX; i++)
         for (unsigned permits = 0; permits <= SLOTS; permits++)
             judge.used_with_at[i][permits] = -1;
@@ -93,9 +97,24 @@ static bool is_well(void)
     return judge.bounds.idle_ns > 0 && judge.lasting == 0 && lk_sim_now() >= judge.well_at;
 }
 
+/* When all that was left behind is over. */
+static int64_t calm_at(void)
+{
+    const int64_t caught_up_at = lk_sim_server_clock_caught_up(judge.bounds.lease_ns);
+    return caught_up_at > judge.calm_at ? caught_up_at : judge.calm_at;
+}
+
 bool lk_sim_judge_is_calm(void)
 {
-    return is_well() && lk_sim_now() >= judge.calm_at;
+    return is_well() && lk_sim_now() >= calm_at();
+}
+
+void lk_sim_judge_clock(int64_t lead_ns)
+{
+    if (lk_sim_now() < calm_at() &&
+        judge.calm_at < lk_sim_now()) /* no sooner, however far it is set forward */
+        judge.calm_at = lk_sim_now();
+    lk_sim_server_clock_leads(lead_ns);
 }
 
 bool lk_sim_judge_was_well(int64_t since)
@@ -128,8 +147,8 @@ void lk_sim_judge_lasts(bool begins)
 /* Since when, if it is so. */
 static int64_t calm_since(int64_t at)
 {
-    const int64_t calm_at = judge.calm_at > judge.well_at ? judge.calm_at : judge.well_at;
-    return at > calm_at ? at : calm_at;
+    const int64_t since = calm_at() > judge.well_at ? calm_at() : judge.well_at;
+    return at > since ? at : since;
 }
 
 /* What no replica had to confirm. */
@@ -351,9 +370,17 @@ static bool may_be_broken(const lk_sim_hold *hold)
     return false;
 }
 
+/* Its lease may be over at the service: by as much as the service's clock has gained since what its deadline counts from, and no
+ * more. */
+static bool may_be_over(const lk_sim_hold *hold)
+{
+    const int64_t gained = lk_sim_server_clock_gained(sent_at(hold));
+    return judge.bounds.has_leases && gained > 0 && lk_sim_now() >= hold->until - gained;
+}
+
 static bool is_excused(const lk_sim_hold *hold)
 {
-    return is_forgotten(hold) || is_unheard_of(hold) || may_be_broken(hold);
+    return is_forgotten(hold) || is_unheard_of(hold) || may_be_over(hold) || may_be_broken(hold);
 }
 
 /* ------------------------------------------------------------------ lists ---- */
@@ -736,11 +763,11 @@ static bool was_released(unsigned key, uint64_t token)
 }
 
 /* It was handed on inside its process, which doesn't ask the service, after somebody may have broken it, or the service has
- * lost it. */
+ * lost it, or ended it. */
 LK_UNCHECKED static bool was_passed_on(const lk_sim_hold *hold)
 {
     return hold->handle->l->stats.handed_over != hold->passed_before &&
-           (may_be_broken(hold) || is_forgotten(hold));
+           (may_be_broken(hold) || is_forgotten(hold) || may_be_over(hold));
 }
 
 /* A failover lost the break that let somebody else have it, and what that one was granted. */
@@ -1179,6 +1206,20 @@ static void see_idle(unsigned key, bool is_idle)
                     (long long)((lk_sim_now() - judge.idle_since[key]) / MS));
 }
 
+/* Whatever was left behind, and however long that may last: at the service there is nothing in the way. */
+static void see_free(unsigned key, bool is_idle)
+{
+    if (judge.bounds.is_free == NULL)
+        return;
+    if (!is_idle || !is_well() || !judge.bounds.is_free(key))
+        judge.free_since[key] = -1;
+    else if (judge.free_since[key] < 0)
+        judge.free_since[key] = lk_sim_now();
+    else if (lk_sim_now() - judge.free_since[key] > judge.bounds.idle_ns)
+        lk_sim_fail("key %u: the service has had no lock of it for %lld ms, and somebody waits", key,
+                    (long long)((lk_sim_now() - judge.free_since[key]) / MS));
+}
+
 void lk_sim_judge_ended(uint64_t token)
 {
     for (lk_sim_hold *hold = judge.holds; hold != NULL; hold = hold->next)
@@ -1234,6 +1275,8 @@ void lk_sim_judge_look(void)
     for (unsigned key = 0; key < LK_SIM_KEYS_MAX; key++) {
         if (is_full(&of[key]))
             judge.full_at[key] = lk_sim_now();
-        see_idle(key, is_idle[key] && lk_sim_now() >= judge.strangers[key].until);
+        is_idle[key] = is_idle[key] && lk_sim_now() >= judge.strangers[key].until;
+        see_idle(key, is_idle[key]);
+        see_free(key, is_idle[key]);
     }
 }

@@ -83,7 +83,9 @@ typedef struct {
     bool has_leases;   /**< a lock has a lease of its own, which a grant has a part of */
     bool shares_leases; /**< ... which may be up to an eighth shorter than the lock's time */
     bool tells_breaks;  /**< lk_sim_judge_carried_out() is called */
-    bool has_replica;   /**< who has only looked may not know yet that he is connected to one */
+    bool (*is_free)(
+        unsigned key); /**< the service has no lock of the key, nor a lease that could end; NULL: not known */
+    bool has_replica;  /**< who has only looked may not know yet that he is connected to one */
 } lk_sim_bounds;
 
 void lk_sim_judge_begin(const lk_sim_bounds *bounds);
@@ -109,6 +111,8 @@ void lk_sim_judge_forgets_all_ends(bool goes_on);
 void lk_sim_judge_was_deaf(int64_t since);
 /** Somebody who isn't ours has got the key now, for so long at least if nobody breaks it. */
 void lk_sim_judge_stranger(unsigned key, int64_t span_ns);
+/** The clock by which the service ends leases shows so much more from now on than one that had run evenly. */
+void lk_sim_judge_clock(int64_t lead_ns);
 /** The service's name leads to another server now than this one. */
 void lk_sim_judge_moves(const lk_sim_service *from);
 /** Who holds the key may hear of no break until he has renewed it, because the key has moved to another server. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "redis/replication.h"
+#include "redis/state.h"
 #include "redis_service.h"
 #include "world/seams.h"
 
@@ -222,6 +223,14 @@ void lk_sim_redis_restart(lk_sim_redis *redis, bool keeps_data)
         lk_sr_detach(redis->link);
         redis->link = lk_sr_attach(redis->server, redis->replica->server);
     }
+    lk_sim_redis_settle(redis);
+}
+
+void lk_sim_redis_set_clock(lk_sim_redis *redis, int64_t by_ns)
+{
+    lk_sim_redis_advance(redis);
+    redis->lead_ns += by_ns;
+    lk_sr_set_clock(redis->server, redis->server->now_ns + redis->server->clock_ns + by_ns);
     lk_sim_redis_settle(redis);
 }
 

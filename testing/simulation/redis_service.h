@@ -9,6 +9,7 @@ typedef struct lk_sim_redis lk_sim_redis;
 struct lk_sim_redis {
     lk_sim_service service;
     lk_sim_process machine; /**< its clock */
+    int64_t lead_ns;        /**< what its wall clock shows beyond what it would, had nobody set it */
     lk_sr_server *server;
     int64_t due;           /**< the event that is to come for it; INT64_MAX: none */
     lk_sim_redis *replica; /**< what it writes is carried there; NULL: it has none */
@@ -38,6 +39,8 @@ void lk_sim_redis_ask_moved(lk_sim_redis *redis, unsigned argc, const char *cons
 void lk_sim_redis_restart(lk_sim_redis *redis, bool keeps_data);
 /** It stood still, and goes on: what was due meanwhile is done. */
 void lk_sim_redis_speaks(lk_sim_redis *redis);
+/** Its wall clock, which keys expire by, is set forward by so much, or back. */
+void lk_sim_redis_set_clock(lk_sim_redis *redis, int64_t by_ns);
 /** Take note of the time, before it is asked for anything by hand. */
 void lk_sim_redis_advance(lk_sim_redis *redis);
 /** After something was done to its server by hand: what that has made to be sent is sent. */

@@ -15,6 +15,7 @@ enum { SERVERS = 2, KEYS = LK_SIM_REDIS_KEYS };
 static const int64_t back_off_ns = 3000 * MS; /* the driver's greatest, and the time to connect */
 static const int64_t lease_ns = 3200 * MS;    /* the longest, and a little */
 static const int64_t recovery_ns = 3000 * MS; /* no lease is longer */
+static const int64_t slews_each_ns = 10 * MS;
 
 static struct {
     lk_sim_redis at[SERVERS];
@@ -27,6 +28,14 @@ static struct {
     bool has_strangers; /* there are clients that know nothing of ours */
     bool is_waiting;    /* a fault, until a lock is handed over */
     bool is_split;      /* the old master does not know that there is a new one */
+    bool sets_clocks;   /* the servers' wall clocks step and slew */
+    bool sets_back;     /* ... also back */
+    bool is_slewing;
+    struct {
+        int64_t by_ns; /* so much each time */
+        bool both;
+    } slew;
+    int64_t greatest_lead_ns; /* that of any master's clock */
     char uri[256];
 } run;
 
@@ -41,6 +50,87 @@ static void lives(void *context)
 static lk_sim_redis *other(void)
 {
     return run.master == &run.at[0] ? &run.at[1] : &run.at[0];
+}
+
+static uint64_t one_of(uint64_t *random, const unsigned *choices, unsigned count)
+{
+    return choices[lk_sim_draw_from(random, count)];
+}
+
+/* ------------------------------------------------------------------ clocks ---- */
+
+static bool may_set_clocks(void)
+{
+    return !run.is_split && !run.at[0].service.silent && !run.at[1].service.silent;
+}
+
+static void tell_clock(void)
+{
+    if (run.greatest_lead_ns < run.master->lead_ns)
+        run.greatest_lead_ns = run.master->lead_ns;
+    lk_sim_judge_clock(run.master->lead_ns);
+}
+
+/* Of the servers, or of the replica alone. */
+static void set_clocks(int64_t by_ns, bool both)
+{
+    if (run.fails_over)
+        lk_sim_redis_set_clock(other(), by_ns);
+    if (!both)
+        return;
+    lk_sim_redis_set_clock(run.master, by_ns);
+    tell_clock();
+}
+
+/* Where it is behind: after a failover tokens could go back. */
+static void set_right(lk_sim_redis *redis)
+{
+    if (redis->lead_ns < run.greatest_lead_ns)
+        lk_sim_redis_set_clock(redis, run.greatest_lead_ns - redis->lead_ns);
+}
+
+static void slews(void *context)
+{
+    (void)context;
+    if (!run.is_slewing)
+        return;
+    if (may_set_clocks())
+        set_clocks(run.slew.by_ns, run.slew.both);
+    lk_sim_at(lk_sim_now() + slews_each_ns, slews, NULL);
+}
+
+static void ends_slew(void *context)
+{
+    (void)context;
+    run.is_slewing = false;
+}
+
+/* By up to 10 ms, 200 ms, a lease, or some minutes; or for a while by up to 8 % too fast, or too slow. */
+static bool moves_clocks(const lk_sim_fault *given)
+{
+    static const unsigned most_ms[] = {10, 200, 3000, 300000};
+    lk_sim_fault fault = *given;
+    uint64_t random = fault.detail;
+    const int64_t sign = lk_sim_draw_from(&random, 2) == 0 && run.sets_back ? -1 : 1;
+    const bool both = !run.fails_over || lk_sim_draw_from(&random, 2) == 0;
+    if (run.is_slewing || !may_set_clocks())
+        return false;
+    if (lk_sim_draw_from(&random, 3) == 0) {
+        run.is_slewing = true;
+        run.slew.by_ns = sign * (1 + (int64_t)lk_sim_draw_from(&random, 80)) * (slews_each_ns / 1000);
+        run.slew.both = both;
+        fault.span_ns += 500 * MS;
+        lk_sim_tell("the clock slews by %lld in a thousand",
+                    (long long)(run.slew.by_ns * 1000 / slews_each_ns));
+        lk_sim_fault_lasts(&fault, both ? "a clock slews" : "the replica's clock slews", ends_slew, NULL);
+        slews(NULL);
+        return true;
+    }
+    const int64_t by_us = 1 + (int64_t)lk_sim_draw_from(&random, one_of(&random, most_ms, 4) * 1000);
+    lk_sim_fault_strikes(&fault, both ? "a clock steps" : "the replica's clock steps");
+    lk_sim_tell("by %lld us", (long long)(sign * by_us));
+    set_clocks(sign * by_us * 1000, both);
+    return true;
 }
 
 /* ------------------------------------------------------------------ strangers ---- */
@@ -165,7 +255,8 @@ static void counters_stay(void *context)
 static bool has_no_counters(const lk_sim_fault *given)
 {
     lk_sim_fault fault = *given;
-    if (counters_until > lk_sim_now())
+    if (counters_until > lk_sim_now() ||
+        run.sets_back) /* on a clock that is behind they begin anew too low */
         return false;
     fault.span_ns = lease_ns / 4 + fault.span_ns;
     counters_until = lk_sim_now() + fault.span_ns;
@@ -197,6 +288,7 @@ static void promote(bool splits)
     lk_sim_tell("%s is the master", replica->service.host);
     lk_sim_network_reset(NULL, &replica->service); /* as Sentinel does when it makes it a replica */
     lk_sim_redis_promote(run.master);
+    set_right(replica);
     forgets_some();
     if (splits) {
         lk_sim_judge_leaves();
@@ -207,6 +299,8 @@ static void promote(bool splits)
     replica->service.alias = "redis.example";
     lk_sim_judge_moves(&run.master->service);
     run.master = replica;
+    if (run.sets_clocks)
+        tell_clock();
 }
 
 static void follows(void *context)
@@ -357,6 +451,8 @@ static bool fail_over(const lk_sim_fault *fault)
 
 static bool make(const lk_sim_fault *fault)
 {
+    if (run.sets_clocks && fault->detail / 4096 % 4 > 0)
+        return moves_clocks(fault);
     switch (fault->detail % 8) {
     case 0:
         return is_silent(fault);
@@ -378,11 +474,6 @@ static bool make(const lk_sim_fault *fault)
 }
 
 /* ------------------------------------------------------------------ the service ---- */
-
-static uint64_t one_of(uint64_t *random, const unsigned *choices, unsigned count)
-{
-    return choices[lk_sim_draw_from(random, count)];
-}
 
 static const char *draw_uri(uint64_t *random, lk_sim_bounds *bounds)
 {
@@ -410,9 +501,23 @@ static void draw_recovery(uint64_t random)
         run.forgets = lk_sim_draw_from(&random, 2) == 0;
 }
 
+/* The same. What a server has lost, also by a failover, begins anew by its clock, so it is not set back; and what a
+ * stranger has, or a server that recovers waits for, goes by it too. */
+static void draw_clocks(uint64_t random)
+{
+    run.sets_clocks = lk_sim_draw_from(&random, 2) == 0 && !run.has_strangers && !run.recovers;
+    run.sets_back = run.sets_clocks && !run.forgets && !run.fails_over && lk_sim_draw_from(&random, 3) > 0;
+}
+
 static const lk_sr_key *find(const char *name)
 {
     return lk_sr_keyspace_find(&run.master->server->spaces[0], lk_sr_word(name));
+}
+
+static bool is_free(unsigned key)
+{
+    const lk_sr_key *const lock = find(lk_sim_redis_key_names[key]);
+    return lock == NULL || (lock->expires_ms >= 0 && lock->expires_ms < lk_sr_clock_ms(run.master->server));
 }
 
 static const char *begin(uint64_t *random, lk_sim_bounds *bounds)
@@ -427,6 +532,7 @@ static const char *begin(uint64_t *random, lk_sim_bounds *bounds)
                               .term_ns = lease_ns,
                               .keeps_count = true,
                               .breaks_prove = true,
+                              .is_free = is_free,
                               .has_leases = true};
     run.forgets = lk_sim_draw_from(random, 5) == 0;
     run.fails_over = lk_sim_draw_from(random, 4) == 0;
@@ -443,6 +549,7 @@ static const char *begin(uint64_t *random, lk_sim_bounds *bounds)
     run.has_tokens = lk_sim_draw_from(random, 8) > 0;
     run.confirms = run.fails_over && lk_sim_draw_from(random, 2) == 0;
     draw_recovery(~*random);
+    draw_clocks(*random ^ UINT64_C(0x636c6f636b));
     if (run.recovers)
         lk_sim_at(0, lives, NULL);
     bounds->has_replica = run.fails_over;
@@ -461,9 +568,16 @@ static void end(void)
         lk_sim_redis_end(&run.at[i]);
 }
 
+/* What was left behind ends by clocks that are set right. */
 static void settle(void)
 {
     run.is_waiting = false;
+    run.is_slewing = false;
+    if (!run.sets_back)
+        return;
+    set_right(run.master);
+    tell_clock();
+    lk_sim_judge_trouble(500 * MS);
 }
 
 static const char *left(void)
