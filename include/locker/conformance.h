@@ -23,7 +23,7 @@
  *     }
  *
  * What is tested: the interface as an application sees it, by threads and processes, over the driver (groups
- * basics, waiting, cancel, processes, leases, loss, handles, fork, load, storms), and the contract of
+ * basics, waiting, cancel, processes, leases, loss, handles, fork, load, storms, scale), and the contract of
  * driver.h as only core sees it (group contract, and a checker that stands between core and the driver in all
  * groups: what each operation answers and when, which services it calls for which claims, and that it leaves
  * a claim alone after letting go of it). What a service doesn't promise (locker_semantics) or can't suffer (a
@@ -100,6 +100,8 @@ typedef struct locker_conformance_subject {
  *     PROGRAM --rounds N --seed S storms [TEST]
  *                              storms of N rounds each (else for a short time), with the random numbers
  *                              of the seed S that a storm that failed has told (else of the time)
+ *     PROGRAM --percent 100 scale
+ *                              scale at its full sizes (else a tenth of them)
  *     PROGRAM --list           the tests, as GROUP/TEST, one a line
  *     PROGRAM --help
  *

@@ -32,7 +32,10 @@ typedef struct {
 } lk_group;
 
 extern const lk_group lk_basics, lk_waiting, lk_cancel, lk_processes, lk_leases, lk_loss, lk_handles, lk_fork,
-    lk_load, lk_contract, lk_storms, lk_shared, lk_permits, lk_several, lk_shared_storms;
+    lk_load, lk_contract, lk_storms, lk_shared, lk_permits, lk_several, lk_shared_storms, lk_scale;
+
+/** The sizes of group scale, in percent of the full ones: 1 to 100. */
+extern unsigned long lk_scale_percent;
 
 /* ------------------------------------------------------------------ opening and taking ---- */
 

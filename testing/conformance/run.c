@@ -9,15 +9,16 @@
 
 #include <lk_sized.h>
 
+#include "bystander.h"
 #include "contract_checker.h"
 #include "servers/lateness.h"
 #include "storm.h"
 #include "watchdog.h"
 
-static const lk_group *const groups[] = {&lk_contract,  &lk_basics,  &lk_waiting,      &lk_cancel,
-                                         &lk_processes, &lk_leases,  &lk_loss,         &lk_handles,
-                                         &lk_fork,      &lk_load,    &lk_storms,       &lk_shared,
-                                         &lk_permits,   &lk_several, &lk_shared_storms};
+static const lk_group *const groups[] = {&lk_contract,  &lk_basics,  &lk_waiting,       &lk_cancel,
+                                         &lk_processes, &lk_leases,  &lk_loss,          &lk_handles,
+                                         &lk_fork,      &lk_load,    &lk_storms,        &lk_shared,
+                                         &lk_permits,   &lk_several, &lk_shared_storms, &lk_scale};
 
 enum { GROUPS = sizeof groups / sizeof groups[0], TESTS_AT_MOST = 32, BAD_USAGE = 64 };
 
@@ -159,11 +160,12 @@ static int usage(FILE *out, int code)
 {
     fprintf(
         out,
-        "usage: %s [--rounds N] [--seed N] [GROUP [TEST]]\n"
+        "usage: %s [--rounds N] [--seed N] [--percent N] [GROUP [TEST]]\n"
         "       %s --list | --help\n"
         "Runs the driver conformance kit: every group, or one, or its tests that match the pattern TEST.\n"
         "Storms rage for N rounds (else for a short time), with the random numbers of a seed (else of the "
         "time).\n"
+        "Scale has N percent of its full sizes (else 10).\n"
         "groups:",
         program, program);
     for (size_t i = 0; i < GROUPS; i++)
@@ -281,16 +283,27 @@ static int play_storm(int argc, char **argv)
                                 : EXIT_FAILURE);
 }
 
-/* Takes the options for storms from the front of the arguments. False: they are wrong. */
+static int play_bystander(int argc, char **argv)
+{
+    locker *l = argc == 1 ? open_for_a_role(argv[0]) : NULL;
+    return judge_role(l != NULL ? lk_bystander_serve(l) : EXIT_FAILURE);
+}
+
+/* Takes the options for storms and scale from the front of the arguments. False: they are wrong. */
 static bool take_options(int *argc, char ***argv)
 {
-    while (*argc > 1 && (strcmp((*argv)[1], "--rounds") == 0 || strcmp((*argv)[1], "--seed") == 0)) {
+    while (*argc > 1 && (strcmp((*argv)[1], "--rounds") == 0 || strcmp((*argv)[1], "--seed") == 0 ||
+                         strcmp((*argv)[1], "--percent") == 0)) {
         char *end = NULL;
         const unsigned long long number = *argc > 2 ? strtoull((*argv)[2], &end, 10) : 0;
 
-        if (number == 0 || *end != '\0')
+        const bool is_percent = (*argv)[1][2] == 'p';
+
+        if (number == 0 || *end != '\0' || (is_percent && number > 100))
             return false;
-        if ((*argv)[1][2] == 'r')
+        if (is_percent)
+            lk_scale_percent = (unsigned long)number;
+        else if ((*argv)[1][2] == 'r')
             lk_storm_rounds = (unsigned long)number;
         else
             lk_storm_seed = number;
@@ -302,7 +315,8 @@ static bool take_options(int *argc, char ***argv)
 
 int locker_conformance_run(const locker_conformance_subject *subject, int argc, char **argv)
 {
-    static const lk_role roles[] = {{"puppet", play_puppet}, {"storm", play_storm}, {NULL, NULL}};
+    static const lk_role roles[] = {
+        {"puppet", play_puppet}, {"storm", play_storm}, {"bystander", play_bystander}, {NULL, NULL}};
     program = argc > 0 ? argv[0] : "conformance";
     static locker_conformance_subject own;
     int code = take_subject(&own, subject);

@@ -31,6 +31,7 @@ typedef struct {
 } counts;
 
 static counts marked, now;
+static bool has_siblings;
 
 static ticks read_ticks(void)
 {
@@ -132,7 +133,10 @@ static void read_all(counts *to)
     to->ticks = read_ticks();
     to->used_ms = used_ms(RUSAGE_SELF) + used_ms(RUSAGE_CHILDREN);
     to->stalled_ms = read_stalled_ms("/proc/pressure/io") + read_stalled_ms("/proc/pressure/memory");
-    read_process(to, getpid(), 0);
+    if (has_siblings)
+        read_children(to, getppid(), getppid(), 0);
+    else
+        read_process(to, getpid(), 0);
 }
 
 /* The thread's turns at the mark; zeros if it has been made since. */
@@ -172,6 +176,11 @@ static int64_t ended_ran_ms(void)
         if (now.threads[i].process == getpid())
             ran_ms -= (now.threads[i].ran_ns - before(&now.threads[i])->ran_ns) / 1000000;
     return ran_ms > 0 ? ran_ms : 0;
+}
+
+void lk_lateness_of_siblings(void)
+{
+    has_siblings = true;
 }
 
 void lk_lateness_mark(void)

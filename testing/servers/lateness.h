@@ -8,6 +8,9 @@
 /** Begin a measurement: lk_lateness_ms() counts from here on. */
 void lk_lateness_mark(void);
 
+/** Measure also the processes that the parent's main thread has started, from the next mark on. */
+void lk_lateness_of_siblings(void);
+
 /** True if the processors had something to do for more than a quarter of the time since the mark, or if that is not known. */
 bool lk_lateness_is_busy(void);
 

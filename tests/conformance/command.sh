@@ -17,7 +17,7 @@ answers() { # CODE WORDS ARGUMENTS...: the program's exit code, and what it prin
 }
 
 answers 0 '^usage: .*GROUP' --help
-answers 0 '^groups: contract basics waiting cancel processes leases loss handles fork load storms shared permits several shared_storms$' --help
+answers 0 '^groups: contract basics waiting cancel processes leases loss handles fork load storms shared permits several shared_storms scale$' --help
 answers 0 '^contract/close_leaves_no_memory$' --list
 answers 0 '^conformance: driver toy: 9 tests, 0 failed' contract
 answers 0 'lock_and_unlock' basics lock_and_unlock
