@@ -24,6 +24,7 @@ answers 0 'lock_and_unlock' basics lock_and_unlock
 answers 1 'no test of basics is called nothing' basics nothing
 answers 64 'no group is called colours' colours
 answers 64 '^usage: ' --colour
+answers 64 '^usage: ' --percent 101 scale
 answers 64 '^usage: ' basics one two
 # What is skipped is no failure, and the summary says so.
 answers 0 'SKIPPED' processes processes_exclude_each_other

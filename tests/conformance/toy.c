@@ -171,6 +171,8 @@ static locker_status toy_acquire(void *self, locker_claim *claim, locker_error *
         claim->ttl_ns++;
     pthread_mutex_lock(&mutex);
     lock = lock_locked(toy, claim->key);
+    if (fault("stalls-when-many") && lock->token % 200 == 199)
+        pause_ms(100);
     if (lock->until > now_of(toy) && !fault("grants-to-two") &&
         !(fault("grants-to-two-seldom") && now_and_then())) {
         const int64_t poll_ms = fault("forgets-a-waiter") && now_and_then() ? FORGOTTEN_MS : POLL_MS;
