@@ -53,7 +53,7 @@ static pthread_t *start_threads(crew *c, unsigned threads)
     pthread_attr_t small;
     assert_non_null(started);
     pthread_attr_init(&small);
-    pthread_attr_setstacksize(&small, 128 * 1024);
+    pthread_attr_setstacksize(&small, (size_t)128 * 1024);
     for (unsigned i = 0; i < threads; i++)
         assert_int_equal(pthread_create(&started[i], &small, work, c), 0);
     pthread_attr_destroy(&small);
