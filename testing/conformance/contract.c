@@ -263,6 +263,7 @@ enum { STORMERS = 6, ROUNDS = 150 };
 
 struct storm {
     atomic_int inside, overlaps, strange; /* strange: an answer that no call should get */
+    atomic_uint done;
 };
 
 struct stormer {
@@ -305,6 +306,7 @@ static void *storm_on(void *argument)
         }
         take_turn(self, &options);
         locker_cancel_reset(cancel);
+        atomic_fetch_add(&self->storm->done, 1);
     }
     locker_cancel_free(cancel);
     return NULL;
@@ -321,7 +323,7 @@ static void claims_end_in_every_way(void **state)
         assert_int_equal(pthread_create(&stormers[i].thread, NULL, storm_on, &stormers[i]), 0);
     }
     for (int i = 0; i < STORMERS; i++)
-        lk_join(stormers[i].thread, "a thread that locks, gives up and cancels");
+        lk_join_worker(stormers[i].thread, &storm.done, "they lock, give up and cancel");
     assert_int_equal(atomic_load(&storm.overlaps), 0);
     assert_int_equal(atomic_load(&storm.strange), 0);
     for (int i = 0; i < 2; i++) {

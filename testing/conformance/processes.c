@@ -22,6 +22,7 @@ struct arena {
     atomic_int overlaps; /* how often it was more than one */
     atomic_int failures; /* lock or unlock calls that failed */
     atomic_int backward; /* tokens that did not grow */
+    atomic_uint done;    /* turns */
     atomic_ullong last_token;
     atomic_int number; /* raised by a read and a write, so that overlapping turns lose one */
 };
@@ -37,7 +38,7 @@ static void *fight(void *argument)
     struct fighter *self = argument;
     struct arena *arena = self->arena;
     pthread_barrier_wait(&arena->start);
-    for (int i = 0; i < TURNS; i++) {
+    for (int i = 0; i < TURNS; i++, atomic_fetch_add(&arena->done, 1)) {
         locker_handle *held = NULL;
 
         if (locker_lock(self->l, arena->key, NULL, &held, NULL) != LOCKER_OK) {
@@ -68,7 +69,7 @@ static void fight_in(struct arena *arena, locker *const *lockers, int count)
         assert_int_equal(pthread_create(&fighters[i].thread, NULL, fight, &fighters[i]), 0);
     }
     for (int i = 0; i < THREADS; i++)
-        lk_join(fighters[i].thread, "a thread that locks and unlocks");
+        lk_join_worker(fighters[i].thread, &arena->done, "they lock and unlock");
     pthread_barrier_destroy(&arena->start);
     assert_int_equal(atomic_load(&arena->failures), 0);
     assert_int_equal(atomic_load(&arena->overlaps), 0);

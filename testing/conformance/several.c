@@ -75,6 +75,7 @@ struct taker {
     locker *l;
     bool backwards;
     atomic_int *inside, *failed;
+    atomic_uint *done;
     pthread_t thread;
 };
 
@@ -93,6 +94,7 @@ static void *take_ten(void *argument)
         if (held != NULL && locker_unlock(held, NULL) != LOCKER_OK)
             atomic_fetch_add(self->failed, 1);
         locker_handle_free(held);
+        atomic_fetch_add(self->done, 1);
     }
     return NULL;
 }
@@ -100,16 +102,18 @@ static void *take_ten(void *argument)
 static void opposite_orders_do_not_deadlock(void **state)
 {
     static atomic_int inside, failed;
+    static atomic_uint done;
     static struct taker takers[4];
     locker *l[] = {lk_open_locker(*state, ""), lk_open_locker(*state, "")};
     atomic_store(&inside, 0);
     atomic_store(&failed, 0);
+    atomic_store(&done, 0);
     for (int i = 0; i < 4; i++) {
-        takers[i] = (struct taker){l[i / 2], i % 2 != 0, &inside, &failed, 0};
+        takers[i] = (struct taker){l[i / 2], i % 2 != 0, &inside, &failed, &done, 0};
         assert_int_equal(pthread_create(&takers[i].thread, NULL, take_ten, &takers[i]), 0);
     }
     for (int i = 0; i < 4; i++)
-        lk_join(takers[i].thread, "one who takes ten");
+        lk_join_worker(takers[i].thread, &done, "four who take ten keys");
     assert_int_equal(atomic_load(&failed), 0);
     lk_close_locker(l[0]);
     lk_close_locker(l[1]);

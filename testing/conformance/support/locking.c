@@ -41,13 +41,30 @@ void lk_locking_start(lk_locking *locking, locker *l, const char *key, const loc
     start(&locking->thread, lock_it, call);
 }
 
-void lk_join(pthread_t thread, const char *what)
+/* Whether it ended within LK_TEST_PATIENCE_MS. */
+static bool join(pthread_t thread)
 {
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += LK_TEST_PATIENCE_MS / 1000;
-    if (pthread_timedjoin_np(thread, NULL, &until) != 0)
+    return pthread_timedjoin_np(thread, NULL, &until) == 0;
+}
+
+void lk_join(pthread_t thread, const char *what)
+{
+    if (!join(thread))
         test_fails("waited %d s in vain for the end of a thread: %s", LK_TEST_PATIENCE_MS / 1000, what);
+}
+
+void lk_join_worker(pthread_t thread, const atomic_uint *done, const char *what)
+{
+    for (unsigned before = atomic_load(done); !join(thread);) {
+        const unsigned now = atomic_load(done);
+        if (now == before)
+            test_fails("nothing was done for %d s by threads that do one thing after another: %s",
+                       LK_TEST_PATIENCE_MS / 1000, what);
+        before = now;
+    }
 }
 
 locker_status lk_locking_join(lk_locking *locking)

@@ -308,6 +308,7 @@ enum { THREADS = 2, OUR_GRANTS = 200, THEIRS = 2, THEIR_GRANTS = 30 };
 typedef struct {
     locker *l;
     const char *file, *counter;
+    atomic_uint *grants; /* of all */
     pthread_t thread;
     locker_status status; /* of the first call that failed */
     locker_error err;
@@ -348,6 +349,7 @@ static void *work(void *argument)
             w->status = locker_unlock(held, &w->err);
         }
         locker_handle_free(held);
+        atomic_fetch_add(w->grants, 1);
     }
     return NULL;
 }
@@ -391,15 +393,17 @@ static lk_child *start_theirs(lk_env *env, const char *file, const char *counter
 static void grants_in_order(lk_env *env, const char *file, const char *counter)
 {
     worker workers[THREADS] = {{0}};
+    atomic_uint grants = 0;
     lk_child *theirs[THEIRS];
     for (size_t i = 0; i < THREADS; i++) {
-        workers[i] = (worker){.l = lk_open_at(env->etcd, "/shop"), .file = file, .counter = counter};
+        workers[i] = (worker){
+            .l = lk_open_at(env->etcd, "/shop"), .file = file, .counter = counter, .grants = &grants};
         assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
     }
     for (size_t i = 0; i < THEIRS; i++)
         theirs[i] = start_theirs(env, file, counter);
     for (size_t i = 0; i < THREADS; i++) {
-        lk_join(workers[i].thread, "a worker");
+        lk_join_worker(workers[i].thread, &grants, "they lock and unlock");
         assert_status(LOCKER_OK, workers[i].status, workers[i].err);
         lk_close_locker(workers[i].l);
     }

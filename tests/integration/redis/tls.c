@@ -649,6 +649,7 @@ enum { THREADS = 8, TURNS = 40 };
 typedef struct {
     locker *l;
     int number;
+    atomic_uint *done;
     char error[LOCKER_ERROR_TEXT_MAX];
 } worker;
 
@@ -665,6 +666,7 @@ static void *work(void *argument)
             locker_unlock(held, &err) != LOCKER_OK)
             snprintf(w->error, sizeof w->error, "%s", err.text);
         locker_handle_free(held);
+        atomic_fetch_add(w->done, 1);
     }
     return NULL;
 }
@@ -675,6 +677,7 @@ static void storm(const lk_env *env)
     enum { HELD = 20 };
     worker workers[THREADS];
     pthread_t threads[THREADS];
+    atomic_uint done = 0;
     locker_handle *held[HELD];
     locker *l = open_tls(env, "&ttl=1s");
     for (int i = 0; i < HELD; i++) {
@@ -683,11 +686,11 @@ static void storm(const lk_env *env)
         held[i] = lk_take(l, key, NULL);
     }
     for (int i = 0; i < THREADS; i++) {
-        workers[i] = (worker){.l = l, .number = i};
+        workers[i] = (worker){.l = l, .number = i, .done = &done};
         assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
     }
     for (int i = 0; i < THREADS; i++)
-        lk_join(threads[i], "a worker");
+        lk_join_worker(threads[i], &done, "they lock and unlock");
     for (int i = 0; i < THREADS; i++)
         assert_string_equal(workers[i].error, "");
     for (int i = 0; i < HELD; i++)

@@ -369,6 +369,7 @@ struct worker {
     locker *l;
     pthread_t thread;
     int number, done;
+    atomic_uint *done_by_all;
     int64_t slowest_ms; /* of one cycle */
 };
 
@@ -388,6 +389,7 @@ static void *work(void *context)
             locker_unlock(held, NULL) == LOCKER_OK)
             worker->done++;
         locker_handle_free(held);
+        atomic_fetch_add(worker->done_by_all, 1);
         if (lk_test_now_ms() - began > worker->slowest_ms)
             worker->slowest_ms = lk_test_now_ms() - began;
     }
@@ -397,15 +399,16 @@ static void *work(void *context)
 static void many_threads_share_a_connection(void **state)
 {
     static struct worker workers[THREADS];
+    static atomic_uint done;
     lk_env *env = *state;
     locker *l = open_tls(env, "&ttl=60s");
     int64_t slowest = 0;
     for (int i = 0; i < THREADS; i++) {
-        workers[i] = (struct worker){.l = l, .number = i};
+        workers[i] = (struct worker){.l = l, .number = i, .done_by_all = &done};
         assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
     }
     for (int i = 0; i < THREADS; i++) {
-        lk_join(workers[i].thread, "a worker");
+        lk_join_worker(workers[i].thread, &done, "they lock and unlock");
         assert_int_equal(workers[i].done, CYCLES);
         if (workers[i].slowest_ms > slowest)
             slowest = workers[i].slowest_ms;
