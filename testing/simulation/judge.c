@@ -48,6 +48,7 @@ static struct {
     struct {
         uint64_t token;   /* the greatest that was granted */
         int64_t asked_at; /* when that call began */
+        int64_t granted_at;
     } greatest[LK_SIM_KEYS_MAX][KINDS];
     uint64_t released[LK_SIM_KEYS_MAX][RELEASED]; /* tokens that unlock said OK of, lately */
     unsigned released_count[LK_SIM_KEYS_MAX];
@@ -370,12 +371,17 @@ static bool may_be_broken(const lk_sim_hold *hold)
     return false;
 }
 
-/* Its lease may be over at the service: by as much as the service's clock has gained since what its deadline counts from, and no
- * more. */
-static bool may_be_over(const lk_sim_hold *hold)
+/* Its lease may have been over at the service then: by as much as the service's clock has gained since what its deadline counts
+ * from, and no more. */
+static bool may_have_been_over(const lk_sim_hold *hold, int64_t at)
 {
     const int64_t gained = lk_sim_server_clock_gained(sent_at(hold));
-    return judge.bounds.has_leases && gained > 0 && lk_sim_now() >= hold->until - gained;
+    return judge.bounds.has_leases && gained > 0 && at >= hold->until - gained;
+}
+
+static bool may_be_over(const lk_sim_hold *hold)
+{
+    return may_have_been_over(hold, lk_sim_now());
 }
 
 static bool is_excused(const lk_sim_hold *hold)
@@ -549,6 +555,7 @@ static void see_token(lk_sim_hold *hold)
         return;
     judge.greatest[hold->key][kind].token = hold->token;
     judge.greatest[hold->key][kind].asked_at = hold->asked_at;
+    judge.greatest[hold->key][kind].granted_at = hold->granted_at;
 }
 
 /* For a moment, or while nobody waits, wherever. */
@@ -747,6 +754,7 @@ LK_UNCHECKED void lk_sim_judge_gives(lk_sim_hold *hold)
     hold->gave_behind = judge.greatest[hold->key][greatest].token;
     hold->gave_after = latest_of(hold->key, kind_of(hold));
     hold->behind_asked_at = judge.greatest[hold->key][greatest].asked_at;
+    hold->behind_granted_at = judge.greatest[hold->key][greatest].granted_at;
     hold->gave_part = hold->handle->claim->open_handles > 1;
     hold->passed_before = hold->handle->l->stats.handed_over;
     hold->gave_lost = !lk_sim_judge_is_held(hold);
@@ -793,18 +801,26 @@ static bool was_asked_twice(const lk_sim_hold *hold)
            hold->process->connected_at >= hold->gave_at;
 }
 
+/* Likewise, and its lease had ended, by what the service's clock had gained, before another was granted it. */
+static bool was_over_when_asked_twice(const lk_sim_hold *hold, int64_t granted_at)
+{
+    return may_have_been_over(hold, granted_at) && hold->process->connected_at >= hold->gave_at;
+}
+
 /* By the number of its grant, also where the service has lost the lock, or has no tokens. */
 static void see_successor(const lk_sim_hold *hold)
 {
     if (hold->gave_after.serial > hold->serial && !was_passed_on(hold) &&
-        !was_kept(hold, hold->gave_after.asked_at) && !was_handed_anew(hold) && !was_asked_twice(hold))
+        !was_kept(hold, hold->gave_after.asked_at) && !was_handed_anew(hold) && !was_asked_twice(hold) &&
+        !was_over_when_asked_twice(hold, hold->gave_after.granted_at))
         lk_sim_fail("key %u: unlock of token %llu answered OK, and it had been granted to another before",
                     hold->key, (unsigned long long)hold->token);
 }
 
 static void see_release(const lk_sim_hold *hold)
 {
-    if (hold->gave_behind > hold->token && !was_passed_on(hold) && !was_kept(hold, hold->behind_asked_at))
+    if (hold->gave_behind > hold->token && !was_passed_on(hold) && !was_kept(hold, hold->behind_asked_at) &&
+        !was_over_when_asked_twice(hold, hold->behind_granted_at))
         lk_sim_fail("key %u: unlock of token %llu answered OK, and token %llu had been granted before",
                     hold->key, (unsigned long long)hold->token, (unsigned long long)hold->gave_behind);
     /* What was given before a failover may have been carried out by a master that the replica hadn't heard of. */

@@ -61,6 +61,7 @@ typedef struct lk_sim_hold {
     uint64_t gave_behind;    /**< the greatest token then of those that it shuts out */
     lk_sim_grant gave_after; /**< the latest one of them then */
     int64_t behind_asked_at; /**< when the call that got that began */
+    int64_t behind_granted_at;
 } lk_sim_hold;
 
 /** A call that breaks a lock. */
