@@ -5,6 +5,7 @@
 #include "record.h"
 
 static const int64_t empty_again_ns = 200 * LK_MS;
+static const int64_t turn_ns = 200 * LK_MS; /* so long a try for a permit waits for each one ahead */
 /* What shows that a place is there is believed for so long. */
 static const int64_t recent_ns = 100 * LK_MS;
 enum { CHECKS_MAX = 2 }; /* after so many it is believed, however long their answers take */
@@ -137,6 +138,7 @@ static bool enter_unlocking(lk_zk_attempt *a) LK_REQUIRES(*a->z->net)
         return look_unlocking(a);
     a->data->aside = false;
     a->data->use_known = false; /* that was of an older place */
+    a->turn_until = 0;          /* likewise */
     lk_zk_tail_of(a->z, a->claim, tail);
     a->data->node = lk_zk_node_new_locked(a->z, a->claim, a->parent, ++a->z->last_id, tail);
     if (a->data->node != NULL)
@@ -192,6 +194,23 @@ static bool must_know_use_locked(const lk_zk_attempt *a, const lk_zk_node *node)
     return node->mixed && node->permits == 0 && !a->data->use_known && lk_zk_is_up_locked(a->z->net);
 }
 
+/* A try for a permit is behind others, and there are permits for all of them. They take theirs within a round trip or two; but a
+ * foreign client may stand there and take none. Where that is all the while, the answer is BUSY. */
+static bool await_turn_unlocking(lk_zk_attempt *a, lk_zk_node *node) LK_REQUIRES(*a->z->net)
+{
+    const int64_t now = lk_zk_now(a->z);
+    if (a->turn_until == 0)
+        a->turn_until = lk_time_after(now, lk_time_later(a->usage.ahead * turn_ns, now - a->claim->asked_at));
+    a->until = lk_time_earlier(a->turn_until, a->claim->attempt_until);
+    const bool goes_on = go_on_unlocking(a, node, false);
+    const bool is_over = a->outcome == LK_ZK_LATE && a->until < a->claim->attempt_until;
+    a->until = a->claim->attempt_until;
+    if (!is_over)
+        return goes_on;
+    a->outcome = LK_ZK_DONE;
+    return node->step != LK_ZK_BEHIND || !lk_zk_is_up_locked(a->z->net) || busy_locked(a);
+}
+
 /* Somebody is ahead; whoever takes no notice of the claim's kind is told so at once. */
 static bool behind_unlocking(lk_zk_attempt *a, lk_zk_node *node) LK_REQUIRES(*a->z->net)
 {
@@ -201,9 +220,11 @@ static bool behind_unlocking(lk_zk_attempt *a, lk_zk_node *node) LK_REQUIRES(*a-
         return lk_zk_check_lock_unlocking(a, node);
     if (a->claim->will_wait || a->claim->permits == 0)
         return busy_locked(a);
-    if (lk_zk_is_up_locked(a->z->net) && !lk_zk_permits_try_unlocking(a, node))
+    if (!lk_zk_is_up_locked(a->z->net))
+        return go_on_unlocking(a, node, false);
+    if (!lk_zk_permits_try_unlocking(a, node))
         return false;
-    return node->step != LK_ZK_BEHIND || go_on_unlocking(a, node, false);
+    return node->step != LK_ZK_BEHIND || !lk_zk_is_up_locked(a->z->net) || await_turn_unlocking(a, node);
 }
 
 static bool step_unlocking(lk_zk_attempt *a) LK_REQUIRES(*a->z->net)
@@ -264,6 +285,8 @@ locker_status lk_zk_acquire(void *self, locker_claim *claim, locker_error *err)
     a.err = err;
     a.status = LOCKER_OK;
     a.outcome = LK_ZK_DONE;
+    a.until = claim->attempt_until;
+    a.turn_until = 0;
     a.key = a.parent = key;
     a.has_room = a.looked = a.fresh = a.busy = a.used_up = false;
     a.rc = a.checks = 0; /* what else is in it is set as it goes: it is more than two kilobytes */

@@ -3,7 +3,7 @@
 
 bool lk_zk_attempt_wait_unlocking(lk_zk_attempt *a, lk_zk_wait_fn wait)
 {
-    a->outcome = wait(a->z->net, &a->call, a->claim->attempt_until);
+    a->outcome = wait(a->z->net, &a->call, a->until);
     return a->outcome == LK_ZK_DONE;
 }
 

@@ -31,6 +31,8 @@ typedef struct {
     locker_error *err;
     locker_status status;  /* the answer, as far as it is known */
     lk_zk_outcome outcome; /* of the latest wait */
+    int64_t until;         /* ... which ends then at the latest */
+    int64_t turn_until;    /* a try for a permit waits so long for those ahead; 0: it has not met any */
     lk_zk_call call;
     const char *key;    /* the path of the key's node */
     const char *parent; /* ... and of the queue, which may be the same */

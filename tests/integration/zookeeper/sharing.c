@@ -335,6 +335,29 @@ static void a_claim_without_a_permit_leaves_no_parent(void **state)
     lk_close_locker(l);
 }
 
+/* A client of another kind stands in the queue and takes none of the two permits. Who comes behind it can have none: a try says so
+ * soon, and leaves nothing. */
+static void a_try_behind_one_who_takes_none_is_busy(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_at(env->zk, "/shop?command_timeout=20s");
+    const locker_lock_options two = permit(2);
+    static const char *const ahead[] = {"/shop", "/shop/idle", "/shop/idle/locks",
+                                        "/shop/idle/locks/x-lock-0000000000"};
+    for (unsigned i = 0; i < 4; i++)
+        (void)lk_zkc_create(env->client, ahead[i], "", LK_ZKC_PLAIN, NULL);
+    assert_timely_from();
+    const int64_t began = lk_test_now_ms();
+    assert_int_equal(try_once(l, "idle", &two), LOCKER_BUSY);
+    const int64_t took = lk_test_now_ms() - began;
+    assert_true(took >= 200);
+    assert_timely(took, 2000);
+    lk_zkc_require_count(env->client, "/shop/idle/locks", 1);
+    assert_int_equal(lk_zkc_delete(env->client, ahead[3]), LK_ZKC_OK);
+    assert_int_equal(try_once(l, "idle", &two), LOCKER_OK);
+    lk_close_locker(l);
+}
+
 /* A server removes containers that have been empty for a while: each is made again. */
 static void parents_of_permits_are_made_again(void **state)
 {
@@ -554,6 +577,7 @@ static const struct CMUnitTest tests[] = {
     sharing_test(the_answer_to_an_exchange_is_lost),
     sharing_test(a_canceled_exchange_leaves_nothing),
     sharing_test(a_claim_without_a_permit_leaves_no_parent),
+    sharing_test(a_try_behind_one_who_takes_none_is_busy),
     sharing_test(parents_of_permits_are_made_again),
     sharing_test(the_head_counts_again),
     sharing_test(the_younger_use_is_refused),
