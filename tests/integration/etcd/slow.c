@@ -94,6 +94,45 @@ static size_t no_answer(const lk_message *request, char *out, size_t size)
     return 0;
 }
 
+static _Atomic int ended;
+
+static void count_ends(locker_log_level level, const char *text, void *user)
+{
+    (void)level;
+    (void)user;
+    if (strstr(text, "was lost") != NULL)
+        atomic_fetch_add(&ended, 1);
+}
+
+static int begin_hasty(void **state)
+{
+    static const char *const options[] = {"--grpc-keepalive-interval=1s", "--grpc-keepalive-timeout=500ms",
+                                          NULL};
+    return lk_env_with(state, options);
+}
+
+/* Each second in which nothing is said the server asks whether we are there, and waits 0.5 s for the answer. */
+static void a_server_that_asks_is_answered_at_once(void **state)
+{
+    enum { SILENCE_MS = 4000 };
+    lk_env *env = *state;
+    locker_options options = LOCKER_OPTIONS_INIT;
+    char uri[64];
+    locker_error err;
+    locker *l;
+    atomic_store(&ended, 0);
+    options.log = count_ends;
+    options.log_level = LOCKER_LOG_INFO;
+    snprintf(uri, sizeof uri, "etcd://127.0.0.1:%d/shop?ttl=60s", env->etcd->port);
+    assert_ok(locker_open(uri, &options, &l, &err), err);
+    locker_handle *const held = lk_take(l, "kept");
+    assert_timely_from();
+    lk_await_time(lk_test_now_ms() + SILENCE_MS);
+    assert_unless_late(atomic_load(&ended) == 0);
+    lk_give(held);
+    lk_close_locker(l);
+}
+
 /* One request has no answer, and others have: the server has much to do, and is left later than one that is silent. */
 static void a_server_that_answers_others_is_left_later(void **state)
 {
@@ -384,6 +423,7 @@ static void a_permit_of_which_nobody_heard_is_given_back(void **state)
 
 static const struct CMUnitTest tests[] = {
     proxied_test(a_server_that_answers_others_is_left_later),
+    cmocka_unit_test_setup_teardown(a_server_that_asks_is_answered_at_once, begin_hasty, lk_env_end),
     proxied_test(a_slow_server_grants_locks_and_permits),
     proxied_test(a_slow_server_renews),
     proxied_test(a_silent_connection_is_left_in_time),
