@@ -171,6 +171,12 @@ class Case(unittest.TestCase):
         os.mkdir(os.path.join(folder, "tools"), 0o755)
         return shutil.copy(LOCKER, os.path.join(folder, "tools"))
 
+    def until(self, condition, what):
+        end = time.monotonic() + LIMIT
+        while not condition():
+            self.assertLess(time.monotonic(), end, what)
+            time.sleep(0.01)
+
     def locker(self, *arguments, program=LOCKER, env=None, **options):
         return subprocess.run([program] + list(arguments), env=env or self.env, timeout=LIMIT,
                               stdin=options.pop("stdin", subprocess.DEVNULL), stdout=subprocess.PIPE,

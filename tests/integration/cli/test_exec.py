@@ -103,7 +103,8 @@ class Lock(NoFork):
     def test_one_that_has_waited_and_one_behind_it(self):
         first = self.hold("k")
         second = self.start("-F", "k", "--", "cat")
-        second.event("waiting")
+        second.event("waiting")  # it takes its place after that
+        self.until(lambda: self.show("k")["waiters"] == 1, "the second should queue")
         third = self.start("k", "--", "cat")
         third.event("waiting")
         first.finish()

@@ -8,7 +8,7 @@ import sys
 import time
 import unittest
 
-from clitest import LIMIT, LOCKER, Case, Lines, timely
+from clitest import LIMIT, LOCKER, Case, Lines
 from told import report_skip
 
 # A member of the command's group, whose parent leaves the group and lives on.
@@ -456,7 +456,7 @@ class PidNamespaces(Case):
         pid = int(told[0])
         self.assertIsNotNone(self.state(pid))
         first.stdin.close()
-        self.until(lambda: self.state(pid) is None)
+        self.until(lambda: self.state(pid) is None, "an orphan stays a zombie")
 
     @staticmethod
     def state(pid):
@@ -466,12 +466,6 @@ class PidNamespaces(Case):
                 return file.read().rsplit(")", 1)[1].split()[0]
         except (FileNotFoundError, ProcessLookupError):
             return None
-
-    def until(self, condition):
-        end = time.monotonic() + LIMIT
-        while not condition():
-            self.assertLess(time.monotonic(), end, "an orphan stays a zombie")
-            time.sleep(0.01)
 
 
 if __name__ == "__main__":

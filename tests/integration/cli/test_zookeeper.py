@@ -3,10 +3,9 @@ import json
 import signal
 import socket
 import threading
-import time
 import unittest
 
-from clitest import LIMIT, LOCKER, Case, Redis, ZooKeeper
+from clitest import LOCKER, Case, Redis, ZooKeeper
 
 
 class OtherService:
@@ -52,11 +51,6 @@ class Run(Case):
 
     def show(self, key):
         return json.loads(self.code(0, "show", "--json", key).stdout)
-
-    def until(self, condition, what):
-        end = time.monotonic() + LIMIT
-        while not condition():
-            self.assertLess(time.monotonic(), end, what)
 
     def test_environment(self):
         tokens = []
