@@ -31,6 +31,7 @@ static struct {
     bool sets_clocks;   /* the servers' wall clocks step and slew */
     bool sets_back;     /* ... also back */
     bool is_slewing;
+    unsigned drift; /* so many percent are allowed for */
     struct {
         int64_t by_ns; /* so much each time */
         bool both;
@@ -484,10 +485,12 @@ static const char *draw_uri(uint64_t *random, lk_sim_bounds *bounds)
     bounds->call_ns = (int64_t)command * MS;
     bounds->cleanup_ns = (int64_t)cleanup * MS;
     bounds->idle_ns = (int64_t)poll * MS + 250 * MS;
+    bounds->drift = run.drift - 1;
     (void)snprintf(
         run.uri, sizeof run.uri,
-        "redis://redis.example/?command_timeout=%ums&connect_timeout=1s&poll=%ums&cleanup_timeout=%ums%s%s%s",
-        (unsigned)command, (unsigned)poll, (unsigned)cleanup, run.has_tokens ? "" : "&fencing=off",
+        "redis://redis.example/?command_timeout=%ums&connect_timeout=1s&poll=%ums&cleanup_timeout=%ums&"
+        "clock_drift=%u%s%s%s",
+        (unsigned)command, (unsigned)poll, (unsigned)cleanup, run.drift, run.has_tokens ? "" : "&fencing=off",
         run.confirms ? "&wait_replicas=1&wait_timeout=200ms" : "", run.recovers ? "&ttl=3s&recovery=3s" : "");
     return run.uri;
 }
@@ -507,6 +510,7 @@ static void draw_clocks(uint64_t random)
 {
     run.sets_clocks = lk_sim_draw_from(&random, 2) == 0 && !run.has_strangers && !run.recovers;
     run.sets_back = run.sets_clocks && !run.forgets && !run.fails_over && lk_sim_draw_from(&random, 3) > 0;
+    run.drift = run.sets_clocks && lk_sim_draw_from(&random, 2) == 0 ? 10 : 1;
 }
 
 static const lk_sr_key *find(const char *name)

@@ -79,7 +79,8 @@ static locker_status granted(struct attempt *a, uint64_t last, uint8_t numbers, 
     data->since = since;
     data->era = a->call.era;
     /* a command may leave late on a busy machine; core counts from when it asked */
-    data->valid_until = lk_redis_valid_until(sent < claim->asked_at ? sent : claim->asked_at, claim->ttl_ns);
+    data->valid_until =
+        lk_redis_valid_until(&a->r->set, sent < claim->asked_at ? sent : claim->asked_at, claim->ttl_ns);
     claim->token = LK_READ(data->fence);
     claim->valid_until = data->valid_until;
     atomic_store_explicit(&data->held, true, memory_order_release);
@@ -105,7 +106,7 @@ static bool take_given_locked(struct attempt *a) LK_REDIS_LOCKED
         data->busy_era != a->call.era || a->r->set.wait_replicas > 0 || a->r->map != NULL)
         return false;
     const int64_t now = lk_redis_now(&a->r->shared);
-    if (is_short(a, lk_redis_valid_until(data->busy_sent, a->claim->ttl_ns)))
+    if (is_short(a, lk_redis_valid_until(&a->r->set, data->busy_sent, a->claim->ttl_ns)))
         return false; /* an attempt confirms it, and its lease starts anew */
     return granted(a, given, data->given_numbers, data->busy_sent, now) == LOCKER_OK;
 }

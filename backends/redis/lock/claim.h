@@ -1,4 +1,4 @@
-/* claim.h: the driver's bytes of a claim: its lease's local deadline, its name in the queue, and finding it by its value. */
+/* claim.h: the driver's bytes of a claim: its name in the queue, and finding it by its value. */
 #pragma once
 
 #include "lk_list.h"
@@ -64,13 +64,6 @@ static inline lk_redis_claim *lk_redis_claim_of(const locker_claim *claim)
 static inline int64_t lk_redis_claim_direct_us(const lk_redis_claim *data, int64_t now)
 {
     return data->direct_us > 0 ? data->direct_us + (now - data->since) / LK_US : 0;
-}
-
-/* The local deadline of a lease (Redlock's allowance for clock drift):
- * https://redis.io/docs/latest/develop/use/patterns/distributed-locks/ */
-static inline int64_t lk_redis_valid_until(int64_t sent, int64_t ttl_ns)
-{
-    return sent + ttl_ns - ttl_ns / 100 - 2 * LK_MS;
 }
 
 /* Renewals under way tell of another claim from now on; NULL: of none. */

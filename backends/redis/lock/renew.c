@@ -221,7 +221,7 @@ static void extend_locked(struct renewal *n) LK_REDIS_LOCKED
         if (claim == NULL || !may_renew_locked(r, claim))
             continue;
         lk_redis_claim *data = lk_redis_claim_of(claim);
-        const int64_t until = lk_redis_valid_until(n->sent, claim->ttl_ns);
+        const int64_t until = lk_redis_valid_until(&r->set, n->sent, claim->ttl_ns);
         if (until > data->valid_until)
             data->valid_until = until;
         data->era = n->torn ? 0 : lk_redis_era(n->node->commands);

@@ -13,6 +13,7 @@ enum {
     WAIT_REPLICAS,
     WAIT_TIMEOUT,
     RECOVERY,
+    CLOCK_DRIFT,
     SENTINEL_USER,
     SENTINEL_PASSWORD,
     SENTINEL_TLS,
@@ -31,6 +32,8 @@ const locker_parameter lk_redis_params[] = {
     {"recovery", LOCKER_PARAM_DURATION, "0s", 0, INT64_C(7) * 24 * 3600 * 1000,
      "holders keep their locks when the server loses its data: so long it grants nothing then; the longest lease, and the "
      "same for all clients of a server; 0s: they don't"},
+    {"clock_drift", LOCKER_PARAM_NUMBER, "1", 1, 30,
+     "by how many percent the server's clock may run faster than this host's: so much earlier is a lease over"},
     {"sentinel_user", LOCKER_PARAM_TEXT, NULL, 0, 0,
      "+sentinel: the user at the Sentinels, if they have users"},
     {"sentinel_password_file", LOCKER_PARAM_SECRET_FILE, NULL, 0, 0,
@@ -212,6 +215,7 @@ locker_status lk_redis_settings_init(lk_redis_settings *s, const locker_driver_c
     t->command_timeout_ns = config->command_timeout_ns;
     s->cleanup_ns = config->cleanup_ns;
     s->recovery_ns = v[RECOVERY].number;
+    s->clock_drift = v[CLOCK_DRIFT].number;
     if (!copy_texts(s, config))
         return lk_out_of_memory(err);
     if (t->unix_path != NULL &&

@@ -12,22 +12,24 @@
 
 /* ------------------------------------------------------------------ how long it lasts ---- */
 
-static void expect_allowance(locker_handle *held, int64_t ttl_ms, const char *way)
+static void expect_allowance(locker_handle *held, int64_t percent, const char *way)
 {
+    enum { TTL_MS = 30000 };
     const int64_t remaining = locker_handle_remaining_ms(held);
-    if (remaining > ttl_ms - ttl_ms / 100 - 2)
-        test_fails("%s: %lld ms of %lld are left", way, (long long)remaining, (long long)ttl_ms);
+    if (remaining > TTL_MS - TTL_MS / 100 * percent - 2)
+        test_fails("%s: %lld ms of %d are left", way, (long long)remaining, TTL_MS);
+    if (remaining < TTL_MS / 2)
+        test_fails("%s: only %lld ms of %d are left", way, (long long)remaining, TTL_MS);
 }
 
-/* One percent and 2 ms are left for clocks that run differently, however the lock was had. */
-static void a_lease_leaves_room_for_the_clocks(void **state)
+/* So much, and 2 ms, is left for clocks that run differently, however the lock was had. */
+static void leaves_room(lk_env *env, const char *parameters, int64_t percent)
 {
-    lk_env *env = *state;
-    locker *l = lk_open_at(env->server, "ttl=30s"), *rival = lk_open_at(env->server, "ttl=30s");
+    locker *l = lk_open_at(env->server, parameters), *rival = lk_open_at(env->server, parameters);
     for (int i = 0; i < 20; i++) { /* the first by the script; 2 ms are seen when it takes less than 1 ms */
         locker_handle *held = lk_take(l, "allowance", NULL);
 
-        expect_allowance(held, 30000, "taken");
+        expect_allowance(held, percent, "taken");
         lk_give(held);
     }
     for (int i = 0; i < 5; i++) {
@@ -38,11 +40,17 @@ static void a_lease_leaves_room_for_the_clocks(void **state)
         lk_require_queue(env->server, "allowance", 1);
         lk_give(held);
         assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
-        expect_allowance(waiter.held, 30000, "handed over");
+        expect_allowance(waiter.held, percent, "handed over");
         lk_give(waiter.held);
     }
     lk_close_locker(rival);
     lk_close_locker(l);
+}
+
+static void a_lease_leaves_room_for_the_clocks(void **state)
+{
+    leaves_room(*state, "ttl=30s", 1);
+    leaves_room(*state, "ttl=30s&clock_drift=20", 20);
 }
 
 /* The message that hands a lock over may be late: the lease counts from the attempt before it. */
