@@ -5,6 +5,7 @@
 
 #include "faults.h"
 #include "judge.h"
+#include "redis_clocks.h"
 #include "redis_locks.h"
 #include "world/seams.h"
 
@@ -15,7 +16,6 @@ enum { SERVERS = 2, KEYS = LK_SIM_REDIS_KEYS };
 static const int64_t back_off_ns = 3000 * MS; /* the driver's greatest, and the time to connect */
 static const int64_t lease_ns = 3200 * MS;    /* the longest, and a little */
 static const int64_t recovery_ns = 3000 * MS; /* no lease is longer */
-static const int64_t slews_each_ns = 10 * MS;
 
 static struct {
     lk_sim_redis at[SERVERS];
@@ -28,14 +28,7 @@ static struct {
     bool has_strangers; /* there are clients that know nothing of ours */
     bool is_waiting;    /* a fault, until a lock is handed over */
     bool is_split;      /* the old master does not know that there is a new one */
-    bool sets_clocks;   /* the servers' wall clocks step and slew */
-    bool sets_back;     /* ... also back */
-    bool is_slewing;
-    unsigned drift; /* so many percent are allowed for */
-    struct {
-        int64_t by_ns; /* so much each time */
-        bool both;
-    } slew;
+    lk_sim_redis_clocks clocks;
     int64_t greatest_lead_ns; /* that of any master's clock */
     char uri[256];
 } run;
@@ -73,11 +66,11 @@ static void tell_clock(void)
 }
 
 /* Of the servers, or of the replica alone. */
-static void set_clocks(int64_t by_ns, bool both)
+static void set_clocks(int64_t by_ns, bool all)
 {
     if (run.fails_over)
         lk_sim_redis_set_clock(other(), by_ns);
-    if (!both)
+    if (!all)
         return;
     lk_sim_redis_set_clock(run.master, by_ns);
     tell_clock();
@@ -88,50 +81,6 @@ static void set_right(lk_sim_redis *redis)
 {
     if (redis->lead_ns < run.greatest_lead_ns)
         lk_sim_redis_set_clock(redis, run.greatest_lead_ns - redis->lead_ns);
-}
-
-static void slews(void *context)
-{
-    (void)context;
-    if (!run.is_slewing)
-        return;
-    if (may_set_clocks())
-        set_clocks(run.slew.by_ns, run.slew.both);
-    lk_sim_at(lk_sim_now() + slews_each_ns, slews, NULL);
-}
-
-static void ends_slew(void *context)
-{
-    (void)context;
-    run.is_slewing = false;
-}
-
-/* By up to 10 ms, 200 ms, a lease, or some minutes; or for a while by up to 8 % too fast, or too slow. */
-static bool moves_clocks(const lk_sim_fault *given)
-{
-    static const unsigned most_ms[] = {10, 200, 3000, 300000};
-    lk_sim_fault fault = *given;
-    uint64_t random = fault.detail;
-    const int64_t sign = lk_sim_draw_from(&random, 2) == 0 && run.sets_back ? -1 : 1;
-    const bool both = !run.fails_over || lk_sim_draw_from(&random, 2) == 0;
-    if (run.is_slewing || !may_set_clocks())
-        return false;
-    if (lk_sim_draw_from(&random, 3) == 0) {
-        run.is_slewing = true;
-        run.slew.by_ns = sign * (1 + (int64_t)lk_sim_draw_from(&random, 80)) * (slews_each_ns / 1000);
-        run.slew.both = both;
-        fault.span_ns += 500 * MS;
-        lk_sim_tell("the clock slews by %lld in a thousand",
-                    (long long)(run.slew.by_ns * 1000 / slews_each_ns));
-        lk_sim_fault_lasts(&fault, both ? "a clock slews" : "the replica's clock slews", ends_slew, NULL);
-        slews(NULL);
-        return true;
-    }
-    const int64_t by_us = 1 + (int64_t)lk_sim_draw_from(&random, one_of(&random, most_ms, 4) * 1000);
-    lk_sim_fault_strikes(&fault, both ? "a clock steps" : "the replica's clock steps");
-    lk_sim_tell("by %lld us", (long long)(sign * by_us));
-    set_clocks(sign * by_us * 1000, both);
-    return true;
 }
 
 /* ------------------------------------------------------------------ strangers ---- */
@@ -257,7 +206,7 @@ static bool has_no_counters(const lk_sim_fault *given)
 {
     lk_sim_fault fault = *given;
     if (counters_until > lk_sim_now() ||
-        run.sets_back) /* on a clock that is behind they begin anew too low */
+        run.clocks.go_back) /* on a clock that is behind they begin anew too low */
         return false;
     fault.span_ns = lease_ns / 4 + fault.span_ns;
     counters_until = lk_sim_now() + fault.span_ns;
@@ -300,7 +249,7 @@ static void promote(bool splits)
     replica->service.alias = "redis.example";
     lk_sim_judge_moves(&run.master->service);
     run.master = replica;
-    if (run.sets_clocks)
+    if (run.clocks.are_set)
         tell_clock();
 }
 
@@ -452,8 +401,8 @@ static bool fail_over(const lk_sim_fault *fault)
 
 static bool make(const lk_sim_fault *fault)
 {
-    if (run.sets_clocks && fault->detail / 4096 % 4 > 0)
-        return moves_clocks(fault);
+    if (run.clocks.are_set && fault->detail / 4096 % 4 > 0)
+        return lk_sim_redis_clocks_move(fault);
     switch (fault->detail % 8) {
     case 0:
         return is_silent(fault);
@@ -485,13 +434,14 @@ static const char *draw_uri(uint64_t *random, lk_sim_bounds *bounds)
     bounds->call_ns = (int64_t)command * MS;
     bounds->cleanup_ns = (int64_t)cleanup * MS;
     bounds->idle_ns = (int64_t)poll * MS + 250 * MS;
-    bounds->drift = run.drift - 1;
+    bounds->drift = run.clocks.drift - 1;
     (void)snprintf(
         run.uri, sizeof run.uri,
         "redis://redis.example/?command_timeout=%ums&connect_timeout=1s&poll=%ums&cleanup_timeout=%ums&"
         "clock_drift=%u%s%s%s",
-        (unsigned)command, (unsigned)poll, (unsigned)cleanup, run.drift, run.has_tokens ? "" : "&fencing=off",
-        run.confirms ? "&wait_replicas=1&wait_timeout=200ms" : "", run.recovers ? "&ttl=3s&recovery=3s" : "");
+        (unsigned)command, (unsigned)poll, (unsigned)cleanup, run.clocks.drift,
+        run.has_tokens ? "" : "&fencing=off", run.confirms ? "&wait_replicas=1&wait_timeout=200ms" : "",
+        run.recovers ? "&ttl=3s&recovery=3s" : "");
     return run.uri;
 }
 
@@ -508,9 +458,14 @@ static void draw_recovery(uint64_t random)
  * stranger has, or a server that recovers waits for, goes by it too. */
 static void draw_clocks(uint64_t random)
 {
-    run.sets_clocks = lk_sim_draw_from(&random, 2) == 0 && !run.has_strangers && !run.recovers;
-    run.sets_back = run.sets_clocks && !run.forgets && !run.fails_over && lk_sim_draw_from(&random, 3) > 0;
-    run.drift = run.sets_clocks && lk_sim_draw_from(&random, 2) == 0 ? 10 : 1;
+    run.clocks.are_set = lk_sim_draw_from(&random, 2) == 0 && !run.has_strangers && !run.recovers;
+    run.clocks.go_back =
+        run.clocks.are_set && !run.forgets && !run.fails_over && lk_sim_draw_from(&random, 3) > 0;
+    run.clocks.drift = run.clocks.are_set && lk_sim_draw_from(&random, 2) == 0 ? 10 : 1;
+    run.clocks.differ = run.fails_over;
+    run.clocks.may_set = may_set_clocks;
+    run.clocks.set = set_clocks;
+    lk_sim_redis_clocks_begin(&run.clocks);
 }
 
 static const lk_sr_key *find(const char *name)
@@ -576,8 +531,8 @@ static void end(void)
 static void settle(void)
 {
     run.is_waiting = false;
-    run.is_slewing = false;
-    if (!run.sets_back)
+    lk_sim_redis_clocks_settle();
+    if (!run.clocks.go_back)
         return;
     set_right(run.master);
     tell_clock();

@@ -5,6 +5,7 @@
 
 #include "faults.h"
 #include "judge.h"
+#include "redis_clocks.h"
 #include "redis_cluster.h"
 #include "redis_locks.h"
 #include "world/seams.h"
@@ -26,6 +27,8 @@ static struct {
     bool ends;          /* ... no more */
     bool is_waiting;    /* a fault, until a lock is handed over */
     lk_sim_fault waiting;
+    lk_sim_redis_clocks clocks;
+    int64_t lead_ns; /* of all clocks */
     struct {
         unsigned place;
         bool is_away;    /* something of it lasts ... */
@@ -87,6 +90,36 @@ static void stranger_comes(void *context)
     if (lk_sim_cluster_find(lk_sim_redis_key_names[key], &at, &is_asking))
         lk_sim_redis_stranger(at, is_asking, key, span_ms);
     lk_sim_at(lk_sim_now() + (int64_t)lk_sim_draw(800 * MS), stranger_comes, NULL);
+}
+
+/* ------------------------------------------------------------------ clocks ---- */
+
+static bool may_set_clocks(void)
+{
+    for (unsigned i = 0; i < LK_SIM_NODES; i++)
+        if (lk_sim_cluster_node(i)->service.silent)
+            return false;
+    return true;
+}
+
+/* All of them: where a slot, or a place, comes to a node whose clock is behind, tokens go back (docs/promises.md). */
+static void set_clocks(int64_t by_ns, bool all)
+{
+    (void)all;
+    for (unsigned i = 0; i < LK_SIM_NODES; i++)
+        lk_sim_redis_set_clock(lk_sim_cluster_node(i), by_ns);
+    run.lead_ns += by_ns;
+    lk_sim_judge_clock(run.lead_ns);
+}
+
+/* From numbers of its own, so that other runs are what they were. What a stranger has goes by it, too. */
+static void draw_clocks(uint64_t random)
+{
+    run.clocks = (lk_sim_redis_clocks){.drift = 1, .may_set = may_set_clocks, .set = set_clocks};
+    run.clocks.are_set = lk_sim_draw_from(&random, 2) == 0 && !run.has_strangers;
+    if (run.clocks.are_set && lk_sim_draw_from(&random, 2) == 0)
+        run.clocks.drift = 10;
+    lk_sim_redis_clocks_begin(&run.clocks);
 }
 
 /* ------------------------------------------------------------------ one node ---- */
@@ -380,6 +413,8 @@ static void tells(lk_sim_connection *connection, const char *text)
 
 static bool make(const lk_sim_fault *fault)
 {
+    if (run.clocks.are_set && fault->detail / 4096 / LK_SIM_PLACES % 4 == 0)
+        return lk_sim_redis_clocks_move(fault);
     switch (fault->detail % 8) {
     case 0:
     case 1:
@@ -412,11 +447,13 @@ static const char *draw_uri(uint64_t *random, lk_sim_bounds *bounds)
     bounds->call_ns = (int64_t)command * MS;
     bounds->cleanup_ns = (int64_t)cleanup * MS;
     bounds->idle_ns = (int64_t)poll * MS + 250 * MS;
-    (void)snprintf(run.uri, sizeof run.uri,
-                   "redis+cluster://redis-1.example,redis-2.example,redis-3.example/"
-                   "?command_timeout=%ums&connect_timeout=1s&poll=%ums&cleanup_timeout=%ums%s%s",
-                   (unsigned)command, (unsigned)poll, (unsigned)cleanup, run.has_tokens ? "" : "&fencing=off",
-                   run.confirms ? "&wait_replicas=1&wait_timeout=200ms" : "");
+    bounds->drift = run.clocks.drift - 1;
+    (void)snprintf(
+        run.uri, sizeof run.uri,
+        "redis+cluster://redis-1.example,redis-2.example,redis-3.example/"
+        "?command_timeout=%ums&connect_timeout=1s&poll=%ums&cleanup_timeout=%ums&clock_drift=%u%s%s",
+        (unsigned)command, (unsigned)poll, (unsigned)cleanup, run.clocks.drift,
+        run.has_tokens ? "" : "&fencing=off", run.confirms ? "&wait_replicas=1&wait_timeout=200ms" : "");
     return run.uri;
 }
 
@@ -440,6 +477,7 @@ static const char *begin(uint64_t *random, lk_sim_bounds *bounds)
                       0; /* a slot that moves keeps a replica from its turn */
     run.has_tokens = lk_sim_draw_from(random, 8) > 0;
     run.confirms = run.fails_over && lk_sim_draw_from(random, 2) == 0;
+    draw_clocks(*random ^ UINT64_C(0x636c6f636b));
     lk_sim_cluster_begin(run.fails_over, random);
     for (unsigned i = 0; i < LK_SIM_NODES; i++) {
         lk_sim_cluster_node(i)->tells = tells;
@@ -463,6 +501,7 @@ static void settle(void)
 {
     run.ends = true;
     run.is_waiting = false;
+    lk_sim_redis_clocks_settle();
     for (unsigned slot = 0; slot < LK_SIM_CLUSTER_SLOTS; slot++)
         lk_sim_cluster_hurry(slot);
 }
