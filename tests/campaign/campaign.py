@@ -89,7 +89,7 @@ class Lane:
             if setup in self.services:
                 break
             try:
-                self.services[setup] = services.make(setup, os.path.join(self.scratch, setup))
+                self.services[setup] = services.make(setup, os.path.join(self.scratch, setup), self.chosen.build)
             except services.NoService as error:
                 kept = self.keep(os.path.join(self.scratch, "no-%s-%d" % (setup, self.number)), setup)
                 print("campaign: no %s%s: %s\n  kept in %s" % (setup, ", once more" if left else "", error, kept),

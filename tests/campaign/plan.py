@@ -11,6 +11,7 @@ MEMBERS = ("leader-stop", "follower-stop", "leader-kill", "follower-kill", "lead
 KINDS = {
     "file": WORKERS,
     "redis": WORKERS + NETWORK + ("server-stop", "server-kill", "memory-full"),
+    "redis-clock": WORKERS + NETWORK + ("server-kill", "clock-step", "clock-step", "clock-step", "clock-slew", "clock-slew"),
     # Redis forgets at a failover which slots were on their way, so those of one round have no failover.
     "cluster-masters": WORKERS + NETWORK + ("master-stop", "master-kill", "failover", "takeover"),
     "cluster-slots": WORKERS + NETWORK + ("slot-half", "slot-half", "slot-move"),
@@ -21,15 +22,15 @@ KINDS = {
 }
 # What these may break is told in the documents; see round.py.
 EXCEPTIONS = {"file": (), "redis": ("flushall", "restart-empty"), "cluster-masters": (), "cluster-slots": (),
-              "zookeeper": ("restart-empty",), "ensemble": (), "etcd": ("restart-empty",), "etcd-ensemble": ()}
-SETUPS = {"file": ("file",), "redis": ("redis",), "redis-cluster": ("cluster-masters", "cluster-slots"),
+              "redis-clock": (), "zookeeper": ("restart-empty",), "ensemble": (), "etcd": ("restart-empty",), "etcd-ensemble": ()}
+SETUPS = {"file": ("file",), "redis": ("redis",), "redis-clock": ("redis-clock",), "redis-cluster": ("cluster-masters", "cluster-slots"),
           "zookeeper": ("zookeeper", "ensemble", "ensemble"), "etcd": ("etcd", "etcd-ensemble", "etcd-ensemble")}
 # What needs networks that are cut; and whose clients may be told of one server alone.
 NEED_NETWORKS = ("ensemble", "etcd-ensemble")
 PINNED = ("zookeeper", "etcd")
 # What a key is, by the letters of worker.c: taken alone, by readers and writers, or with permits.
 KEYS = "arp"
-AT_ONCE = ("worker-kill", "cut", "flushall", "failover", "takeover", "slot-move", "compact")
+AT_ONCE = ("worker-kill", "cut", "flushall", "failover", "takeover", "slot-move", "compact", "clock-step")
 
 
 def fault(rng, kind, seconds):

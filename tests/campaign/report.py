@@ -7,7 +7,7 @@ import subprocess
 
 import plan
 
-CONCERN = {"file": "backends/file", "redis": "backends/redis", "redis-cluster": "backends/redis", "zookeeper": "backends/zookeeper",
+CONCERN = {"file": "backends/file", "redis": "backends/redis", "redis-clock": "backends/redis", "redis-cluster": "backends/redis", "zookeeper": "backends/zookeeper",
            "etcd": "backends/etcd"}
 
 

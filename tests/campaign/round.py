@@ -2,6 +2,7 @@
 is left at the service, and by how soon each key can be had again."""
 import contextlib
 import json
+import math
 import os
 import select
 import signal
@@ -24,7 +25,9 @@ EXCUSED = {
     "restart-empty of etcd": {"overlap", "truth", "tokens"},
     "break": {"overlap", "truth", "tokens"},
     "failover": {"overlap", "truth"},
+    "clock": {"truth"},  # and as much of overlap as it has gained
 }
+SLEW, SLEW_EACH_S = 0.083, 0.01  # as fast as chrony slews
 
 
 def now_ns():
@@ -118,6 +121,7 @@ class Round:
         self.tools, self.service, self.plan, self.directory = tools, service, plan, directory
         self.space = "r%d" % plan["seed"]
         self.reasons, self.unjudged, self.exceptions = [], [], {}
+        self.gained_before_us = getattr(service, "gained_us", 0)
         self.canary = Canary()
         os.makedirs(directory, exist_ok=True)
         with open(os.path.join(directory, "plan.json"), "w", encoding="ascii") as file:
@@ -179,6 +183,8 @@ class Round:
             return self.harm_master(kind, fault)
         if kind.startswith("slot-"):
             return self.move_slot(kind, fault)
+        if kind.startswith("clock-"):
+            return self.harm_clock(kind, fault)
         if kind == "clients-cut":
             self.service.cut(fault["target"] % 3, [self.service.hub])
             return self.service.heal_network
@@ -205,6 +211,28 @@ class Round:
         except OSError:
             return None
         return lambda: server.ask("CONFIG", "SET", "maxmemory", "0")
+
+    def harm_clock(self, kind, fault):
+        """The server ends leases by it: so much longer may two hold a lock at most."""
+        self.exceptions["clock"] = (now_ns(), now_ns())
+        if kind == "clock-step":
+            self.service.gain(4 * fault["size"])
+            return None
+        ends = threading.Event()
+
+        def slew():
+            before = time.monotonic()
+            while not ends.wait(SLEW_EACH_S):
+                now = time.monotonic()
+                self.service.gain(SLEW * (now - before))
+                before = now
+        thread = threading.Thread(target=slew, daemon=True)
+        thread.start()
+
+        def end():
+            ends.set()
+            thread.join()
+        return end
 
     def harm_etcd(self, kind):
         """As if the quota were used up: nothing new is written until the alarm ends. Or old revisions are forgotten."""
@@ -394,7 +422,9 @@ class Round:
         files = [worker.history for worker in self.workers] + [self.lines.path]
         looker = os.path.join(self.directory, "looker.jsonl")
         files += [looker] if os.path.exists(looker) else []
-        done = subprocess.run([self.tools["locker"], "check-history", "--json", *files], stdout=subprocess.PIPE,
+        gained_ms = (getattr(self.service, "gained_us", 0) - self.gained_before_us) / 1000
+        limits = ["--promise", "overlap=%dms" % math.ceil(gained_ms)] if gained_ms > 0 else []
+        done = subprocess.run([self.tools["locker"], "check-history", "--json", *limits, *files], stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, check=False)
         if done.returncode not in (0, 1):
             self.reasons.append("the histories can't be judged: " + done.stderr.decode().strip())

@@ -1,8 +1,10 @@
 """The services of a campaign: a Redis server, a Redis Cluster, one server of ZooKeeper or etcd or an ensemble of three in network
 namespaces, or a directory. Each lane of a campaign has its own, for all of its rounds; a round has a namespace of its own there."""
 import ctypes
+import mmap
 import os
 import shutil
+import struct
 import subprocess
 import sys
 
@@ -95,6 +97,28 @@ class Redis(Service):
         keys = self.servers[0].ask("KEYS", "*%s*" % space)
         return [key for key in keys if not key.startswith(space + ":locker:fence:{")
                 and self.servers[0].ask("PTTL", key) == ":-1"]
+
+
+class ClockedRedis(Redis):
+    """The server's wall clock steps forward, and slews: by `gained_us` in all."""
+
+    def __init__(self, directory, shim):
+        self.gained_us = 0
+        page = os.path.join(directory, "clock")
+        with open(page, "wb+") as file:
+            file.truncate(mmap.PAGESIZE)
+            self.page = mmap.mmap(file.fileno(), mmap.PAGESIZE)
+        self.environment = dict(os.environ, LD_PRELOAD=shim, LOCKER_CLOCK_PAGE=page)
+        super().__init__(directory)
+
+    def start_all(self):
+        for server in self.servers:
+            server.environment = self.environment
+        super().start_all()
+
+    def gain(self, seconds):
+        self.gained_us += int(1e6 * seconds)
+        struct.pack_into("q", self.page, 8, self.gained_us)
 
 
 class Cluster(Service):
@@ -282,7 +306,9 @@ class File(Service):
         return "file://%s/%s" % (self.directory, space)
 
 
-def make(setup, directory):
+def make(setup, directory, build):
     os.makedirs(directory, exist_ok=True)
+    if setup == "redis-clock":
+        return ClockedRedis(directory, os.path.join(build, "tests/simulation/simulation_clock.so"))
     return {"redis": Redis, "cluster-masters": Cluster, "cluster-slots": Cluster, "zookeeper": ZooKeeper, "ensemble": Ensemble, "etcd": Etcd,
             "etcd-ensemble": EtcdEnsemble, "file": File}[setup](directory)

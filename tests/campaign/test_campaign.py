@@ -48,6 +48,9 @@ class Campaign(unittest.TestCase):
         self.assertIn("seed 4", again.stdout)  # those that the ledger has are not run again
         self.assertIn("| redis | 4 |", self.run_it("--report").stdout)
 
+    def test_redis_clock(self):
+        self.keeps("redis-clock", 2)
+
     def test_redis_cluster(self):
         self.keeps("redis-cluster", 3)
 

@@ -45,6 +45,7 @@ def free_port():
 class Server:
     """A program that is killed, frozen and started again. Without a directory it has one of its own."""
     host = "127.0.0.1"
+    environment = None  # ours
 
     def __init__(self, directory=None, log=None):
         self.directory = directory or tempfile.mkdtemp(prefix="locker-server-")
@@ -56,7 +57,7 @@ class Server:
         with open(self.log, "ab") as log:
             try:
                 self.process = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                                preexec_fn=die_with_us)
+                                                preexec_fn=die_with_us, env=self.environment)
             except FileNotFoundError as error:
                 raise NoService("%s is missing: install the package %s" % (error.filename, self.package)) from error
         self.frozen = False
