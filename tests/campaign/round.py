@@ -27,7 +27,6 @@ EXCUSED = {
     "failover": {"overlap", "truth"},
     "clock": {"truth"},  # and as much of overlap as it has gained
 }
-SLEW, SLEW_EACH_S = 0.083, 0.01  # as fast as chrony slews
 
 
 def now_ns():
@@ -218,21 +217,7 @@ class Round:
         if kind == "clock-step":
             self.service.gain(4 * fault["size"])
             return None
-        ends = threading.Event()
-
-        def slew():
-            before = time.monotonic()
-            while not ends.wait(SLEW_EACH_S):
-                now = time.monotonic()
-                self.service.gain(SLEW * (now - before))
-                before = now
-        thread = threading.Thread(target=slew, daemon=True)
-        thread.start()
-
-        def end():
-            ends.set()
-            thread.join()
-        return end
+        return self.service.slew()
 
     def harm_etcd(self, kind):
         """As if the quota were used up: nothing new is written until the alarm ends. Or old revisions are forgotten."""

@@ -4,9 +4,10 @@ import ctypes
 import mmap
 import os
 import shutil
-import struct
 import subprocess
 import sys
+import threading
+import time
 
 from proxy import Proxy
 
@@ -14,6 +15,7 @@ sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "
 from redis_cluster import RedisCluster, slot_of  # noqa: E402
 from servers import EtcdServer, NoService, RedisServer, ZooServer, die_with_us  # noqa: E402
 
+SLEW, SLEW_EACH_S = 0.083, 0.01  # of a clock, as fast as chrony does
 CLONE_NEWNET = 0x40000000
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -103,11 +105,12 @@ class ClockedRedis(Redis):
     """The server's wall clock steps forward, and slews: by `gained_us` in all."""
 
     def __init__(self, directory, shim):
-        self.gained_us = 0
+        self.gained_us, self.lock, self.slews = 0, threading.Lock(), []
         page = os.path.join(directory, "clock")
         with open(page, "wb+") as file:
             file.truncate(mmap.PAGESIZE)
             self.page = mmap.mmap(file.fileno(), mmap.PAGESIZE)
+        self.lead_us = ctypes.c_int64.from_buffer(self.page, 8)  # written at once: struct.pack_into() makes it 0 before
         self.environment = dict(os.environ, LD_PRELOAD=shim, LOCKER_CLOCK_PAGE=page)
         super().__init__(directory)
 
@@ -117,8 +120,31 @@ class ClockedRedis(Redis):
         super().start_all()
 
     def gain(self, seconds):
-        self.gained_us += int(1e6 * seconds)
-        struct.pack_into("q", self.page, 8, self.gained_us)
+        with self.lock:
+            self.gained_us += int(1e6 * seconds)
+            self.lead_us.value = self.gained_us
+
+    def slew(self):
+        """Until what is returned is called, or all is healed."""
+        ends = threading.Event()
+
+        def go_on():
+            before = time.monotonic()
+            while not ends.wait(SLEW_EACH_S):
+                now = time.monotonic()
+                self.gain(SLEW * (now - before))
+                before = now
+        thread = threading.Thread(target=go_on, daemon=True)
+        thread.start()
+        self.slews.append((ends, thread))
+        return ends.set
+
+    def heal(self):
+        for ends, thread in self.slews:
+            ends.set()
+            thread.join()
+        self.slews.clear()
+        super().heal()
 
 
 class Cluster(Service):

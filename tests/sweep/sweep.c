@@ -115,6 +115,7 @@ static void note(const lk_sweep *sweep, int set, int number, const lk_outcome *o
     char line[800], parameters[200];
     const bool held = o->granted == 0 || o->deadline == 0; /* it was not lost, or nobody had it */
     const char *result = !o->ran                             ? "void"
+                         : o->in_vain                        ? "lost"
                          : held || o->granted >= o->deadline ? "kept"
                                                              : "overlap"; /* to the ms */
     const int fd = open(ledger, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
@@ -143,7 +144,7 @@ static void note(const lk_sweep *sweep, int set, int number, const lk_outcome *o
 /* What the ledger says of this commit's trials of a set, those below `count`. */
 static struct {
     bool done[TRIALS_MAX];
-    int kept, overlaps, voids, lived;
+    int kept, overlaps, in_vain, voids, lived;
     long long least;      /* from a deadline to the rival's grant */
     int words[WORDS_MAX]; /* lk_sweep.words */
 } so_far;
@@ -184,7 +185,9 @@ static void read_ledger(const lk_sweep *sweep, int set, int count)
             continue;
         }
         so_far.done[number] = true;
-        *(strcmp(result, "kept") == 0 ? &so_far.kept : &so_far.overlaps) += 1;
+        *(strcmp(result, "kept") == 0   ? &so_far.kept
+          : strcmp(result, "lost") == 0 ? &so_far.in_vain
+                                        : &so_far.overlaps) += 1;
         so_far.lived += gap == NULL;
         for (int i = 0; sweep->words != NULL && sweep->words[i] != NULL; i++)
             so_far.words[i] += strstr(line, sweep->words[i]) != NULL;
@@ -223,7 +226,9 @@ static int work(const lk_sweep *sweep, int argc, char **argv)
 static void tell(const lk_sweep *sweep, int set, int count)
 {
     printf("%s: %d of %d trials, %d kept, %d with two holders, %d broken off", sweep->sets[set],
-           so_far.kept + so_far.overlaps, count, so_far.kept, so_far.overlaps, so_far.voids);
+           so_far.kept + so_far.overlaps + so_far.in_vain, count, so_far.kept, so_far.overlaps, so_far.voids);
+    if (so_far.in_vain > 0)
+        printf("; %d lost in vain", so_far.in_vain);
     if (so_far.lived > 0 && sweep->words == NULL)
         printf("; in %d of them the holder went on", so_far.lived);
     for (int i = 0; sweep->words != NULL && sweep->words[i] != NULL; i++)
@@ -267,7 +272,8 @@ static int sweep_set(const lk_sweep *sweep, int set, int count, int workers)
     for (int number = 0; number < count; number++)
         undone += is_wanted(sweep, number) && !so_far.done[number];
     tell(sweep, set, count);
-    return ended && undone == 0 && so_far.overlaps == 0 ? 0 : skipped && so_far.overlaps == 0 ? SKIPPED : 1;
+    const bool good = so_far.overlaps + so_far.in_vain == 0;
+    return ended && undone == 0 && good ? 0 : skipped && good ? SKIPPED : 1;
 }
 
 static int usage(const lk_sweep *sweep, const char *program)

@@ -16,6 +16,7 @@ typedef struct {
     int64_t cut;        /**< when it was struck */
     long long at_grant; /**< what the holder had left at its grant, in ms */
     char text[200];
+    bool in_vain; /**< the holder lost it though it could have renewed it */
 } lk_outcome;
 
 typedef struct {

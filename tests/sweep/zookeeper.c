@@ -164,7 +164,8 @@ static lk_outcome run_trial(const struct trial *t, lk_server *members)
             sscanf(line, "lost %lld %lld", &lost, &deadline) != 2)
             o = lk_broken_off("the holder did not lose the lock");
         else
-            o = (lk_outcome){true, 0, deadline, lost, o.cut, o.at_grant, ""};
+            o = (lk_outcome){
+                .ran = true, .deadline = deadline, .lost = lost, .cut = o.cut, .at_grant = o.at_grant};
         if (o.ran && lost < o.cut) /* a machine that is too busy */
             o = lk_broken_off("the holder lost the lock before the cut");
         if (lk_locking_join(&waiter) != LOCKER_OK)

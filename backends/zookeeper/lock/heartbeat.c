@@ -85,6 +85,11 @@ static int64_t leave_at_locked(const lk_zk *z) LK_REQUIRES(*z->net)
                   deadline = lk_zk_deadline_locked(z->net);
     if (since == 0)
         return LOCKER_NEVER;
+    /* One server alone may only be slow: a new connection to it is for what is held, and as late as it can still save that. The old
+     * one may be dead without a word. */
+    if (lk_zk_has_one_server_locked(z->net) && !(z->doubted && z->doubted_here))
+        return z->pulse_holds && deadline > since ? lk_time_later(since + eighth, deadline - 2 * eighth)
+                                                  : LOCKER_NEVER;
     const int64_t patient = since + (eighth << z->left_in_a_row);
     /* One more server is to have time enough to save what is held. */
     const int64_t last = lk_time_later(since + eighth, deadline - eighth / 2);
@@ -98,7 +103,7 @@ static void leave_locked(lk_zk *z, int64_t now) LK_REQUIRES(*z->net)
     if (z->doubted && z->doubted_here)
         lk_zk_reconnect_locked(z->net, "a heartbeat has no answer, and the session may have ended");
     else
-        lk_zk_leave_server_locked(z->net, "a heartbeat has no answer");
+        lk_zk_reconnect_locked(z->net, "a heartbeat has no answer");
     if (!lk_zk_is_up_locked(z->net) && z->left_in_a_row < DOUBLINGS)
         z->left_in_a_row++;
 }
@@ -140,7 +145,8 @@ static void pulse_locked(lk_zk *z, int64_t now) LK_REQUIRES(*z->net)
     bool sent = false;
     z->pulse_at = now + lk_zk_timeout_locked(z->net) / 8;
     ask_leader_locked(z, now); /* first, so that the answer to what follows waits for this one's */
-    if (z->doubted || holds_locked(z))
+    z->pulse_holds = holds_locked(z);
+    if (z->doubted || z->pulse_holds)
         while (next != &z->nodes && send_locked(z, &next, &z->nodes))
             sent = true;
     if (!sent && lk_zk_touch_locked(z->net, touch_done_locked, NULL) != NULL)

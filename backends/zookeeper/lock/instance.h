@@ -62,6 +62,7 @@ struct lk_zk {
     int64_t pulse_at LK_ZK_GUARDED; /* next heartbeat or touch */
     int64_t ask_at LK_ZK_GUARDED;   /* next question about what is waited for; LOCKER_NEVER: nothing is */
     int64_t pulse_unanswered LK_ZK_GUARDED; /* when the oldest of them without an answer was sent; 0: none */
+    bool pulse_holds LK_ZK_GUARDED;         /* the latest of them was for a lock */
     unsigned left_in_a_row LK_ZK_GUARDED;   /* servers, for want of an answer, since one has answered */
 };
 

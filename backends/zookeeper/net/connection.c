@@ -128,9 +128,14 @@ void lk_zk_reconnect_locked(lk_zk_net *net, const char *why)
     net->svc->log(net->svc, LOCKER_LOG_INFO, "zookeeper: %s; connecting to %s again", why, net->set.names);
 }
 
+bool lk_zk_has_one_server_locked(const lk_zk_net *net)
+{
+    return lk_zk_address_count(net->addresses) == 1;
+}
+
 void lk_zk_leave_server_locked(lk_zk_net *net, const char *why)
 {
-    if (lk_zk_address_count(net->addresses) > 1)
+    if (!lk_zk_has_one_server_locked(net))
         lk_zk_reconnect_locked(net, why);
 }
 

@@ -91,9 +91,11 @@ int64_t lk_zk_timeout_locked(const lk_zk_net *net) LK_REQUIRES(*net);
 void lk_zk_event_awaited_locked(lk_zk_net *net, bool awaited) LK_REQUIRES(*net);
 /* End it as soon as possible, and begin another one. */
 void lk_zk_give_up_locked(lk_zk_net *net) LK_REQUIRES(*net);
+/* Whether there is no other to go to. */
+bool lk_zk_has_one_server_locked(const lk_zk_net *net) LK_REQUIRES(*net);
 /* Go to another server, if there is one. The session stays. */
 void lk_zk_leave_server_locked(lk_zk_net *net, const char *why) LK_REQUIRES(*net);
-/* Connect again, to the same one if there is no other: that tells whether the session is still there. */
+/* Connect again, to the same one if there is no other: that tells whether the session is still there, which stays. */
 void lk_zk_reconnect_locked(lk_zk_net *net, const char *why) LK_REQUIRES(*net);
 /* Why there is no connection, or no answer. */
 locker_status lk_zk_away_locked(const lk_zk_net *net, locker_error *err) LK_REQUIRES(*net);
