@@ -28,11 +28,11 @@ typedef struct {
     int64_t look_at LK_GUARDED_BY(mutex); /* the next look; 0: it is yet to be set */
 } lk_redis_notes;
 
-/* Renewals (renew.c): those that are not sent yet, and how many leases' are under way. Guarded by the mutex. */
+/* Renewals (renew.c): those that are not sent yet, and how many leases' are under way on each connection. Guarded by the mutex. */
 typedef struct {
     lk_list waiting;
-    size_t under_way;
-    int64_t next_at; /* one may be sent then that would make more under way than a server should have */
+    size_t under_way[2]; /* on the command connection, on the one for renewals */
+    int64_t next_at;     /* one may be sent then that would make more under way than a server should have */
 } lk_redis_renewals;
 
 /* With the parameter `recovery` (recovery.h). */
@@ -54,8 +54,8 @@ typedef struct lk_redis_node {
     struct lk_redis_node *next; /* in the order in which they were met; constant, once it is there */
     lk_redis_net *net;
     lk_redis_pipeline *commands; /* its command connection */
-    lk_redis_pipeline *
-        renewing; /* the one that carries renewals: the same, or one of their own where they wait for replicas */
+    /* Carries renewals where it is up: where they wait for replicas, or the command connection is silent. */
+    lk_redis_pipeline *renewing;
     lk_redis_server_time time;
     lk_redis_fences fences;
     lk_redis_renewals renewals;

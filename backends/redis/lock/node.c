@@ -52,15 +52,13 @@ lk_redis_node *lk_redis_node_new(lk_redis *r, const char *peer)
     lk_redis_server_time_init(&node->time, &r->shared);
     lk_list_init(&node->renewals.waiting);
     node->net = lk_redis_net_new(&r->shared, &r->set.target, r->channel, r->owner, node, &node->commands,
-                                 r->set.wait_replicas > 0 ? &node->renewing : NULL);
+                                 &node->renewing, r->set.wait_replicas > 0);
     if (node->net == NULL) {
         const int why = errno;
         free(node);
         errno = why;
         return NULL;
     }
-    if (node->renewing == NULL)
-        node->renewing = node->commands;
     if (peer != NULL)
         lk_redis_net_is_at(node->net, peer, &(lk_redis_scripts){r->script, LK_REDIS_SCRIPTS_LOADED, NULL});
     lk_redis_node **last = &r->nodes;

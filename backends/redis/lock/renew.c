@@ -22,6 +22,7 @@ enum {
 };
 
 static const int64_t apart_ns = LK_MS;
+static const int64_t patience_least_ns = 250 * LK_MS;
 
 struct renewal {
     lk_redis_node *node;
@@ -153,6 +154,18 @@ static void wait_for_one_locked(struct renewal *n) LK_REDIS_LOCKED
     wait_locked(n->node, n->on, &sent);
 }
 
+/* How long nothing may come: so that one more renewal can go over another connection and be answered. A WAIT is silent itself. */
+static int64_t patience_locked(const struct renewal *n) LK_REDIS_LOCKED
+{
+    const lk_redis_settings *const set = &n->node->r->set;
+    int64_t ttl_ns = LOCKER_NEVER;
+    for (size_t i = 0; i < n->count; i++)
+        ttl_ns = lk_time_earlier(ttl_ns, n->ref[i].claim->ttl_ns);
+    const int64_t patience_ns = lk_time_later(ttl_ns / 6, patience_least_ns);
+    return lk_time_earlier(patience_ns, set->target.command_timeout_ns / 2) +
+           (set->wait_replicas > 0 ? set->wait_timeout_ns : 0);
+}
+
 static bool submit_locked(struct renewal *n) LK_REDIS_LOCKED
 {
     lk_redis *r = n->node->r;
@@ -168,6 +181,7 @@ static bool submit_locked(struct renewal *n) LK_REDIS_LOCKED
         room += strlen(r->recovery.mark) + LK_REDIS_LIFE_MAX;
     n->on = carrier_locked(n->node);
     char *out = lk_redis_room_locked(n->on, room);
+    lk_redis_pipeline_bear_locked(n->on, patience_locked(n));
     n->sent = lk_redis_now(&r->shared);
     n->answered = n->again = n->waits = n->scripted = false;
     if (out == NULL ||
@@ -234,8 +248,8 @@ static void extend_locked(struct renewal *n) LK_REDIS_LOCKED
 /* Whether another command may go: none of a server whose answers take longer than its work has to wait for that. */
 static bool has_room_locked(const lk_redis_node *node, int64_t now) LK_REDIS_LOCKED
 {
-    const lk_redis_renewals *const all = &node->renewals;
-    return all->under_way < AT_ONCE || (all->under_way < FAR_AWAY && now >= all->next_at);
+    const size_t under_way = node->renewals.under_way[carrier_locked(node) == node->renewing];
+    return under_way < AT_ONCE || (under_way < FAR_AWAY && now >= node->renewals.next_at);
 }
 
 /* How many leases go in one command; `shares`: of shared locks or permits. */
@@ -252,9 +266,10 @@ static size_t load_of(const struct renewal *n)
 
 static void count_locked(struct renewal *n, size_t load) LK_REDIS_LOCKED
 {
-    n->node->renewals.under_way -= n->load;
+    size_t *const under_way = &n->node->renewals.under_way[n->on == n->node->renewing];
+    *under_way -= n->load;
     n->load = load;
-    n->node->renewals.under_way += load;
+    *under_way += load;
 }
 
 /* Send what waits, as far as there is room. Without a connection it goes: no answer is no extension, and core asks again. */
@@ -287,7 +302,7 @@ static void send_locked(lk_redis_node *node, int64_t now) LK_REDIS_LOCKED
 int64_t lk_redis_renewals_run_locked(lk_redis_node *node, int64_t now)
 {
     send_locked(node, now);
-    const bool full = node->renewals.under_way >= FAR_AWAY;
+    const bool full = node->renewals.under_way[carrier_locked(node) == node->renewing] >= FAR_AWAY;
     return full || lk_list_empty(&node->renewals.waiting) ? LOCKER_NEVER : node->renewals.next_at;
 }
 
@@ -531,7 +546,7 @@ void lk_redis_renew(void *self, locker_claim *const *grants, size_t count)
     }
     for (lk_redis_node *node = r->nodes; node != NULL; node = node->next) {
         send_locked(node, lk_redis_now(&r->shared));
-        more = more || !lk_list_empty(&node->renewals.waiting);
+        more = more || !lk_list_empty(&node->renewals.waiting) || lk_redis_is_awaited_locked(node->commands);
         lk_redis_pump_unlocking(carrier_locked(node));
     }
     lk_redis_unlock(&r->shared);

@@ -12,11 +12,12 @@ static const int64_t loading_again_ns = 50 * LK_MS;
 static const int64_t round_least_ns =
     100 * LK_MS; /* one that has less time would only tell that it had none */
 static const int64_t apart_again_ns = LK_S;
+static const int64_t apart_stays_ns = 60 * LK_S;
 static const int64_t doubt_ns = 500 * LK_MS; /* who is master is not asked more often */
 static const int64_t map_again_ns = 500 * LK_MS;
 static const int64_t thread_again_ns = LK_S;  /* a thread that could not be started */
 static const int64_t borrowed_ns = 60 * LK_S; /* and as long as a command may take */
-enum { OLD_CONNECTIONS = 8, PEERS_MAX = 8 };
+enum { OLD_CONNECTIONS = 8, PEERS_MAX = 8, APART_SHIFT_MAX = 3 };
 
 /* Guarded by the mutex, unless they say otherwise. Members stand by what they are for: there are few of these. */
 /* NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding) */
@@ -30,8 +31,14 @@ struct lk_redis_net {
     lk_redis_reconnect reconnect, beside;
     atomic_uint users; /* stop(), and the threads that it has not seen end; acq_rel: the last frees all */
     lk_redis_pipeline pipeline, apart;
-    bool has_apart;                           /* constant */
-    int64_t apart_at LK_GUARDED_BY(mutex);    /* when it is tried again to have it */
+    bool keeps_apart;                             /* constant */
+    int64_t apart_at LK_GUARDED_BY(mutex);        /* when it is tried again to have it */
+    unsigned apart_failures LK_GUARDED_BY(mutex); /* in a row */
+    int64_t apart_until LK_GUARDED_BY(mutex);     /* how long it stays */
+    int64_t silent_since
+        LK_GUARDED_BY(mutex); /* the command connection, for longer than leases can bear; 0: it isn't */
+    int64_t served_at
+        LK_GUARDED_BY(mutex); /* ... and `apart` is served, as was found out then; 0: it isn't */
     bool apart_was_told LK_GUARDED_BY(mutex); /* that it can't be had */
     lk_redis_subscription subscription;
     /* The server's names of connections to this run of it that were given up, and may not have ended there; 0: it has. */
@@ -173,7 +180,7 @@ static void lost_locked(void *self, const char *why) LK_REDIS_LOCKED
                    net->target->service->name, socket->peer, why);
     net->reconnect.last.permanent = false;
     net->was_lost = true;
-    if (!net->target->cluster) /* which has other servers, whose leases are well */
+    if (net->served_at == 0 && !net->target->cluster) /* which has other servers, whose leases are well */
         net->shared->svc->suspect(net->shared->svc, true);
 }
 
@@ -184,7 +191,10 @@ static void lost_apart_locked(void *self, const char *why) LK_REDIS_LOCKED
     const lk_redis_command a = LK_REDIS_COMMAND("PING");
     (void)lk_redis_submit_command_locked(&net->pipeline, &a, NULL, NULL);
     net->shared->svc->log(net->shared->svc, LOCKER_LOG_INFO,
-                          "redis: lost the connection for renewals to %s: %s", net->apart.socket->peer, why);
+                          "redis: the connection for renewals to %s has ended: %s", net->apart.socket->peer,
+                          why);
+    if (net->pipeline.state != LK_REDIS_UP && !net->target->cluster)
+        net->shared->svc->suspect(net->shared->svc, true);
 }
 
 /* "MOVED 3999 127.0.0.1:6381" names the master; READONLY does not, so ROLE is asked. FORGOTTEN: the handshake tells anew. */
@@ -206,9 +216,16 @@ void lk_redis_net_moved(lk_redis_net *net, const redisReply *reply)
     lk_redis_unlock(net->shared);
 }
 
+static bool wants_apart_locked(const lk_redis_net *net) LK_REDIS_LOCKED
+{
+    return net->keeps_apart || (net->silent_since != 0 &&
+                                net->silent_since == lk_redis_pipeline_silent_since_locked(&net->pipeline));
+}
+
 static bool lacks_apart_locked(const lk_redis_net *net) LK_REDIS_LOCKED
 {
-    return net->has_apart && net->apart.state == LK_REDIS_DOWN && lk_redis_now(net->shared) >= net->apart_at;
+    return wants_apart_locked(net) && net->apart.state == LK_REDIS_DOWN &&
+           lk_redis_now(net->shared) >= net->apart_at;
 }
 
 static bool lacks_map_locked(const lk_redis_net *net) LK_REDIS_LOCKED
@@ -366,20 +383,40 @@ static bool connect_beside_unlocking(lk_redis_net *net, bool subscribes, lk_redi
     return true;
 }
 
+/* Not soon, so that a server that is slow is not stormed. */
+static void have_apart_later_locked(lk_redis_net *net) LK_REDIS_LOCKED
+{
+    const int64_t least = apart_again_ns << (net->keeps_apart ? 0 : net->apart_failures);
+    if (net->apart_failures < APART_SHIFT_MAX)
+        net->apart_failures++;
+    net->apart_at =
+        lk_redis_now(net->shared) + least + (int64_t)lk_redis_random_locked(net->shared, (uint64_t)least);
+    net->shared->svc->attend(net->shared->svc);
+}
+
+/* Beside a command connection that is silent it has to be known that it is the same life of that server. The run is the same. */
+static bool may_be_apart_locked(const lk_redis_net *net, const lk_redis_socket *socket) LK_REDIS_LOCKED
+{
+    return net->keeps_apart ||
+           (net->server.run[0] != '\0' && same_id(socket->server.replication, net->server.replication));
+}
+
 static void connect_apart_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
 {
     lk_redis_failure why = {0};
     lk_redis_socket *socket;
     if (!connect_beside_unlocking(net, false, &socket, &why))
         return;
+    if (socket != NULL && !may_be_apart_locked(net, socket)) {
+        lk_redis_socket_free(socket, false);
+        socket = NULL;
+    }
     if (socket == NULL) {
         if (why.error.status != LOCKER_OK && !net->apart_was_told)
             net->shared->svc->log(net->shared->svc, LOCKER_LOG_WARN, "redis: no connection for renewals: %s",
                                   why.error.text);
         net->apart_was_told = true;
-        net->apart_at = lk_redis_now(net->shared) + apart_again_ns +
-                        (int64_t)lk_redis_random_locked(net->shared, (uint64_t)apart_again_ns);
-        net->shared->svc->attend(net->shared->svc);
+        have_apart_later_locked(net);
         return;
     }
     net->apart_was_told = false;
@@ -516,7 +553,7 @@ static void left(void *self)
 
 lk_redis_net *lk_redis_net_new(lk_redis_shared *shared, const lk_redis_target *target, const char *channel,
                                const lk_redis_owner *events, void *owner, lk_redis_pipeline **commands,
-                               lk_redis_pipeline **apart)
+                               lk_redis_pipeline **apart, bool keeps_apart)
 {
     static const lk_redis_connector connector = {is_missing_locked, connect_command_unlocking, left};
     static const lk_redis_connector beside = {is_missing_beside_locked, connect_beside_command_unlocking,
@@ -536,19 +573,16 @@ lk_redis_net *lk_redis_net_new(lk_redis_shared *shared, const lk_redis_target *t
     net->reconnect = (lk_redis_reconnect){.shared = shared, .connector = &connector, .owner = net};
     net->beside = (lk_redis_reconnect){.shared = shared, .connector = &beside, .owner = net};
     atomic_init(&net->users, 3);
-    const bool made = lk_redis_pipeline_init(&net->pipeline, shared, &net->reconnect);
-    if (!made || (apart != NULL && !lk_redis_pipeline_init(&net->apart, shared, &net->beside))) {
-        if (made)
-            close(net->pipeline.kick_fd); /* nothing else is in it yet */
+    if (!lk_redis_pipeline_init(&net->apart, shared, &net->beside, false) ||
+        !lk_redis_pipeline_init(&net->pipeline, shared, &net->reconnect, true)) {
         lk_redis_slot_channels_free(slots);
         free(net);
         return NULL;
     }
-    net->has_apart = apart != NULL;
+    net->keeps_apart = keeps_apart;
     net->apart.lost = lost_apart_locked;
     net->apart.owner = net;
-    if (apart != NULL)
-        *apart = &net->apart;
+    *apart = &net->apart;
     net->pipeline.lost = lost_locked;
     net->pipeline.owner = net;
     net->subscription = (lk_redis_subscription){.shared = shared,
@@ -564,8 +598,7 @@ lk_redis_net *lk_redis_net_new(lk_redis_shared *shared, const lk_redis_target *t
 void lk_redis_net_settle(lk_redis_net *net)
 {
     lk_redis_pipeline_settle(&net->pipeline);
-    if (net->has_apart)
-        lk_redis_pipeline_settle(&net->apart);
+    lk_redis_pipeline_settle(&net->apart);
 }
 
 void lk_redis_net_free(lk_redis_net *net)
@@ -573,8 +606,7 @@ void lk_redis_net_free(lk_redis_net *net)
     if (net == NULL)
         return;
     lk_redis_pipeline_destroy(&net->pipeline);
-    if (net->has_apart)
-        lk_redis_pipeline_destroy(&net->apart);
+    lk_redis_pipeline_destroy(&net->apart);
     lk_redis_socket_free(net->subscription.socket, false);
     lk_redis_socket_free(net->next, false);
     lk_redis_slot_channels_free(net->subscription.slots);
@@ -601,8 +633,6 @@ void lk_redis_net_abandon(const lk_redis_net *net)
     if (net->next != NULL)
         close(net->next->fd);
     close(net->pipeline.kick_fd);
-    if (net->has_apart)
-        close(net->apart.kick_fd);
 }
 
 void lk_redis_events_take(const lk_redis_shared *shared, lk_redis_events *events)
@@ -624,25 +654,88 @@ void lk_redis_net_begin_turn_unlocking(lk_redis_net *net, const lk_redis_events 
     }
     const int64_t now = lk_redis_now(net->shared);
     lk_redis_pipeline_look_unlocking(&net->pipeline, now);
-    if (net->has_apart)
-        lk_redis_pipeline_look_unlocking(&net->apart, now);
+    lk_redis_pipeline_look_unlocking(&net->apart, now);
+}
+
+/* One for renewals that is silent itself is of no use: the next ones go with all else, or over another. */
+static void watch_apart_locked(lk_redis_net *net, int64_t now) LK_REDIS_LOCKED
+{
+    lk_redis_pipeline *const apart = &net->apart;
+    if (apart->state != LK_REDIS_UP)
+        return;
+    if (apart->proven)
+        net->apart_failures = 0;
+    if (lk_redis_pipeline_is_silent_locked(apart, now)) {
+        lk_redis_pipeline_fail_locked(apart, "the server does not answer");
+        have_apart_later_locked(net);
+        if (net->pipeline.state == LK_REDIS_UP)
+            net->shared->svc->suspect(net->shared->svc, false); /* what it carried is renewed at once */
+    } else if (!net->keeps_apart && apart->first == NULL && now >= net->apart_until) {
+        lk_redis_pipeline_fail_locked(apart, "it is not needed any more");
+    }
+}
+
+/* A connection that is dead without a word costs the leases whose renewals went there: those to come go over another one. What
+ * else awaits an answer stays, as the server may be slow and no more: until the other has been served, and this one is silent still
+ * for as long again. */
+static void watch_locked(lk_redis_net *net, int64_t now) LK_REDIS_LOCKED
+{
+    lk_redis_pipeline *const p = &net->pipeline;
+    const int64_t since = lk_redis_pipeline_silent_since_locked(p);
+    if (p->state != LK_REDIS_UP && !net->idle)
+        net->apart_until = now + apart_stays_ns;
+    if (!lk_redis_pipeline_is_silent_locked(p, now)) {
+        net->silent_since = 0;
+        net->served_at = 0;
+        return;
+    }
+    net->apart_until = now + apart_stays_ns;
+    if (since != net->silent_since) {
+        net->silent_since = since;
+        net->served_at = 0;
+        const int64_t jitter = (int64_t)lk_redis_random_locked(net->shared, (uint64_t)p->patience_ns / 2 + 1);
+        net->apart_at = lk_time_later(net->apart_at, now + jitter);
+    }
+    if (net->served_at == 0 && net->apart.state == LK_REDIS_UP && net->apart.answered > since)
+        net->served_at = now;
+    if (net->served_at != 0 && now - net->served_at >= p->patience_ns)
+        lk_redis_pipeline_fail_locked(p, "it is silent, and another one to the server is served");
+}
+
+/* When they are to be watched again; not `now` or before. */
+static int64_t watch_at_locked(const lk_redis_net *net, int64_t now) LK_REDIS_LOCKED
+{
+    const lk_redis_pipeline *const each[] = {&net->pipeline, &net->apart};
+    int64_t next = LOCKER_NEVER;
+    for (size_t i = 0; i < 2; i++) {
+        const int64_t at =
+            lk_time_after(lk_redis_pipeline_silent_since_locked(each[i]), each[i]->patience_ns);
+        if (at > now)
+            next = lk_time_earlier(next, at);
+    }
+    if (net->served_at != 0)
+        next = lk_time_earlier(next, lk_time_after(net->served_at, net->pipeline.patience_ns));
+    if (net->apart.state == LK_REDIS_UP && !net->keeps_apart && net->apart_until > now)
+        next = lk_time_earlier(next, net->apart_until);
+    if (net->apart.state == LK_REDIS_DOWN && wants_apart_locked(net) && net->apart_at > now)
+        next = lk_time_earlier(next, net->apart_at);
+    return next;
 }
 
 int64_t lk_redis_net_end_turn_unlocking(lk_redis_net *net, int64_t now)
 {
     int64_t next = LOCKER_NEVER;
+    watch_locked(net, now);
+    watch_apart_locked(net, now);
     lk_redis_reconnect_want_locked(&net->reconnect);
     lk_redis_reconnect_want_locked(&net->beside);
     if (net->pipeline.state == LK_REDIS_DOWN && net->reconnect.state != LK_REDIS_RUNS)
         next = now + thread_again_ns;
     lk_redis_pump_unlocking(&net->pipeline);
-    if (net->has_apart) {
-        lk_redis_pump_unlocking(&net->apart);
-        lk_redis_pipeline_arm_locked(&net->apart);
-        next = lk_time_earlier(next, lk_redis_pipeline_due_locked(&net->apart));
-        if (net->apart.state == LK_REDIS_DOWN && net->apart_at > now)
-            next = lk_time_earlier(next, net->apart_at);
-    }
+    lk_redis_pump_unlocking(&net->apart);
+    lk_redis_pipeline_arm_locked(&net->apart);
+    next = lk_time_earlier(next, lk_redis_pipeline_due_locked(&net->apart));
+    next = lk_time_earlier(next, watch_at_locked(net, now));
     lk_redis_pipeline_arm_locked(&net->pipeline);
     next = lk_time_earlier(next, lk_redis_pipeline_due_locked(&net->pipeline));
     if (net->wants_map && net->map_at > now)
@@ -671,19 +764,18 @@ void lk_redis_net_is_at(lk_redis_net *net, const char *peer, const lk_redis_scri
 
 bool lk_redis_net_is_at_rest_locked(const lk_redis_net *net)
 {
-    return net->idle && net->pipeline.state == LK_REDIS_DOWN &&
-           (!net->has_apart || net->apart.state == LK_REDIS_DOWN) && net->subscription.socket == NULL &&
-           net->reconnect.state != LK_REDIS_RUNS && net->beside.state != LK_REDIS_RUNS;
+    return net->idle && net->pipeline.state == LK_REDIS_DOWN && net->apart.state == LK_REDIS_DOWN &&
+           net->subscription.socket == NULL && net->reconnect.state != LK_REDIS_RUNS &&
+           net->beside.state != LK_REDIS_RUNS;
 }
 
 void lk_redis_net_leave_locked(lk_redis_net *net)
 {
-    if (!net->idle || net->pipeline.first != NULL || (net->has_apart && net->apart.first != NULL))
+    if (!net->idle || net->pipeline.first != NULL || net->apart.first != NULL)
         return;
     net->subscription.wanted = false;
     lk_redis_subscription_lose_locked(&net->subscription);
-    if (net->has_apart)
-        lk_redis_pipeline_fail_locked(&net->apart, "it has no slots any more");
+    lk_redis_pipeline_fail_locked(&net->apart, "it has no slots any more");
     lk_redis_pipeline_fail_locked(&net->pipeline, "it has no slots any more");
 }
 
@@ -699,6 +791,7 @@ void lk_redis_net_move_locked(lk_redis_net *net, const char *peer)
     net->subscription.refused.status = LOCKER_OK;
     net->was_lost = net->wants_map = net->apart_was_told = false;
     net->apart_at = 0;
+    net->apart_failures = 0;
     settle_at(net, peer);
 }
 

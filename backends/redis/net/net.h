@@ -30,11 +30,12 @@ typedef struct {
 } lk_redis_owner;
 
 /* NULL: errno says why. All that is pointed to lasts longer; the target is filled in before it is used.
- * *commands: its command connection (call.h), which is always there. `apart`: NULL, or where one more is wanted, for what
- * keeps a connection busy for long: to the same life of the same server, and nobody's calls. */
+ * *commands: its command connection (call.h), which is always there. *apart: one more, for renewals, to the same life of the same
+ * server, and nobody's calls. `keeps_apart`: it is always wanted, else while the command connection is silent for longer than
+ * leases can bear, and for a minute after that. */
 lk_redis_net *lk_redis_net_new(lk_redis_shared *shared, const lk_redis_target *target, const char *channel,
                                const lk_redis_owner *events, void *owner, lk_redis_pipeline **commands,
-                               lk_redis_pipeline **apart);
+                               lk_redis_pipeline **apart, bool keeps_apart);
 /* Of a cluster: which server it is for, "host:port"; without, it is for the one that lk_redis_net_connect() finds. Nobody else
  * uses it yet. */
 void lk_redis_net_is_at(lk_redis_net *net, const char *peer, const lk_redis_scripts *scripts) LK_UNCHECKED;

@@ -19,13 +19,14 @@ static const int64_t spin_step_max_ns = 40 * LK_US; /* a step that took longer: 
 static const int64_t yield_max_ns = 5 * LK_US;      /* a yield that took longer: another has had it */
 static const int64_t look_after_ns = 2 * LK_MS;
 
-bool lk_redis_pipeline_init(lk_redis_pipeline *p, lk_redis_shared *shared, lk_redis_reconnect *reconnect)
+bool lk_redis_pipeline_init(lk_redis_pipeline *p, lk_redis_shared *shared, lk_redis_reconnect *reconnect,
+                            bool calls)
 {
     p->shared = shared;
     p->reconnect = reconnect;
     p->last = &p->first;
-    p->kick_fd = lk_wakeup_new();
-    return p->kick_fd >= 0;
+    p->kick_fd = calls ? lk_wakeup_new() : -1;
+    return !calls || p->kick_fd >= 0;
 }
 
 static void kick_reader_locked(const lk_redis_pipeline *p) LK_REDIS_LOCKED
@@ -69,8 +70,9 @@ void lk_redis_pipeline_install_locked(lk_redis_pipeline *p, lk_redis_socket *soc
     p->proven = p->polling = false;
     p->blocked = p->armed = 0;
     p->out.len = p->going.len = p->gone = 0;
-    p->look_at = 0;
-    p->due = LOCKER_NEVER;
+    p->look_at = p->answered = 0;
+    LK_WRITE(p->heard_at, 0);
+    p->due = p->patience_ns = LOCKER_NEVER;
     watch_locked(p, EPOLL_CTL_ADD, EPOLLRDHUP);
 }
 
@@ -78,8 +80,10 @@ static lk_redis_op *pop_locked(lk_redis_pipeline *p) LK_REDIS_LOCKED
 {
     lk_redis_op *op = p->first;
     p->first = op->next;
-    if (p->first == NULL)
+    if (p->first == NULL) {
         p->last = &p->first;
+        p->patience_ns = LOCKER_NEVER;
+    }
     if (op->waited)
         p->waited--;
     if (op->caller != NULL)
@@ -117,7 +121,8 @@ void lk_redis_pipeline_destroy(lk_redis_pipeline *p)
     lk_redis_ops_destroy(&p->ops);
     free(p->out.data);
     free(p->going.data);
-    close(p->kick_fd);
+    if (p->kick_fd >= 0)
+        close(p->kick_fd);
 }
 
 /* Close a connection that was given up, once no thread is inside it. */
@@ -256,6 +261,7 @@ static void complete_locked(lk_redis_pipeline *p, const lk_redis_op *self, redis
         op->reply[op->count++] = replies[i];
         if (op->count < op->wanted)
             continue;
+        p->answered = op->sent;
         (void)pop_locked(p);
         if (op->waited || op->kept) {
             if (op->waited && op != self)
@@ -426,6 +432,7 @@ static void read_turn_unlocking(lk_redis_pipeline *p, const lk_redis_op *self, i
     const ssize_t n = self != NULL ? receive_patiently(p, socket, data, sizeof data, until, &blocked)
                                    : lk_redis_socket_receive(socket, data, sizeof data);
     if (n > 0) {
+        LK_WRITE(p->heard_at, lk_redis_now(p->shared));
         const int refused = lk_redis_socket_feed(socket, data, (size_t)n);
         if (refused != 0)
             failure = refused == ENOMEM ? "out of memory"
@@ -571,6 +578,21 @@ int64_t lk_redis_pipeline_due_locked(const lk_redis_pipeline *p)
         return LOCKER_NEVER;
     const int64_t silent = lk_time_after(p->first->sent, p->silence_ns);
     return p->look_at == 0 ? silent : lk_time_earlier(silent, p->look_at);
+}
+
+int64_t lk_redis_pipeline_silent_since_locked(const lk_redis_pipeline *p)
+{
+    if (p->state != LK_REDIS_UP || p->first == NULL)
+        return LOCKER_NEVER;
+    return lk_time_later(p->first->sent, LK_READ(p->heard_at));
+}
+
+bool lk_redis_pipeline_is_silent_locked(const lk_redis_pipeline *p, int64_t now)
+{
+    if (now < lk_time_after(lk_redis_pipeline_silent_since_locked(p), p->patience_ns))
+        return false;
+    struct pollfd unread = {.fd = p->socket->fd, .events = POLLIN};
+    return lk_poll_until(&unread, 1, now, now) == 0;
 }
 
 void lk_redis_pipeline_look_unlocking(lk_redis_pipeline *p, int64_t now)

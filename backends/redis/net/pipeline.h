@@ -16,7 +16,7 @@ typedef struct lk_redis_pipeline {
     void *owner;
     int64_t silence_ns; /* a server that does not answer for so long is given up */
     lk_redis_ops ops;
-    int kick_fd; /* ends the reader's poll */
+    int kick_fd; /* ends the reader's poll; -1: of one that has no callers, whose reader is the keeper */
     lk_redis_pipeline_state state LK_GUARDED_BY(mutex);
     lk_redis_socket *socket;
     lk_buffer out;   /* commands to send */
@@ -27,14 +27,19 @@ typedef struct lk_redis_pipeline {
     bool gathering LK_GUARDED_BY(mutex); /* the reader lets others append before it sends for all */
     /* When the keeper reads answers that nobody waits for; 0: there are none; LOCKER_NEVER: what comes wakes it. */
     int64_t look_at LK_GUARDED_BY(mutex);
-    short armed LK_GUARDED_BY(mutex);   /* what the keeper's epoll watches for */
-    bool proven LK_GUARDED_BY(mutex);   /* it has answered at least once */
+    short armed LK_GUARDED_BY(mutex);      /* what the keeper's epoll watches for */
+    bool proven LK_GUARDED_BY(mutex);      /* it has answered at least once */
+    int64_t answered LK_GUARDED_BY(mutex); /* when what was answered last had been sent; 0: nothing was */
+    /* For how long those who wait for answers can bear that nothing comes; LOCKER_NEVER: for as long as it likes. */
+    int64_t patience_ns LK_GUARDED_BY(mutex);
     bool polling;                       /* the reader may be asleep in poll: kick it */
     lk_redis_op *first, **last;         /* in flight or about to be, in order */
     size_t waited LK_GUARDED_BY(mutex); /* how many of them a thread waits for */
     int64_t due LK_GUARDED_BY(mutex);   /* not later than any of those wants to be woken at the latest */
     unsigned spin_failures;             /* in a row; of the reader */
     unsigned spin_skip;                 /* sleep at once so many times; of the reader */
+    /* When something came last; 0: nothing has. Relaxed: who has received it says so before it has the mutex again. */
+    atomic_int_least64_t heard_at;
     /* What the connection is, as net.c sets it with the mutex. */
     atomic_uint connection; /* counts them, from 1; release/acquire hands over what on_up did, or a later's */
     /* The number of the server that we are, or were last connected to, among all that the instance was. Relaxed: who has sent since then has had the mutex. */
@@ -42,8 +47,9 @@ typedef struct lk_redis_pipeline {
     int64_t server_us LK_GUARDED_BY(mutex); /* the server's time when it was made; 0: not known */
 } lk_redis_pipeline;
 
-/* False: errno says why; nothing is left to be destroyed. */
-bool lk_redis_pipeline_init(lk_redis_pipeline *p, lk_redis_shared *shared, lk_redis_reconnect *reconnect);
+/* `calls`: it has callers. False: errno says why; nothing is left to be destroyed. */
+bool lk_redis_pipeline_init(lk_redis_pipeline *p, lk_redis_shared *shared, lk_redis_reconnect *reconnect,
+                            bool calls);
 /* Nobody else wants it any more: all that awaits an answer learns that none comes, and nothing is submitted from here on. */
 void lk_redis_pipeline_settle(lk_redis_pipeline *p);
 /* Of one that was settled. */
@@ -84,6 +90,17 @@ void lk_redis_interrupt_locked(lk_redis_shared *shared, lk_redis_caller *caller)
 void lk_redis_pump_unlocking(lk_redis_pipeline *p) LK_REDIS_LOCKED;
 /* A turn of a thread that waits for answers which are nobody's: asleep until `until` at most. */
 void lk_redis_drive_unlocking(lk_redis_pipeline *p, int64_t until) LK_REDIS_LOCKED;
+
+/* Who has just submitted something can't bear a longer silence than this until all is answered. */
+static inline void lk_redis_pipeline_bear_locked(lk_redis_pipeline *p, int64_t patience_ns) LK_REDIS_LOCKED
+{
+    if (patience_ns < p->patience_ns)
+        p->patience_ns = patience_ns;
+}
+/* Since when answers are awaited and nothing has come; LOCKER_NEVER: none are. */
+int64_t lk_redis_pipeline_silent_since_locked(const lk_redis_pipeline *p) LK_REDIS_LOCKED;
+/* Whether that is longer than they can bear. What has come, and no thread has got to read yet, is no silence. */
+bool lk_redis_pipeline_is_silent_locked(const lk_redis_pipeline *p, int64_t now) LK_REDIS_LOCKED;
 
 /* Whether an answer is to come. */
 static inline bool lk_redis_is_awaited_locked(const lk_redis_pipeline *p) LK_REDIS_LOCKED

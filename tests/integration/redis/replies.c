@@ -447,6 +447,135 @@ static void a_holder_that_stops_answering_is_suspect_first(void **state)
     lk_close_locker(l);
 }
 
+/* ------------------------------------------------- a connection that dies without a word ---- */
+
+/* A holder whose connections keep back what it asks for, while new ones are served. Renewals alone ask by EVALSHA then: nothing is
+ * released. */
+typedef struct {
+    locker *l;
+    locker_handle *held;
+    lk_passed renewals, logins, kills;
+} silent_one;
+
+static silent_one fall_silent(lk_env *env, const char *query)
+{
+    silent_one s = {.l = lk_open_through(env, query)};
+    lk_give(lk_take(s.l, "beside", NULL)); /* plain commands are used from here on */
+    s.held = lk_take(s.l, "silent", NULL);
+    lk_require_noted(env, "silent");
+    s.renewals = lk_proxy_passed(env->proxy, "EVALSHA");
+    s.logins = lk_proxy_passed(env->proxy, "HELLO");
+    s.kills = lk_proxy_passed(env->proxy, "KILL");
+    lk_proxy_hold_old(env->proxy, true);
+    return s;
+}
+
+static unsigned passed_since(lk_passed before)
+{
+    return lk_proxy_requests(before.proxy, before.kind) - before.count;
+}
+
+static void speak_again(lk_env *env, const silent_one *s)
+{
+    lk_proxy_hold_old(env->proxy, false);
+    lk_give_unless_late(s->held);
+    lk_close_locker(s->l);
+}
+
+/* It is held by renewals over another connection, and by nothing but renewals: what somebody waits for is asked anew when the server
+ * has ended the silent one. */
+static void a_connection_that_dies_silently_costs_no_lock(void **state)
+{
+    lk_env *env = *state;
+    silent_one s = fall_silent(env, "ttl=5s");
+    lk_passed attempts = lk_proxy_passed(env->proxy, "another");
+    lk_locking waiter;
+    unsigned before;
+    bool over;
+    lk_locking_start(&waiter, s.l, "another", NULL);
+    lk_proxy_await_passed(s.renewals, 1);
+    do {
+        usleep(5000);
+        before = passed_since(attempts);
+        over = passed_since(s.kills) > 0;
+        assert_true(over || before == 0);
+        lk_expect_remaining(env->server, "silent", s.held);
+    } while (!over);
+    assert_unless_late(locker_handle_remaining_ms(s.held) > 2000 && passed_since(s.logins) == 2);
+    lk_give_unless_late(lk_locking_grant(&waiter));
+    assert_int_equal(locker_handle_state(s.held), LOCKER_STATE_HELD);
+    speak_again(env, &s);
+}
+
+static bool is_renewed(void *context)
+{
+    return lk_stats(context).renewals > 0;
+}
+
+/* The server was slow, and no more. Its late answers count from when they were asked for. */
+static void a_connection_that_speaks_again_is_kept(void **state)
+{
+    lk_env *env = *state;
+    silent_one s = fall_silent(env, "ttl=4s");
+    lk_require(is_renewed, s.l, "the lease should be renewed over another connection");
+    lk_proxy_hold_old(env->proxy, false);
+    lk_proxy_await_passed(s.renewals, 4); /* the late one, and two more */
+    lk_give_unless_late(lk_take(s.l, "beside", NULL));
+    assert_unless_late(passed_since(s.kills) == 0);
+    speak_again(env, &s);
+}
+
+static size_t another_run(const lk_message *reply, char *out, size_t size)
+{
+    (void)reply;
+    return (size_t)snprintf(out, size, "$47\r\nrun_id:%040d\r\n", 7);
+}
+
+static size_t another_replication(const lk_message *reply, char *out, size_t size)
+{
+    (void)reply;
+    return (size_t)snprintf(out, size, "$54\r\nmaster_replid:%040d\r\n", 7);
+}
+
+/* What another life of the server says, or one that does not tell, is not about these locks. */
+static void another_life_of_the_server_renews_nothing(void **state)
+{
+    static const struct {
+        const char *kind;
+        lk_forge *forge;
+    } lives[] = {{"\r\nserver\r\n", another_run}, {"\r\nreplication\r\n", another_replication}};
+    lk_env *env = *state;
+    for (size_t i = 0; i < 2; i++) {
+        silent_one s = fall_silent(env, "ttl=1500ms");
+        lk_proxy_forge(env->proxy, lives[i].kind, lives[i].forge);
+        assert_true(lk_readable(locker_handle_fd(s.held), LK_TEST_PATIENCE_MS));
+        assert_int_equal(locker_handle_state(s.held), LOCKER_STATE_LOST);
+        assert_unless_late(passed_since(s.logins) > 0);
+        assert_int_equal(passed_since(s.renewals), 0);
+        lk_proxy_hold_old(env->proxy, false);
+        assert_int_equal(locker_unlock(s.held, NULL), LOCKER_LOST);
+        locker_handle_free(s.held);
+        lk_close_locker(s.l);
+    }
+}
+
+static void a_server_that_is_silent_is_not_stormed(void **state)
+{
+    lk_env *env = *state;
+    silent_one s = fall_silent(env, "ttl=2s&connect_timeout=100ms");
+    const int64_t began = lk_test_now_ms();
+    lk_proxy_hold(env->proxy, false, true);
+    assert_true(lk_readable(locker_handle_fd(s.held), LK_TEST_PATIENCE_MS));
+    assert_timely(lk_test_now_ms() - began, 2000 + LK_TEST_SLACK_MS);
+    assert_int_equal(locker_handle_state(s.held), LOCKER_STATE_LOST);
+    assert_unless_late(passed_since(s.logins) == 1 || passed_since(s.logins) == 2);
+    lk_proxy_hold(env->proxy, false, false);
+    lk_proxy_hold_old(env->proxy, false);
+    assert_int_equal(locker_unlock(s.held, NULL), LOCKER_LOST);
+    locker_handle_free(s.held);
+    lk_close_locker(s.l);
+}
+
 /* ------------------------------------------------------------------ what is sent ---- */
 
 /* A lock that is free: SET and INCR in one flight, and a script to release it, whether the key was ever used or not. The first of
@@ -557,6 +686,10 @@ static const struct CMUnitTest tests[] = {
     proxied_test(cut_off_both_ways_it_is_lost_at_the_deadline),
     proxied_test(cut_off_one_way_it_is_lost_at_the_deadline),
     proxied_test(a_holder_that_stops_answering_is_suspect_first),
+    proxied_test(a_connection_that_dies_silently_costs_no_lock),
+    proxied_test(a_connection_that_speaks_again_is_kept),
+    proxied_test(another_life_of_the_server_renews_nothing),
+    proxied_test(a_server_that_is_silent_is_not_stormed),
     proxied_test(a_cycle_is_three_commands),
     proxied_test(a_waiting_process_is_quiet),
     proxied_test(many_leases_are_renewed_in_few_requests),
