@@ -180,7 +180,8 @@ static void lost_locked(void *self, const char *why) LK_REDIS_LOCKED
                    net->target->service->name, socket->peer, why);
     net->reconnect.last.permanent = false;
     net->was_lost = true;
-    if (net->served_at == 0 && !net->target->cluster) /* which has other servers, whose leases are well */
+    const bool is_renewed = net->served_at != 0 && net->apart.state == LK_REDIS_UP;
+    if (!is_renewed && !net->target->cluster) /* which has other servers, whose leases are well */
         net->shared->svc->suspect(net->shared->svc, true);
 }
 

@@ -507,9 +507,17 @@ static void a_connection_that_dies_silently_costs_no_lock(void **state)
     speak_again(env, &s);
 }
 
-static bool is_renewed(void *context)
+static bool is_fresh(void *context)
 {
-    return lk_stats(context).renewals > 0;
+    return locker_handle_remaining_ms(context) > 3000;
+}
+
+/* Over another connection, where the ttl is 4 s and a renewal is due after a third of it. It may have been renewed before it fell
+ * silent, too: the subscription, once it is there, has that done. */
+static void await_renewal(const silent_one *s)
+{
+    lk_proxy_await_passed(s->renewals, 1);
+    lk_require(is_fresh, s->held, "the lease should be renewed over another connection");
 }
 
 /* The server was slow, and no more. Its late answers count from when they were asked for. */
@@ -517,11 +525,42 @@ static void a_connection_that_speaks_again_is_kept(void **state)
 {
     lk_env *env = *state;
     silent_one s = fall_silent(env, "ttl=4s");
-    lk_require(is_renewed, s.l, "the lease should be renewed over another connection");
+    await_renewal(&s);
     lk_proxy_hold_old(env->proxy, false);
     lk_proxy_await_passed(s.renewals, 4); /* the late one, and two more */
     lk_give_unless_late(lk_take(s.l, "beside", NULL));
     assert_unless_late(passed_since(s.kills) == 0);
+    speak_again(env, &s);
+}
+
+/* The server ends the newest of the connections whose last command was a script of a known hash: the one for renewals. */
+static void end_newest(lk_env *env)
+{
+    char list[8192];
+    long long newest = 0;
+    assert_true(lk_server_text(env->server, list, sizeof list, "CLIENT LIST"));
+    for (char *at = list, *line; (line = strsep(&at, "\n")) != NULL;) {
+        const bool renews = strncmp(line, "id=", 3) == 0 && strstr(line, "cmd=evalsha") != NULL;
+        const long long id = renews ? strtoll(line + 3, NULL, 10) : 0;
+        newest = id > newest ? id : newest;
+    }
+    assert_int_equal(lk_server_integer(env->server, "CLIENT KILL ID %lld", newest), 1);
+}
+
+/* When the silent one goes, the other carries renewals no more. */
+static void without_either_connection_it_is_suspect(void **state)
+{
+    lk_env *env = *state;
+    silent_one s = fall_silent(env, "ttl=4s");
+    await_renewal(&s);
+    lk_proxy_refuse(env->proxy, true);
+    end_newest(env);
+    usleep(50 * 1000); /* it has noticed */
+    lk_proxy_cut_all(env->proxy);
+    lk_require_state(s.held, LOCKER_STATE_SUSPECT);
+    assert_unless_late(locker_handle_remaining_ms(s.held) > 2000);
+    lk_proxy_refuse(env->proxy, false);
+    lk_require_state(s.held, LOCKER_STATE_HELD);
     speak_again(env, &s);
 }
 
@@ -688,6 +727,7 @@ static const struct CMUnitTest tests[] = {
     proxied_test(a_holder_that_stops_answering_is_suspect_first),
     proxied_test(a_connection_that_dies_silently_costs_no_lock),
     proxied_test(a_connection_that_speaks_again_is_kept),
+    proxied_test(without_either_connection_it_is_suspect),
     proxied_test(another_life_of_the_server_renews_nothing),
     proxied_test(a_server_that_is_silent_is_not_stormed),
     proxied_test(a_cycle_is_three_commands),
