@@ -102,10 +102,12 @@ static char *put_command_locked(lk_redis *r, const struct renewal *n, const char
     return out;
 }
 
-/* What carries them; where it can't be had, what carries all else. */
+/* What carries them; where it can't be had, or is silent, what carries all else. */
 static lk_redis_pipeline *carrier_locked(const lk_redis_node *node) LK_REDIS_LOCKED
 {
-    return node->renewing->state == LK_REDIS_UP ? node->renewing : node->commands;
+    const lk_redis_pipeline *const own = node->renewing;
+    const bool serves = own->state == LK_REDIS_UP && !(own->avoided && node->commands->state == LK_REDIS_UP);
+    return serves ? node->renewing : node->commands;
 }
 
 static void script_done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED;

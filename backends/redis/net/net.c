@@ -658,22 +658,32 @@ void lk_redis_net_begin_turn_unlocking(lk_redis_net *net, const lk_redis_events 
     lk_redis_pipeline_look_unlocking(&net->apart, now);
 }
 
-/* One for renewals that is silent itself is of no use: the next ones go with all else, or over another. */
+/* One for renewals may be silent itself: the next ones go with all else, and what it carried is renewed there at once. Its answers
+ * count still, as the way may be long and no more; until what was sent later is answered there, or nothing comes there either, when
+ * it makes room for another. */
 static void watch_apart_locked(lk_redis_net *net, int64_t now) LK_REDIS_LOCKED
 {
     lk_redis_pipeline *const apart = &net->apart;
+    const bool was_avoided = apart->avoided, is_beside = net->pipeline.state == LK_REDIS_UP;
     if (apart->state != LK_REDIS_UP)
         return;
     if (apart->proven)
         net->apart_failures = 0;
-    if (lk_redis_pipeline_is_silent_locked(apart, now)) {
-        lk_redis_pipeline_fail_locked(apart, "the server does not answer");
-        have_apart_later_locked(net);
-        if (net->pipeline.state == LK_REDIS_UP)
-            net->shared->svc->suspect(net->shared->svc, false); /* what it carried is renewed at once */
-    } else if (!net->keeps_apart && apart->first == NULL && now >= net->apart_until) {
-        lk_redis_pipeline_fail_locked(apart, "it is not needed any more");
+    apart->avoided = lk_redis_pipeline_is_silent_locked(apart, now);
+    if (!apart->avoided) {
+        if (!net->keeps_apart && apart->first == NULL && now >= net->apart_until)
+            lk_redis_pipeline_fail_locked(apart, "it is not needed any more");
+        return;
     }
+    const bool both = net->silent_since != 0;
+    const bool is_overtaken = net->pipeline.answered > lk_redis_pipeline_silent_since_locked(apart);
+    const bool is_dead = !is_beside || both || is_overtaken;
+    if (is_dead && !(both && apart->proven)) /* else it served, and another one is needed at once */
+        have_apart_later_locked(net);
+    if (is_dead)
+        lk_redis_pipeline_fail_locked(apart, "the server does not answer");
+    if (is_beside && (is_dead || !was_avoided))
+        net->shared->svc->suspect(net->shared->svc, false);
 }
 
 /* A connection that is dead without a word costs the leases whose renewals went there: those to come go over another one. What

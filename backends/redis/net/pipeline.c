@@ -67,7 +67,7 @@ void lk_redis_pipeline_install_locked(lk_redis_pipeline *p, lk_redis_socket *soc
 {
     p->socket = socket;
     p->state = LK_REDIS_UP;
-    p->proven = p->polling = false;
+    p->proven = p->polling = p->avoided = false;
     p->blocked = p->armed = 0;
     p->out.len = p->going.len = p->gone = 0;
     p->look_at = p->answered = 0;

@@ -32,6 +32,7 @@ typedef struct lk_redis_pipeline {
     int64_t answered LK_GUARDED_BY(mutex); /* when what was answered last had been sent; 0: nothing was */
     /* For how long those who wait for answers can bear that nothing comes; LOCKER_NEVER: for as long as it likes. */
     int64_t patience_ns LK_GUARDED_BY(mutex);
+    bool avoided LK_GUARDED_BY(mutex);  /* it is silent: what can go over another one does */
     bool polling;                       /* the reader may be asleep in poll: kick it */
     lk_redis_op *first, **last;         /* in flight or about to be, in order */
     size_t waited LK_GUARDED_BY(mutex); /* how many of them a thread waits for */

@@ -507,17 +507,24 @@ static void a_connection_that_dies_silently_costs_no_lock(void **state)
     speak_again(env, &s);
 }
 
+typedef struct {
+    locker_handle *held;
+    int64_t more_than_ms; /* is left */
+} freshness;
+
 static bool is_fresh(void *context)
 {
-    return locker_handle_remaining_ms(context) > 3000;
+    const freshness *const f = context;
+    return locker_handle_remaining_ms(f->held) > f->more_than_ms;
 }
 
-/* Over another connection, where the ttl is 4 s and a renewal is due after a third of it. It may have been renewed before it fell
- * silent, too: the subscription, once it is there, has that done. */
-static void await_renewal(const silent_one *s)
+/* Over another connection: more is left then than when it was asked. It may have been renewed before the silence, too: the
+ * subscription, once it is there, has that done. */
+static void await_renewal(const silent_one *s, int64_t more_than_ms)
 {
+    freshness f = {s->held, more_than_ms};
     lk_proxy_await_passed(s->renewals, 1);
-    lk_require(is_fresh, s->held, "the lease should be renewed over another connection");
+    lk_require(is_fresh, &f, "the lease should be renewed over another connection");
 }
 
 /* The server was slow, and no more. Its late answers count from when they were asked for. */
@@ -525,7 +532,7 @@ static void a_connection_that_speaks_again_is_kept(void **state)
 {
     lk_env *env = *state;
     silent_one s = fall_silent(env, "ttl=4s");
-    await_renewal(&s);
+    await_renewal(&s, 3000);
     lk_proxy_hold_old(env->proxy, false);
     lk_proxy_await_passed(s.renewals, 4); /* the late one, and two more */
     lk_give_unless_late(lk_take(s.l, "beside", NULL));
@@ -552,7 +559,7 @@ static void without_either_connection_it_is_suspect(void **state)
 {
     lk_env *env = *state;
     silent_one s = fall_silent(env, "ttl=4s");
-    await_renewal(&s);
+    await_renewal(&s, 3000);
     lk_proxy_refuse(env->proxy, true);
     end_newest(env);
     usleep(50 * 1000); /* it has noticed */
@@ -562,6 +569,37 @@ static void without_either_connection_it_is_suspect(void **state)
     lk_proxy_refuse(env->proxy, false);
     lk_require_state(s.held, LOCKER_STATE_HELD);
     speak_again(env, &s);
+}
+
+/* As when a firewall is restarted: there were two by then. */
+static void both_connections_die_silently_and_cost_no_lock(void **state)
+{
+    lk_env *env = *state;
+    silent_one s = fall_silent(env, "ttl=3s");
+    lk_proxy_await_passed(s.kills, 1);
+    lk_proxy_hold_old(env->proxy, true);
+    s.renewals = lk_proxy_passed(env->proxy, "EVALSHA");
+    await_renewal(&s, 2000);
+    assert_int_equal(locker_handle_state(s.held), LOCKER_STATE_HELD);
+    speak_again(env, &s);
+}
+
+/* Each answer takes longer than renewals can bear, on any connection, and comes in time. */
+static void a_long_way_costs_no_lock(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_through(env, "ttl=2400ms");
+    locker_handle *held;
+    lk_passed logins;
+    lk_give(lk_take(l, "beside", NULL));
+    held = lk_take(l, "far", NULL);
+    logins = lk_proxy_passed(env->proxy, "HELLO");
+    lk_proxy_delay(env->proxy, 0, 740);
+    assert_unless_late(!lk_readable(locker_handle_fd(held), 7000));
+    assert_unless_late(passed_since(logins) <= 2); /* of the subscription and for renewals */
+    lk_proxy_delay(env->proxy, 0, 0);
+    lk_give_unless_late(held);
+    lk_close_locker(l);
 }
 
 static size_t another_run(const lk_message *reply, char *out, size_t size)
@@ -728,6 +766,8 @@ static const struct CMUnitTest tests[] = {
     proxied_test(a_connection_that_dies_silently_costs_no_lock),
     proxied_test(a_connection_that_speaks_again_is_kept),
     proxied_test(without_either_connection_it_is_suspect),
+    proxied_test(both_connections_die_silently_and_cost_no_lock),
+    proxied_test(a_long_way_costs_no_lock),
     proxied_test(another_life_of_the_server_renews_nothing),
     proxied_test(a_server_that_is_silent_is_not_stormed),
     proxied_test(a_cycle_is_three_commands),
