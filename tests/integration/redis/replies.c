@@ -457,12 +457,18 @@ typedef struct {
     lk_passed renewals, logins, kills;
 } silent_one;
 
+static bool is_listened_to(void *context)
+{
+    return lk_server_integer(context, "PUBSUB CHANNELS locker:wake:*") > 0;
+}
+
 static silent_one fall_silent(lk_env *env, const char *query)
 {
     silent_one s = {.l = lk_open_through(env, query)};
     lk_give(lk_take(s.l, "beside", NULL)); /* plain commands are used from here on */
     s.held = lk_take(s.l, "silent", NULL);
     lk_require_noted(env, "silent");
+    lk_require(is_listened_to, env->server, "it should have logged in for messages");
     s.renewals = lk_proxy_passed(env->proxy, "EVALSHA");
     s.logins = lk_proxy_passed(env->proxy, "HELLO");
     s.kills = lk_proxy_passed(env->proxy, "KILL");
