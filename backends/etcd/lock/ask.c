@@ -10,6 +10,8 @@
 
 /* Keys of queues that servers read at once for us, about 1.4 us each; of a queue that is no longer than that, any number of times. */
 enum { READ_MOST = 16384, SHORT_QUEUE = 64 };
+/* Places of one key that come at once. Not more, as servers carry out in any order what is under way. */
+enum { COME_MOST = 1 };
 
 static void add_ahead(lk_etcd_ops *ops, const lk_etcd_place *p)
 {
@@ -155,16 +157,38 @@ static void next_ask_locked(lk_etcd *e) LK_REQUIRES(*e->net)
     }
 }
 
+/* True if the place's next request waits for that of others. Requests of many at once would stand before everybody else's at the
+ * servers. Only one of those that want a key alone gets it, and a hand-over takes longer than a request, so the others lose nothing. */
+static bool lines_up(const lk_etcd_place *p)
+{
+    return what_to_ask(p) == LK_ETCD_ENTER && !p->tries && p->permits == 0 && p->mode == LOCKER_EXCLUSIVE;
+}
+
+/* False: it waits in its line. Without memory there is none. */
+static bool is_let_in_locked(lk_etcd *e, lk_etcd_place *p) LK_REQUIRES(*e->net)
+{
+    if (p->let_in || !lines_up(p))
+        return true;
+    p->line = lk_line_of(&e->lines, lk_hash_text(p->base));
+    if (p->line == NULL)
+        return true;
+    p->let_in = lk_line_has_room(p->line, COME_MOST) && lk_list_empty(&p->line->waiting);
+    p->line->inside += p->let_in;
+    if (!p->let_in)
+        lk_list_append(&p->line->waiting, &p->turn);
+    return p->let_in;
+}
+
 bool lk_etcd_place_ask_locked(lk_etcd *e, lk_etcd_place *p)
 {
     lk_etcd_txn_of t;
     lk_etcd_key slot;
-    if (p->asking)
+    if (p->asking || lk_list_linked(&p->turn))
         return true;
     p->asked = what_to_ask(p);
     if (p->asked == LK_ETCD_TAKE && p->moving) /* its answer says on which lease the permit is to be */
         return true;
-    if (lk_list_linked(&p->turn))
+    if (!is_let_in_locked(e, p))
         return true;
     if (has_to_wait_locked(e, p)) {
         lk_list_append(&e->asks, &p->turn);
@@ -192,6 +216,64 @@ bool lk_etcd_place_ask_locked(lk_etcd *e, lk_etcd_place *p)
     p->lease->requests += p->asking;
     p->unanswered = !p->asking; /* no memory */
     return p->asking;
+}
+
+/* It has waited in line, perhaps for longer than its lease is good for. False: there is no other one. */
+static bool renew_lease_locked(lk_etcd *e, lk_etcd_place *p) LK_REQUIRES(*e->net)
+{
+    lk_etcd_lease *const l = lk_etcd_lease_for_locked(e, p->claim->ttl_ns);
+    if (l == NULL)
+        return false;
+    if (l != p->lease) {
+        lk_list_remove(&p->link);
+        p->lease = l;
+        lk_list_append(&l->places, &p->link);
+    }
+    return true;
+}
+
+/* One whose lease is still asked for is told when that is there. */
+static void let_first_in_locked(lk_etcd *e, lk_line *line) LK_REQUIRES(*e->net)
+{
+    lk_etcd_place *const p = LK_CONTAINER(lk_list_take(&line->waiting), lk_etcd_place, turn);
+    p->let_in = true;
+    line->inside++;
+    if (p->step != LK_ETCD_NOTHING)
+        return; /* it was refused a lease, as it has been told */
+    if (!renew_lease_locked(e, p) || (p->lease->id != 0 && !lk_etcd_place_ask_locked(e, p)))
+        lk_etcd_place_tell_locked(e, p); /* it asks by itself */
+}
+
+/* Without a connection the line stands, and keeps its order. */
+static void go_on_locked(lk_etcd *e, lk_line *line) LK_REQUIRES(*e->net)
+{
+    while (lk_etcd_is_up_locked(e->net) && lk_line_has_room(line, COME_MOST) &&
+           !lk_list_empty(&line->waiting))
+        let_first_in_locked(e, line);
+    lk_line_settle(&e->lines, line);
+}
+
+/* It is out of its line, unless it has to ask once more. */
+static void step_out_locked(lk_etcd *e, lk_etcd_place *p) LK_REQUIRES(*e->net)
+{
+    lk_line *const line = p->line;
+    if (line == NULL || (p->unanswered && p->claim != NULL))
+        return;
+    line->inside -= p->let_in;
+    p->let_in = false;
+    p->line = NULL;
+    go_on_locked(e, line);
+}
+
+void lk_etcd_lines_look_after_locked(lk_etcd *e)
+{
+    if (!e->line_stands)
+        return;
+    e->line_stands = false;
+    for (lk_table_link *link = lk_table_after(&e->lines, NULL), *next; link != NULL; link = next) {
+        next = lk_table_after(&e->lines, link);
+        go_on_locked(e, LK_CONTAINER(link, lk_line, by_hash));
+    }
 }
 
 /* ---------------------------------------------------------------- what that makes known ---- */
@@ -444,6 +526,7 @@ static void answered_locked(lk_etcd *e, void *context, const lk_etcd_reply *repl
     lk_etcd_place *p = context;
     const LkEtcdPb__TxnDone *const done = (const LkEtcdPb__TxnDone *)(const void *)reply->message;
     const bool makes = p->asked == LK_ETCD_ENTER || p->asked == LK_ETCD_TAKE, doubted = p->doubt;
+    p->requests++; /* until who waits behind it has been let in */
     lk_etcd_heard_locked(e, reply);
     p->asking = false;
     e->reading -= p->reads;
@@ -478,6 +561,8 @@ static void answered_locked(lk_etcd *e, void *context, const lk_etcd_reply *repl
         lk_etcd_place_delete_locked(e, p);
     else if (!goes_on_waiting)
         lk_etcd_place_tell_locked(e, p);
+    lk_etcd_place_unref_locked(e, p);
+    step_out_locked(e, p);
     lk_etcd_place_unref_locked(e, p);
     next_ask_locked(e);
 }

@@ -109,8 +109,7 @@ void lk_etcd_place_leave_locked(lk_etcd *e, lk_etcd_place *p)
         lk_time_later(lk_time_after(lk_etcd_now_of(e), e->cleanup_ns), lk_etcd_lease_over(p->lease));
     lk_etcd_unwatch_locked(e->net, &p->ahead.watcher);
     lk_etcd_unwatch_locked(e->net, &p->own.watcher);
-    if (lk_list_linked(&p->turn))
-        lk_list_remove(&p->turn);
+    lk_etcd_place_rest_locked(e, p);
     lk_list_append(&e->left, &p->more);
     p->requests++; /* until it is known whether there is something to be done */
     lk_etcd_place_delete_locked(e, p);

@@ -76,6 +76,7 @@ static void etcd_close(void *self)
     lk_etcd_leave(e->net);
     lk_etcd_net_free(e->net); /* requests that are under way hear that they are lost */
     lk_etcd_leases_free(e);
+    lk_table_destroy(&e->lines);
     free(e->names);
     free(e);
 }

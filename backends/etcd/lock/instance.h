@@ -4,6 +4,7 @@
  * What changes is guarded by the connection's mutex (lk_etcd_enter). */
 #pragma once
 
+#include "lk_line.h"
 #include "lk_time.h"
 #include "net/net.h"
 
@@ -61,7 +62,9 @@ struct lk_etcd {
     unsigned refusals;    /* answers in a row which say nothing, of a member that is up */
     unsigned deletes;     /* of places, under way */
     lk_list asks;         /* places whose request waits until servers have read long queues for others */
-    int64_t reading;      /* keys of queues that servers read now, as far as is known */
+    lk_table lines;   /* lk_line, by their keys' hash: places whose first request waits for that of others */
+    bool line_stands; /* one was left by who had been let in: the next is let in */
+    int64_t reading;  /* keys of queues that servers read now, as far as is known */
     int64_t crowds[LK_ETCD_CROWDS];          /* how long queues were, by their keys' hash */
     lk_etcd_first first[LK_ETCD_FIRST_KEPT]; /* each at the remainder of its revision */
     size_t batch;                            /* how many places are put to a new lease in one transaction */

@@ -34,6 +34,7 @@ static void on_watched_locked(lk_etcd *e, lk_etcd_watcher *watcher, int64_t revi
 static void on_up_locked(lk_etcd *e) LK_REQUIRES(*e->net)
 {
     e->retry_at = 0;
+    e->line_stands = true;
     e->svc->attend(e->svc);
     memset(e->first, 0, sizeof e->first); /* the servers may have lost their data, and revisions come again */
     LK_EACH(lk_etcd_lease, lease, link, &e->leases)
@@ -49,6 +50,10 @@ static void on_down_locked(lk_etcd *e) LK_REQUIRES(*e->net)
         lk_list_remove(&p->turn);
         lk_etcd_place_tell_locked(e, p);
     }
+    const lk_table_link *link = NULL;
+    while ((link = lk_table_after(&e->lines, link)) != NULL)
+        LK_EACH(lk_etcd_place, p, turn, &LK_CONTAINER(link, lk_line, by_hash)->waiting)
+            lk_etcd_place_tell_locked(e, p);
 }
 
 const lk_etcd_owner lk_etcd_connection_events = {.on_up = on_up_locked,
@@ -67,6 +72,7 @@ int64_t lk_etcd_dispatch(void *self)
     next = lk_time_earlier(next, lk_etcd_leases_look_after_locked(e, now));
     next = lk_time_earlier(next, lk_etcd_places_look_after_locked(e, now));
     next = lk_time_earlier(next, lk_etcd_places_left_locked(e, now));
+    lk_etcd_lines_look_after_locked(e);
     next = lk_time_earlier(next, lk_etcd_is_up_locked(e->net) ? e->retry_at : LOCKER_NEVER);
     next = lk_etcd_turn_ends_locked(e->net, next);
     lk_etcd_leave(e->net);

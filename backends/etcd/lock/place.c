@@ -119,6 +119,22 @@ void lk_etcd_place_tell_locked(lk_etcd *e, const lk_etcd_place *p)
         e->svc->wake(e->svc, p->claim);
 }
 
+void lk_etcd_place_rest_locked(lk_etcd *e, lk_etcd_place *p)
+{
+    if (lk_list_linked(&p->turn))
+        lk_list_remove(&p->turn);
+    if (p->line == NULL || p->asking)
+        return;
+    p->line->inside -= p->let_in;
+    if (p->let_in && !lk_list_empty(&p->line->waiting)) {
+        e->line_stands = true;
+        lk_etcd_keeper_by_locked(e->net, 0);
+    }
+    lk_line_settle(&e->lines, p->line);
+    p->line = NULL;
+    p->let_in = false;
+}
+
 void lk_etcd_place_vanish_locked(lk_etcd *e, lk_etcd_place *p, const char *why)
 {
     const bool granted = p->granted_at != 0;
@@ -128,8 +144,7 @@ void lk_etcd_place_vanish_locked(lk_etcd *e, lk_etcd_place *p, const char *why)
     p->doubt = p->may_move = false;
     lk_etcd_unwatch_locked(e->net, &p->ahead.watcher);
     lk_etcd_unwatch_locked(e->net, &p->own.watcher);
-    if (lk_list_linked(&p->turn))
-        lk_list_remove(&p->turn);
+    lk_etcd_place_rest_locked(e, p);
     p->granted_at = 0;
     if (granted && p->claim != NULL) {
         lk_list_remove(&p->more);
@@ -207,8 +222,7 @@ static void reap_locked(lk_etcd *e, lk_etcd_place *p) LK_REQUIRES(*e->net)
 {
     if (is_wanted(p))
         return;
-    if (lk_list_linked(&p->turn))
-        lk_list_remove(&p->turn);
+    lk_etcd_place_rest_locked(e, p);
     lk_etcd_unwatch_locked(e->net, &p->ahead.watcher);
     lk_etcd_unwatch_locked(e->net, &p->own.watcher);
     lk_list_remove(&p->link);

@@ -67,7 +67,8 @@ struct lk_etcd_place {
     int64_t behind;    /* what `ahead` is on: the revision at which that was created; 0: permits */
     int64_t behind_at; /* ... which was there at this revision, the latest that is known */
     int64_t told_from; /* ... and its deletion after this one is told; 0: that isn't known yet */
-    lk_list turn;      /* in lk_etcd.asks, or in none */
+    lk_list turn;      /* in lk_etcd.asks, in those that wait in its line, or in none */
+    lk_line *line; /* it waits in that, or has been let in, until its first request is answered; or NULL */
     int64_t reads; /* keys of its queue that a server reads for the request under way, as far as is known */
     lk_etcd_eye ahead;       /* on who is ahead */
     lk_etcd_eye own;         /* on itself, once it has been held for a while */
@@ -93,6 +94,7 @@ struct lk_etcd_place {
     bool tries;         /* it is not there if it can't have the lock at once */
     bool beside;        /* ... and there is room for it beside those who wait for permits */
     bool asking;        /* the request that makes its next step known is under way */
+    bool let_in;        /* ... or, of the first one, may be */
     bool unanswered;    /* the latest had no answer: another one is put off for a moment */
     bool doubt;         /* one that would make it there had no answer */
     bool moving;        /* a request that puts it to another lease is under way */
@@ -143,5 +145,7 @@ void lk_etcd_place_shown_locked(lk_etcd *e, lk_etcd_place *place, const LkEtcdPb
     LK_REQUIRES(*e->net);
 /* It isn't there any more, as somebody says who knows. */
 void lk_etcd_place_vanish_locked(lk_etcd *e, lk_etcd_place *place, const char *why) LK_REQUIRES(*e->net);
+/* It asks for nothing, and stands in no line, but for a request under way. */
+void lk_etcd_place_rest_locked(lk_etcd *e, lk_etcd_place *place) LK_REQUIRES(*e->net);
 /* Whoever waits for it has to look at it. */
 void lk_etcd_place_tell_locked(lk_etcd *e, const lk_etcd_place *place) LK_REQUIRES(*e->net);

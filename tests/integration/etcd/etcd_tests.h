@@ -1,6 +1,6 @@
 /*
  * etcd_tests.h: tests of the etcd driver against real servers. Each test has a server of its own (lk_env, *state of a test). The
- * group files hold the tests: cost.c, crowd.c, leases.c, losses.c, moves.c, replies.c, slow.c, strangers.c, streams.c, users.c, watches.c; interop.c with etcdctl's locks.
+ * group files hold the tests: cost.c, crowd.c, leases.c, line.c, losses.c, moves.c, replies.c, slow.c, strangers.c, streams.c, users.c, watches.c; interop.c with etcdctl's locks.
  */
 #pragma once
 
@@ -23,8 +23,8 @@ typedef struct {
     lk_child *children[LK_ENV_CHILDREN]; /* NULL where there is none */
 } lk_env;
 
-extern const lk_group lk_cost, lk_crowd, lk_interop, lk_leases, lk_losses, lk_moves, lk_replies, lk_slow,
-    lk_strangers, lk_streams, lk_tls, lk_users, lk_watches;
+extern const lk_group lk_cost, lk_crowd, lk_interop, lk_leases, lk_lined_up, lk_losses, lk_moves, lk_replies,
+    lk_slow, lk_strangers, lk_streams, lk_tls, lk_users, lk_watches;
 
 /** Setup of cmocka: an empty server. lk_env_with() is for a setup of one's own, with the server's options. */
 int lk_env_server(void **state);

@@ -9,9 +9,9 @@
 #include "etcd_tests.h"
 #include "http2.h"
 
-static const lk_group *const groups[] = {&lk_cost,      &lk_crowd,   &lk_interop, &lk_leases,
-                                         &lk_losses,    &lk_moves,   &lk_replies, &lk_slow,
-                                         &lk_strangers, &lk_streams, &lk_users,   &lk_watches,
+static const lk_group *const groups[] = {&lk_cost,    &lk_crowd, &lk_interop, &lk_leases, &lk_lined_up,
+                                         &lk_losses,  &lk_moves, &lk_replies, &lk_slow,   &lk_strangers,
+                                         &lk_streams, &lk_users, &lk_watches,
 #ifdef LK_TEST_TLS
                                          &lk_tls,
 #endif
