@@ -230,6 +230,8 @@ static bool behind_unlocking(lk_zk_attempt *a, lk_zk_node *node) LK_REQUIRES(*a-
 static bool step_unlocking(lk_zk_attempt *a) LK_REQUIRES(*a->z->net)
 {
     lk_zk_node *node = a->data->node;
+    if (node != NULL && lk_list_linked(&node->turn))
+        return go_on_unlocking(a, node, false);
     switch (node != NULL ? node->step : LK_ZK_NOTHING) {
     case LK_ZK_NOTHING:
     case LK_ZK_UNSEEN:
@@ -271,8 +273,9 @@ static locker_status judge_locked(const lk_zk_attempt *a) LK_REQUIRES(*a->z->net
     if (!lk_zk_is_up_locked(a->z->net))
         return lk_zk_away_locked(a->z->net, a->err);
     /* core knows whether that was the caller's end or ours */
-    return locker_error_set(a->err, LOCKER_TIMEOUT, 0, "ZooKeeper at %s did not answer in time",
-                            lk_zk_net_names(a->z->net));
+    const bool stands = a->data->node != NULL && lk_list_linked(&a->data->node->turn);
+    return locker_error_set(a->err, LOCKER_TIMEOUT, 0, "ZooKeeper at %s did not answer%s in time",
+                            lk_zk_net_names(a->z->net), stands ? " earlier calls of this locker" : "");
 }
 
 locker_status lk_zk_acquire(void *self, locker_claim *claim, locker_error *err)

@@ -7,10 +7,47 @@
 #include "place.h"
 
 enum { PARENTS_TRIES = 8 }; /* how often vanishing parents are made again */
+enum { COME_MOST = 4 };     /* places of one key that come at once */
 
 /* Queues in doubt: how many are kept in mind, for how many session time-outs, and how many are searched at once. */
 enum { DOUBTS_MAX = 4096, DOUBTED_FOR = 16, SEARCHES_MAX = 16 };
 static const int64_t searches_again_ns = 20 * LK_MS;
+
+static bool send_locked(lk_zk *z, lk_zk_node *node);
+
+/* True if the place's create waits for those of others. Requests of many at once would stand before everybody else's at the servers.
+ * Only one of those that want a key alone gets it, and a hand-over takes longer than a create, so the others lose nothing. */
+static bool lines_up(const lk_zk_node *node)
+{
+    return node->claim != NULL && node->claim->will_wait && !node->shares && node->permits == 0;
+}
+
+/* Whose turn it is comes. Without a connection all look after themselves. */
+static void go_on_locked(lk_zk *z, lk_line *line) LK_REQUIRES(*z->net)
+{
+    while (lk_line_has_room(line, COME_MOST) && !lk_list_empty(&line->waiting)) {
+        lk_zk_node *const node = LK_CONTAINER(lk_list_take(&line->waiting), lk_zk_node, turn);
+        line->inside++;
+        if (lk_zk_is_up_locked(z->net) && send_locked(z, node))
+            continue;
+        line->inside--;
+        node->line = NULL;
+        if (node->call != NULL)
+            lk_zk_call_done_locked(node->call);
+    }
+    lk_line_settle(&z->lines, line);
+}
+
+/* It is out of its line, unless its create is sent once more; the line then, for go_on_locked(). */
+static lk_line *step_out(lk_zk_node *node)
+{
+    lk_line *const line = node->step != LK_ZK_ASKED ? node->line : NULL;
+    if (line == NULL)
+        return NULL;
+    line->inside--;
+    node->line = NULL;
+    return line;
+}
 
 /* What create's answer means, once that of the list is there too, if one was sent with it. */
 static void created_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
@@ -28,7 +65,7 @@ static void created_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
     } else {
         z->seen[node->in_queue.hash % LK_ZK_SEEN] = 0;
         node->tries++;
-        lk_zk_node_start_locked(z, node);
+        (void)send_locked(z, node);
     }
 }
 
@@ -59,7 +96,10 @@ static void create_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply
         if (node->step == LK_ZK_ENTERED)
             lk_zk_node_follow_locked(z, node);
     }
+    lk_line *const line = step_out(node);
     lk_zk_node_unref_locked(z, node);
+    if (line != NULL)
+        go_on_locked(z, line);
 }
 
 static void first_list_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
@@ -68,7 +108,10 @@ static void first_list_done_locked(lk_zk *z, void *context, const lk_zk_reply *r
     node->listing = false;
     if (node->step == LK_ZK_ASKED)
         created_locked(z, node);
+    lk_line *const line = step_out(node);
     lk_zk_list_answered_locked(z, node, reply);
+    if (line != NULL)
+        go_on_locked(z, line);
 }
 
 /* Make the key's node, and after that has failed once, all above it. The parent of permits comes with the first of them
@@ -90,7 +133,8 @@ static void make_parents_locked(lk_zk *z, const lk_zk_node *node) LK_REQUIRES(*z
     lk_zk_container_locked(z->net, node->parent, false);
 }
 
-void lk_zk_node_start_locked(lk_zk *z, lk_zk_node *node)
+/* False: not sent. */
+static bool send_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
 {
     char path[LK_ZK_PATH_MAX], stem[LK_ZK_NAME_MAX];
     lk_zk_node_step_locked(node, LK_ZK_CREATING);
@@ -101,11 +145,24 @@ void lk_zk_node_start_locked(lk_zk *z, lk_zk_node *node)
     lk_zk_request *create = lk_zk_create_locked(z->net, path, node->claim->owner, create_done_locked, node);
     if (!lk_zk_node_ref(node, create)) {
         lk_zk_node_tell_locked(z, node, LK_ZK_NOT_SENT); /* nothing was sent */
-        return;
+        return false;
     }
     const bool follows = node->claim->will_wait && lk_zk_ours_ahead_locked(z, node) != NULL;
     if (!follows && !lk_zk_list_for_locked(z, node, first_list_done_locked))
         lk_zk_node_doubt_locked(z, node); /* the connection broke in between, or there is no memory */
+    return true;
+}
+
+void lk_zk_node_start_locked(lk_zk *z, lk_zk_node *node)
+{
+    lk_line *const line = lines_up(node) ? lk_line_of(&z->lines, node->in_queue.hash) : NULL;
+    node->line = line; /* none: without memory it does without */
+    if (line != NULL) {
+        lk_list_append(&line->waiting, &node->turn);
+        go_on_locked(z, line);
+    } else {
+        (void)send_locked(z, node);
+    }
 }
 
 /* Whether it made a node is looked for by a fresh list, because the server that is asked may lag behind the one that did

@@ -33,6 +33,7 @@ static void gone_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
     if (node->makes_parent && !node->is_permit)
         delete_parent_locked(z, node);
     node->there = false;
+    lk_zk_node_leave_line_locked(z, node);
     lk_zk_node_timers_stop_locked(node);
     lk_zk_unwatch_locked(z->net, &node->watcher);
     lk_zk_node_tell_locked(z, node, LK_ZK_ENDED);

@@ -4,7 +4,7 @@
  * What changes is guarded by the connection's mutex (lk_zk_enter). */
 #pragma once
 
-#include "lk_table.h"
+#include "lk_line.h"
 #include "net/net.h"
 
 enum {
@@ -43,6 +43,8 @@ struct lk_zk {
     lk_list left LK_ZK_GUARDED;     /* without: to be deleted */
     lk_list doubtful LK_ZK_GUARDED; /* one a queue in which something of ours may come yet, but no claim's */
     lk_table places LK_ZK_GUARDED, queues LK_ZK_GUARDED;
+    lk_table lines
+        LK_ZK_GUARDED; /* lk_line, by the hash of the queue's path: places whose create waits for others */
     lk_zk_call *closer LK_ZK_GUARDED; /* waits until `left` is empty; NULL: nobody */
     int64_t search_at LK_ZK_GUARDED;  /* none of `doubtful` is looked for before then */
     bool any_refused LK_ZK_GUARDED;   /* one of `left` may be one that can't be deleted */

@@ -61,6 +61,15 @@ void lk_zk_node_timers_stop_locked(lk_zk_node *node)
         lk_list_remove(&node->timer);
 }
 
+void lk_zk_node_leave_line_locked(lk_zk *z, lk_zk_node *node)
+{
+    if (!lk_list_linked(&node->turn))
+        return;
+    lk_list_remove(&node->turn);
+    lk_line_settle(&z->lines, node->line);
+    node->line = NULL;
+}
+
 /* A node that is to be deleted wants nothing any more. */
 static void want_by_locked(lk_zk *z, lk_zk_node *node, int64_t at) LK_REQUIRES(*z->net)
 {
@@ -258,4 +267,5 @@ void lk_zk_node_disown_locked(lk_zk *z, lk_zk_node *node)
     node->claim = NULL;
     node->call = NULL;
     node->granted = false;
+    lk_zk_node_leave_line_locked(z, node);
 }

@@ -63,6 +63,8 @@ struct lk_zk_node {
     lk_table_link by_id;    /* in lk_zk.places */
     lk_table_link in_queue; /* in lk_zk.queues, by its parent */
     lk_list timer;          /* in lk_zk.timed, or in no list */
+    lk_list turn;           /* in those that wait in its line, or in no list */
+    lk_line *line;          /* it waits in that, or its create is under way; NULL: it is in none */
     lk_zk_watcher watcher;  /* of the predecessor, while it is BEHIND and waits */
     locker_claim *claim;    /* whose it is; NULL: nobody's, to be deleted */
     lk_zk_call *call;       /* who waits for the next step; NULL: nobody */
@@ -155,6 +157,8 @@ void lk_zk_node_watch_by_locked(lk_zk *z, lk_zk_node *node, int64_t at) LK_REQUI
 void lk_zk_node_write_by_locked(lk_zk *z, lk_zk_node *node, int64_t at) LK_REQUIRES(*z->net);
 /* Nothing of that any more. */
 void lk_zk_node_timers_stop_locked(lk_zk_node *node);
+/* It waits in no line any more. Where its create is under way, the answer has the next one come. */
+void lk_zk_node_leave_line_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);
 
 /* ---------------------------------------------------------------- its step ---- */
 /* Something has become known of it. */
@@ -211,7 +215,7 @@ void lk_zk_queue_sweep_locked(lk_zk *z, const char *parent, const struct String_
 void lk_zk_predecessor_gone_locked(lk_zk *z, lk_zk_watcher *watcher, int rc) LK_REQUIRES(*z->net);
 
 /* ---------------------------------------------------------------- how it begins, and what follows no answer: create.c ---- */
-/* Send create and list in one flight. */
+/* Send create and list in one flight, when it is its turn among the places of its key. */
 void lk_zk_node_start_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);
 /* Look for it, when its create got no answer. */
 void lk_zk_node_search_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);

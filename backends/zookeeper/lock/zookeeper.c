@@ -9,6 +9,7 @@ static void destroy(lk_zk *z)
     lk_zk_net_free(z->net);
     lk_table_destroy(&z->places);
     lk_table_destroy(&z->queues);
+    lk_table_destroy(&z->lines);
     free(z);
 }
 

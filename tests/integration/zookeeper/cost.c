@@ -272,17 +272,17 @@ static void behind_our_own_that_waits_a_list_is_spared(void **state)
 
 /* Of the crowd more than one find the same one first, where a table has grown meanwhile: to more than 128 places. So many requests
  * as it makes may be in flight at once. */
-enum { BESIDE = 100, CROWD = 40 };
+enum { BESIDE = 100, CROWD = 40, COME_MOST = 4 };
 
 struct many {
     lk_env *env;
     unsigned created;
 };
 
-static bool all_are_asked_for(void *context)
+static bool some_are_asked_for(void *context)
 {
     const struct many *many = context;
-    return creates(many->env) == many->created + CROWD;
+    return creates(many->env) == many->created + COME_MOST;
 }
 
 static void *lock_and_unlock(void *l)
@@ -292,7 +292,8 @@ static void *lock_and_unlock(void *l)
     return status == LOCKER_OK && locker_unlock(held, NULL) == LOCKER_OK ? held : NULL;
 }
 
-/* Also where all begin to wait before the first is told its place: each follows the one right ahead of it. */
+/* Also where many begin to wait before the first is told its place: each follows the one right ahead of it. A few come at a time, as
+ * other clients' requests would stand behind those of all. */
 static void many_of_ours_are_listed_for_one_by_one(void **state)
 {
     lk_env *env = *state;
@@ -315,7 +316,9 @@ static void many_of_ours_are_listed_for_one_by_one(void **state)
     lk_proxy_hold(env->proxy, false, true);
     for (int i = 0; i < CROWD; i++)
         assert_int_equal(pthread_create(&waiters[i], NULL, lock_and_unlock, l), 0);
-    lk_require(all_are_asked_for, &many, "all should be asked for");
+    lk_require(some_are_asked_for, &many, "some should be asked for");
+    assert_false(lk_readable(locker_handle_fd(beside[0]), 200));
+    assert_int_equal(creates(env) - many.created, COME_MOST);
     lk_proxy_hold(env->proxy, false, false);
     lk_require_waiting(l, CROWD + 1);
     lk_give(held);
@@ -331,6 +334,125 @@ static void many_of_ours_are_listed_for_one_by_one(void **state)
         locker_handle_free(beside[i]);
     lk_close_locker(other);
     lk_close_locker(l);
+}
+
+/* Calls of one locker for one key, in their order: the creates of the first few are under way, with their answers kept back. */
+enum { COMERS = 12, GIVE_UP = 3 };
+
+struct comers {
+    lk_env *env;
+    locker *other, *l;
+    locker_handle *held;
+    lk_locking calls[COMERS];
+    locker_cancel *cancels[COMERS];
+    uint64_t attempts;
+    unsigned created;
+};
+
+static bool latest_asks(void *context)
+{
+    const struct comers *all = context;
+    return lk_stats(all->l).attempts == all->attempts;
+}
+
+static bool some_are_out(void *context)
+{
+    const struct comers *all = context;
+    return creates(all->env) == all->created + COME_MOST;
+}
+
+static void come(struct comers *all, lk_env *env)
+{
+    *all = (struct comers){.env = env, .other = lk_open_at(env->zk, "/shop?ttl=40s")};
+    all->l = lk_open_through(env, "/shop?ttl=40s&command_timeout=40s");
+    all->held = lk_take(all->other, "comers");
+    all->attempts = lk_stats(all->l).attempts;
+    all->created = creates(env);
+    lk_proxy_hold(env->proxy, false, true);
+    for (int i = 0; i < COMERS; i++) {
+        locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
+        all->cancels[i] = options.cancel = locker_cancel_new();
+        all->attempts++;
+        lk_locking_start(&all->calls[i], all->l, "comers", &options);
+        lk_require(latest_asks, all, "one more should ask");
+        assert_false(lk_readable(locker_handle_fd(all->held), 5)); /* until it has */
+    }
+    lk_require(some_are_out, all, "some should be out");
+}
+
+static void cancel_one(struct comers *all, int i)
+{
+    locker_cancel_fire(all->cancels[i]);
+    assert_status(LOCKER_CANCELED, lk_locking_join(&all->calls[i]), all->calls[i].err);
+}
+
+static void go(struct comers *all)
+{
+    uint64_t last = 0;
+    lk_give(all->held);
+    for (int i = 0; i < COMERS; i++) {
+        locker_handle *const held =
+            all->calls[i].status != LOCKER_CANCELED ? lk_locking_grant(&all->calls[i]) : NULL;
+        locker_cancel_free(all->cancels[i]);
+        if (held == NULL)
+            continue;
+        assert_unless_late(locker_handle_token(held) > last);
+        last = locker_handle_token(held);
+        lk_give(held);
+    }
+    lk_close_locker(all->l);
+    lk_close_locker(all->other);
+}
+
+/* The first, whose create is under way, one in the middle and the last: the others go on, in their order. */
+static void who_gives_up_in_line_holds_nobody_up(void **state)
+{
+    lk_env *env = *state;
+    struct comers all;
+    come(&all, env);
+    cancel_one(&all, COMERS / 2);
+    cancel_one(&all, 0);
+    cancel_one(&all, COMERS - 1);
+    assert_int_equal(creates(env), all.created + COME_MOST);
+    lk_proxy_hold(env->proxy, false, false);
+    lk_require_waiting(all.l, COMERS - GIVE_UP);
+    assert_int_equal(creates(env), all.created + COMERS - GIVE_UP + 1);
+    go(&all);
+}
+
+static void *lock_and_unlock_comers(void *l)
+{
+    locker_handle *held = NULL;
+    const locker_status status = locker_lock(l, "comers", NULL, &held, NULL);
+    return status == LOCKER_OK && locker_unlock(held, NULL) == LOCKER_OK ? held : NULL;
+}
+
+/* The connection ends while all wait: they come by another one. */
+static void a_lost_connection_in_line(void **state)
+{
+    lk_env *env = *state;
+    pthread_t threads[COMERS];
+    struct comers all = {.env = env, .other = lk_open_at(env->zk, "/shop?ttl=40s")};
+    all.l = lk_open_through(env, "/shop?ttl=40s&command_timeout=40s");
+    all.held = lk_take(all.other, "comers");
+    all.created = creates(env);
+    lk_proxy_hold(env->proxy, false, true);
+    for (int i = 0; i < COMERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, lock_and_unlock_comers, all.l), 0);
+    lk_require(some_are_out, &all, "some should be out");
+    assert_false(lk_readable(locker_handle_fd(all.held), 100));
+    lk_proxy_cut_all(env->proxy);
+    lk_proxy_hold(env->proxy, false, false);
+    lk_require_waiting(all.l, COMERS);
+    lk_give(all.held);
+    for (int i = 0; i < COMERS; i++) {
+        void *served;
+        assert_int_equal(pthread_join(threads[i], &served), 0);
+        assert_non_null(served);
+        locker_handle_free(served);
+    }
+    lk_close_locker(all.l);
+    lk_close_locker(all.other);
 }
 
 /* One that gave up, and whose delete is under way, is not followed: create and list are sent as if it were
@@ -490,6 +612,8 @@ static const struct CMUnitTest tests[] = {
     proxied_test(behind_our_own_place_in_one_flight),
     proxied_test(behind_our_own_that_waits_a_list_is_spared),
     proxied_test(many_of_ours_are_listed_for_one_by_one),
+    proxied_test(who_gives_up_in_line_holds_nobody_up),
+    proxied_test(a_lost_connection_in_line),
     proxied_test(behind_our_own_that_goes_a_list_is_asked),
     proxied_test(behind_our_own_and_anothers_no_request_is_spent),
     server_test(one_that_gives_up_hands_nothing_over),
