@@ -156,18 +156,30 @@ static void who_waits_for_a_lease_and_gives_up(void **state)
 }
 
 /* The connection ends while all wait: they come by another one, in the same order. */
-static void a_lost_connection_in_line(void **state)
+static void lose_connection(lk_env *env, bool first_gives_up)
 {
-    lk_env *env = *state;
     line all;
     line_begin(&all, env, "/shop?ttl=60s&command_timeout=60s");
     lk_proxy_hold(env->proxy, false, true);
     line_up(&all, LINE);
+    if (first_gives_up)
+        give_up(&all, 0);
     lk_proxy_cut_all(env->proxy);
     lk_proxy_hold(env->proxy, false, false);
-    lk_require_waiting(all.l, LINE);
+    lk_require_waiting(all.l, (uint64_t)(LINE - first_gives_up));
     expect_grants_in_order(&all);
     line_end(&all);
+}
+
+static void a_lost_connection_in_line(void **state)
+{
+    lose_connection(*state, false);
+}
+
+/* Nobody asks again whose answer would let the next one in. */
+static void a_lost_connection_when_the_first_has_given_up(void **state)
+{
+    lose_connection(*state, true);
 }
 
 static const struct CMUnitTest tests[] = {
@@ -175,6 +187,7 @@ static const struct CMUnitTest tests[] = {
     proxied_test(who_gives_up_holds_nobody_up),
     proxied_test(who_waits_for_a_lease_and_gives_up),
     proxied_test(a_lost_connection_in_line),
+    proxied_test(a_lost_connection_when_the_first_has_given_up),
 };
 
 const lk_group lk_lined_up = {"line", tests, sizeof tests / sizeof tests[0], NULL, NULL};
