@@ -194,10 +194,13 @@ static locker_status judge_locked(attempt *a) LK_REQUIRES(*a->e->net)
         return LOCKER_CANCELED;
     if (!lk_etcd_is_up_locked(a->e->net))
         return lk_etcd_away_locked(a->e->net, a->err);
+    /* Answers come to calls before it, in its line or while long queues are read: it is told when it has one. */
+    if (a->claim->will_wait && a->data->place != NULL && lk_list_linked(&a->data->place->turn) &&
+        a->e->refusals == 0)
+        return LOCKER_BUSY;
     /* core knows whether that was the caller's end or ours */
-    const bool stands = a->data->place != NULL && lk_list_linked(&a->data->place->turn);
-    return locker_error_set(a->err, LOCKER_TIMEOUT, 0, "etcd at %s did not answer%s in time",
-                            lk_etcd_net_names(a->e->net), stands ? " earlier calls of this locker" : "");
+    return locker_error_set(a->err, LOCKER_TIMEOUT, 0, "etcd at %s did not answer in time",
+                            lk_etcd_net_names(a->e->net));
 }
 
 locker_status lk_etcd_acquire(void *self, locker_claim *claim, locker_error *err)

@@ -182,10 +182,30 @@ static void a_lost_connection_when_the_first_has_given_up(void **state)
     lose_connection(*state, true);
 }
 
+/* A line of a service that answers is no silence of it, however long one stands there: whose time is over is told TIMEOUT. */
+static void who_stands_for_longer_than_an_answer_takes(void **state)
+{
+    enum { ANSWER_MS = 1100, COMMAND_MS = 3000, WAIT_MS = COMMAND_MS + 150, STAND = 6 };
+    lk_env *env = *state;
+    const locker_lock_options bounded = lk_wait_options(WAIT_MS);
+    line all;
+    line_begin(&all, env, "/shop?ttl=60s&command_timeout=3s");
+    lk_proxy_delay(env->proxy, 0, ANSWER_MS);
+    line_up(&all, STAND);
+    lk_locking last;
+    lk_locking_start(&last, all.l, "hot", &bounded);
+    const locker_status status = lk_locking_join(&last);
+    assert_unless_late(status == LOCKER_TIMEOUT);
+    lk_proxy_delay(env->proxy, 0, 0);
+    expect_grants_in_order(&all);
+    line_end(&all);
+}
+
 static const struct CMUnitTest tests[] = {
     proxied_test(one_comes_at_a_time),
     proxied_test(who_gives_up_holds_nobody_up),
     proxied_test(who_waits_for_a_lease_and_gives_up),
+    proxied_test(who_stands_for_longer_than_an_answer_takes),
     proxied_test(a_lost_connection_in_line),
     proxied_test(a_lost_connection_when_the_first_has_given_up),
 };
