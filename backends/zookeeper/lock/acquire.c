@@ -272,10 +272,13 @@ static locker_status judge_locked(const lk_zk_attempt *a) LK_REQUIRES(*a->z->net
         return LOCKER_BUSY; /* somebody ahead takes none, and leaves none to others */
     if (!lk_zk_is_up_locked(a->z->net))
         return lk_zk_away_locked(a->z->net, a->err);
+    if (a->data->node != NULL && lk_list_linked(&a->data->node->turn)) { /* calls before it are answered */
+        a->data->node->sleeps = true;
+        return LOCKER_BUSY;
+    }
     /* core knows whether that was the caller's end or ours */
-    const bool stands = a->data->node != NULL && lk_list_linked(&a->data->node->turn);
-    return locker_error_set(a->err, LOCKER_TIMEOUT, 0, "ZooKeeper at %s did not answer%s in time",
-                            lk_zk_net_names(a->z->net), stands ? " earlier calls of this locker" : "");
+    return locker_error_set(a->err, LOCKER_TIMEOUT, 0, "ZooKeeper at %s did not answer in time",
+                            lk_zk_net_names(a->z->net));
 }
 
 locker_status lk_zk_acquire(void *self, locker_claim *claim, locker_error *err)

@@ -28,6 +28,9 @@ static void go_on_locked(lk_zk *z, lk_line *line) LK_REQUIRES(*z->net)
     while (lk_line_has_room(line, COME_MOST) && !lk_list_empty(&line->waiting)) {
         lk_zk_node *const node = LK_CONTAINER(lk_list_take(&line->waiting), lk_zk_node, turn);
         line->inside++;
+        if (node->sleeps && node->claim != NULL)
+            z->svc->wake(z->svc, node->claim);
+        node->sleeps = false;
         if (lk_zk_is_up_locked(z->net) && send_locked(z, node))
             continue;
         line->inside--;

@@ -65,6 +65,7 @@ struct lk_zk_node {
     lk_list timer;          /* in lk_zk.timed, or in no list */
     lk_list turn;           /* in those that wait in its line, or in no list */
     lk_line *line;          /* it waits in that, or its create is under way; NULL: it is in none */
+    bool sleeps;            /* its call sleeps until it is let in */
     lk_zk_watcher watcher;  /* of the predecessor, while it is BEHIND and waits */
     locker_claim *claim;    /* whose it is; NULL: nobody's, to be deleted */
     lk_zk_call *call;       /* who waits for the next step; NULL: nobody */

@@ -455,6 +455,38 @@ static void a_lost_connection_in_line(void **state)
     lk_close_locker(all.other);
 }
 
+/* A line of a service that answers is no silence of it, however long one stands there: whose time is over is told TIMEOUT. */
+static void who_stands_for_longer_than_an_answer_takes(void **state)
+{
+    enum { ANSWER_MS = 1100, COMMAND_MS = 3000, WAIT_MS = COMMAND_MS + 150, STAND = 24 };
+    lk_env *env = *state;
+    const locker_lock_options bounded = lk_wait_options(WAIT_MS);
+    locker *const other = lk_open_at(env->zk, "/shop?ttl=40s"), *const l = lk_open_through(
+                                                                    env, "/shop?ttl=40s&command_timeout=3s");
+    locker_handle *const held = lk_take(other, "comers"), *const own = lk_take(l, "own");
+    pthread_t calls[STAND];
+    lk_locking last;
+    lk_proxy_delay(env->proxy, 0, ANSWER_MS);
+    for (int i = 0; i < STAND; i++)
+        assert_int_equal(pthread_create(&calls[i], NULL, lock_and_unlock_comers, l), 0);
+    assert_false(lk_readable(locker_handle_fd(held), 50)); /* until they ask */
+    lk_locking_start(&last, l, "comers", &bounded);
+    const locker_status status = lk_locking_join(&last);
+    assert_unless_late(status == LOCKER_TIMEOUT);
+    lk_proxy_cut_all(env->proxy); /* who sleeps in line is told */
+    lk_proxy_delay(env->proxy, 0, 0);
+    lk_give(held);
+    for (int i = 0; i < STAND; i++) {
+        void *served;
+        assert_int_equal(pthread_join(calls[i], &served), 0);
+        assert_non_null(served);
+        locker_handle_free(served);
+    }
+    lk_give(own);
+    lk_close_locker(l);
+    lk_close_locker(other);
+}
+
 /* One that gave up, and whose delete is under way, is not followed: create and list are sent as if it were
  * not there. */
 static void behind_our_own_that_goes_a_list_is_asked(void **state)
@@ -613,6 +645,7 @@ static const struct CMUnitTest tests[] = {
     proxied_test(behind_our_own_that_waits_a_list_is_spared),
     proxied_test(many_of_ours_are_listed_for_one_by_one),
     proxied_test(who_gives_up_in_line_holds_nobody_up),
+    proxied_test(who_stands_for_longer_than_an_answer_takes),
     proxied_test(a_lost_connection_in_line),
     proxied_test(behind_our_own_that_goes_a_list_is_asked),
     proxied_test(behind_our_own_and_anothers_no_request_is_spent),
