@@ -399,6 +399,7 @@ static const char *begin(uint64_t *random, lk_sim_bounds *bounds)
     lk_sim_zookeeper_begin(&run.zookeeper, count);
     run.zookeeper.on_answer = answers;
     run.zookeeper.on_ended = lk_sim_judge_ended;
+    run.zookeeper.on_late = lk_sim_judge_trouble;
     lk_sim_at(100 * MS, look_at_servers, NULL);
     (void)snprintf(run.uri, sizeof run.uri,
                    "zookeeper://zk1.example%s/?session_timeout=%dms&command_timeout=1s&connect_timeout=1s%s",

@@ -181,6 +181,8 @@ size_t lk_sim_zookeeper_clients(const lk_sim_zookeeper *zookeeper, int server, l
 static int64_t drawn_delay(const lk_sim_zookeeper_link *link)
 {
     const int64_t late = link->slow || lk_sim_chance(LATE_PPM) ? (int64_t)lk_sim_draw(50 * MS) : 0;
+    if (late > 25 * MS && link->of->on_late != NULL)
+        link->of->on_late(late);
     switch (link->link.channel) {
     case LK_SIMZK_DISK:
         return late + (int64_t)lk_sim_draw(500 * US);

@@ -34,6 +34,9 @@ struct lk_sim_zookeeper {
     void (*on_answer)(lk_sim_zookeeper_server *server, bool was_quiet);
     /** A server is about to remove a lock's node, because its session has ended. NULL: nobody asks. */
     void (*on_ended)(uint64_t token);
+    /** What a server sends another one is so late that with a second such a client has no answer for an eighth of a session's time-out,
+     * and leaves the server. NULL: nobody asks. */
+    void (*on_late)(int64_t span_ns);
     bool answers;           /**< some wait to be sent */
     int64_t due;            /**< the event that is to come for it; INT64_MAX: none */
     int64_t timeless_until; /**< what is due waits: servers that stood still read first */

@@ -102,6 +102,8 @@ static void leave_locked(lk_zk *z, int64_t now) LK_REQUIRES(*z->net)
     /* A connection that came after the doubt was let in by the leader; ending that one, too, would help nobody. */
     if (z->doubted && z->doubted_here)
         lk_zk_reconnect_locked(z->net, "a heartbeat has no answer, and the session may have ended");
+    else if (lk_zk_has_one_server_locked(z->net))
+        lk_zk_reconnect_once_locked(z->net, "a heartbeat has no answer");
     else
         lk_zk_reconnect_locked(z->net, "a heartbeat has no answer");
     if (!lk_zk_is_up_locked(z->net) && z->left_in_a_row < DOUBLINGS)

@@ -82,6 +82,7 @@ static void went_up_locked(lk_zk_net *net) LK_REQUIRES(*net)
     net->fastest_ns = 0; /* that was another way */
     net->up_since = lk_zk_net_now(net);
     net->silent = 0;
+    net->waits_it_out = false;
     net->denied = net->bad_files = false;
     net->no_socket = 0;
     net->tls_trouble[0] = '\0';
@@ -128,6 +129,12 @@ void lk_zk_reconnect_locked(lk_zk_net *net, const char *why)
     net->svc->log(net->svc, LOCKER_LOG_INFO, "zookeeper: %s; connecting to %s again", why, net->set.names);
 }
 
+void lk_zk_reconnect_once_locked(lk_zk_net *net, const char *why)
+{
+    net->waits_it_out = true;
+    lk_zk_reconnect_locked(net, why);
+}
+
 bool lk_zk_has_one_server_locked(const lk_zk_net *net)
 {
     return lk_zk_address_count(net->addresses) == 1;
@@ -156,7 +163,8 @@ int64_t lk_zk_patience_locked(const lk_zk_net *net, int64_t now)
                        : rounds < ROUNDS_MAX ? rounds
                                              : ROUNDS_MAX);
     else if (left > 0)
-        patience = lk_time_earlier(net->timeout_ns / 4, left / 3);
+        patience =
+            net->waits_it_out ? now + left - net->attempt_at : lk_time_earlier(net->timeout_ns / 4, left / 3);
     else /* with TLS the library has no end */
         return net->set.tls != NULL ? net->timeout_ns / 3 * 2 : LOCKER_NEVER;
     return lk_time_later(patience, patience_least_ns);

@@ -616,6 +616,26 @@ static void connections_that_are_never_served(void **state)
     lk_close_locker(l);
 }
 
+/* A server alone that is stopped answers none: each attempt more would only stand in its queue when it goes on. */
+static void a_server_alone_that_is_silent_is_connected_to_once(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_through(env, "/shop?ttl=6s&command_timeout=20s");
+    locker_handle *held = lk_take(l, "silent");
+    lk_require_renewal(l); /* else the client library gives the connection up before */
+    const lk_passed connects = lk_proxy_passed(env->proxy, LK_ZKP_CONNECT);
+    lk_proxy_harm_each(env->proxy, LK_PROXY_SWALLOW, LK_ZKP_CONNECT, 0);
+    lk_proxy_hold_old(env->proxy, true);
+    lk_proxy_await_passed(connects, 1);
+    assert_int_not_equal(locker_handle_state(held), LOCKER_STATE_LOST);
+    lk_require_state(held, LOCKER_STATE_LOST);
+    assert_unless_late(lk_proxy_requests(env->proxy, LK_ZKP_CONNECT) - connects.count == 1);
+    lk_proxy_harm_none(env->proxy);
+    lk_proxy_hold_old(env->proxy, false);
+    lk_give_lost(held);
+    lk_close_locker(l);
+}
+
 /* While there is no connection, an unlock waits for one, and its answer is proof then. */
 static void an_unlock_without_a_connection(void **state)
 {
@@ -989,6 +1009,7 @@ static const struct CMUnitTest tests[] = {
     proxied_test(a_session_without_answers_ends),
     proxied_test(a_connection_that_is_never_served),
     proxied_test(connections_that_are_never_served),
+    proxied_test(a_server_alone_that_is_silent_is_connected_to_once),
     proxied_test(an_unlock_without_a_connection),
     proxied_test(a_server_that_opens_a_session_slowly),
     proxied_test(a_slow_server_is_no_lost_lock),
