@@ -113,11 +113,10 @@ int lk_run_child_start(lk_run_child *child, const lk_run *r, char **environment)
         return error;
     }
     child->exec_pipe = fds[0];
-    /* Both sides do it, since either may come first. */
     if (child->group)
         setpgid(child->pid, child->pid);
-    if (lend)
-        lend_terminal(child);
+    child->lent =
+        lend; /* the child took it before exec; a shell may have given it to a job of its own by now */
     return 0;
 }
 
