@@ -115,8 +115,8 @@ int lk_run_child_start(lk_run_child *child, const lk_run *r, char **environment)
     child->exec_pipe = fds[0];
     if (child->group)
         setpgid(child->pid, child->pid);
-    child->lent =
-        lend; /* the child took it before exec; a shell may have given it to a job of its own by now */
+    /* The child took the terminal before exec. A shell may have given it to a job of its own by now. */
+    child->lent = lend;
     return 0;
 }
 

@@ -372,8 +372,9 @@ static bool may_be_broken(const lk_sim_hold *hold)
     return false;
 }
 
-/* Its lease may have been over at the service then: by as much as the service's clock has gained since what its deadline counts
- * from, less what that allows for, and no more. Clocks as they are in all runs take less than a hundredth of that. */
+/* Whether the service may have ended its lease at that time. The service ends it earlier by what its clock has gained since the
+ * deadline's start. The deadline allows for clock_drift: one percent of that is for the rates that clocks have in every run, and the
+ * rest is taken off here. */
 static bool may_have_been_over(const lk_sim_hold *hold, int64_t at)
 {
     const int64_t gained = lk_sim_server_clock_gained(sent_at(hold)),
@@ -508,8 +509,8 @@ static bool came_before(const lk_sim_hold *other, const lk_sim_hold *hold)
            calm_since(other->asked_at) == other->asked_at && !was_any_break(hold->key, other->asked_at);
 }
 
-/* Nobody who waits is overtaken by one who came later. Who may have the lock beside that one has it by now, perhaps, and only does
- * not know yet. */
+/* No waiter is overtaken by a later one. A waiter that may hold the lock beside the new holder is left out: it may have been granted
+ * the lock already, with the answer on its way. */
 static void see_order(const lk_sim_hold *hold)
 {
     for (lk_sim_hold *other = judge.asking; hold->waits && other != NULL; other = other->next) {
@@ -803,7 +804,7 @@ static bool was_asked_twice(const lk_sim_hold *hold)
            hold->process->connected_at >= hold->gave_at;
 }
 
-/* Likewise, and its lease had ended, by what the service's clock had gained, before another was granted it. */
+/* The same, where the service's clock had ended the lease before the other grant. */
 static bool was_over_when_asked_twice(const lk_sim_hold *hold, int64_t granted_at)
 {
     return may_have_been_over(hold, granted_at) && hold->process->connected_at >= hold->gave_at;
@@ -968,7 +969,8 @@ static bool may_be_old(const lk_sim_process *process, int64_t since)
            (process->connected_at >= since || lk_sim_network_is_connected(process, judge.moved_from));
 }
 
-/* Who held it all the time is whom it has broken, or tells of. A lock whose token isn't known isn't the one that was named. */
+/* If one process held the lock during the whole break, the answer must name that holder. A lock whose token is not known is not the
+ * lock that the break named. */
 static void see_whom(const lk_sim_break *b, locker_status status, const locker_info *broken)
 {
     const lk_sim_hold *const now = holder_throughout(b);

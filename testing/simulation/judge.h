@@ -83,7 +83,7 @@ typedef struct {
     bool has_order;    /**< who waits is served in the order of arrival, by whichever locker he asked */
     bool has_leases;   /**< a lock has a lease of its own, which a grant has a part of */
     unsigned
-        drift; /**< ... and so many percent more of it than one are left for a service's clock that runs too fast */
+        drift; /**< the percentage of a lease, beyond one, that deadlines leave for a fast service's clock */
     bool shares_leases; /**< ... which may be up to an eighth shorter than the lock's time */
     bool tells_breaks;  /**< lk_sim_judge_carried_out() is called */
     bool (*is_free)(

@@ -268,7 +268,7 @@ static void resets(void *context)
     lk_sim_network_reset(NULL, NULL);
 }
 
-/* So soon after one another that a client is still about what the one before has left to do. */
+/* The resets follow each other so closely that a client is still busy with the work that the last reset caused. */
 static bool reset_in_a_row(const lk_sim_fault *fault)
 {
     int64_t at = lk_sim_now();

@@ -34,8 +34,8 @@ struct lk_sim_zookeeper {
     void (*on_answer)(lk_sim_zookeeper_server *server, bool was_quiet);
     /** A server is about to remove a lock's node, because its session has ended. NULL: nobody asks. */
     void (*on_ended)(uint64_t token);
-    /** What a server sends another one is so late that with a second such a client has no answer for an eighth of a session's time-out,
-     * and leaves the server. NULL: nobody asks. */
+    /** A message between two servers is late. Two such delays may keep an answer back for an eighth of a session's time-out, and then
+     * the client leaves its server. May be NULL. */
     void (*on_late)(int64_t span_ns);
     bool answers;           /**< some wait to be sent */
     int64_t due;            /**< the event that is to come for it; INT64_MAX: none */

@@ -194,8 +194,8 @@ static bool must_know_use_locked(const lk_zk_attempt *a, const lk_zk_node *node)
     return node->mixed && node->permits == 0 && !a->data->use_known && lk_zk_is_up_locked(a->z->net);
 }
 
-/* A try for a permit is behind others, and there are permits for all of them. They take theirs within a round trip or two; but a
- * foreign client may stand there and take none. Where that is all the while, the answer is BUSY. */
+/* A try for a permit stands behind other contenders, and there are permits for all of them. Ours take their permits within two round
+ * trips. A foreign client may take none: if a contender is still ahead after this wait, the answer is BUSY. */
 static bool await_turn_unlocking(lk_zk_attempt *a, lk_zk_node *node) LK_REQUIRES(*a->z->net)
 {
     const int64_t now = lk_zk_now(a->z);

@@ -14,8 +14,8 @@ typedef struct {
     int32_t slot;   /* the least of ours that is free */
     int32_t ahead;  /* so many wait for one, before the claim's own place if it has one */
     int32_t
-        says; /* how many permits there are by one who has one, or by the first who waits, if it is another number than
-                       the claim's; FOREIGN: one has a permit who doesn't say; 0: none of that */
+        says; /* the number of permits that a holder, or the first waiter, asked for, where it differs from the claim's;
+                       FOREIGN: a holder's node does not say; 0: no difference */
     int32_t number;             /* of the first contender of another queue than the claim's */
     char first[LK_ZK_PATH_MAX]; /* ... and its path; "": nobody stands there */
     int32_t first_says;         /* ... and how many permits there are by it; 0: it wants a lock; FOREIGN */

@@ -85,8 +85,8 @@ static int64_t leave_at_locked(const lk_zk *z) LK_REQUIRES(*z->net)
                   deadline = lk_zk_deadline_locked(z->net);
     if (since == 0)
         return LOCKER_NEVER;
-    /* One server alone may only be slow: a new connection to it is for what is held, and as late as it can still save that. The old
-     * one may be dead without a word. */
+    /* A single server may only be slow, or its connection may be dead without a reset. So a new connection is made only if locks are
+     * held, and as late as it can still save them. */
     if (lk_zk_has_one_server_locked(z->net) && !(z->doubted && z->doubted_here))
         return z->pulse_holds && deadline > since ? lk_time_later(since + eighth, deadline - 2 * eighth)
                                                   : LOCKER_NEVER;

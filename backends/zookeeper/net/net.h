@@ -95,8 +95,8 @@ void lk_zk_give_up_locked(lk_zk_net *net) LK_REQUIRES(*net);
 bool lk_zk_has_one_server_locked(const lk_zk_net *net) LK_REQUIRES(*net);
 /* Go to another server, if there is one. The session stays. */
 void lk_zk_leave_server_locked(lk_zk_net *net, const char *why) LK_REQUIRES(*net);
-/* Connect again to a server that has fallen silent: the attempt lasts until the deadline of what is held, because a server that is only
- * stopped goes on with it, and a new one would stand behind it. */
+/* Connect again to a server that has fallen silent. The attempt lasts until the deadline of the locks that are held: a stopped server
+ * serves this connection when it continues, and more attempts would only fill its queue. */
 void lk_zk_reconnect_once_locked(lk_zk_net *net, const char *why) LK_REQUIRES(*net);
 /* Connect again, to the same one if there is no other: that tells whether the session is still there, which stays. */
 void lk_zk_reconnect_locked(lk_zk_net *net, const char *why) LK_REQUIRES(*net);

@@ -75,7 +75,7 @@ struct LK_CHECKED(capability("mutex")) lk_zk_net {
     bool reading LK_ZK_GUARDED;       /* a thread drives */
     bool polling LK_ZK_GUARDED;       /* ... and is asleep in poll: kick it */
     bool in_turn LK_ZK_GUARDED;       /* the keeper has come: its turn will return keeper_at */
-    bool waits_it_out LK_GUARDED_BY(mutex); /* this attempt lasts until the deadline of what is held */
+    bool waits_it_out LK_ZK_GUARDED;  /* this attempt lasts until the deadline of what is held */
     unsigned silent
         LK_ZK_GUARDED; /* attempts to connect that were given up for want of an answer, in a row */
     bool asked_in_vain LK_ZK_GUARDED; /* the latest question about what is watched left some of it open */

@@ -43,6 +43,6 @@ locker_status lk_unlocking_join(lk_unlocking *unlocking);
 /** Joins a thread; fails the test when it doesn't end within LK_TEST_PATIENCE_MS. */
 void lk_join(pthread_t thread, const char *what);
 
-/** Joins one of several threads that repeat something, however long all of it takes. Each adds to `*done`, which starts at 0, after
- * each time. Fails the test when the thread has not ended and nothing was done for LK_TEST_PATIENCE_MS. */
+/** Joins one of several threads that repeat a step, however long all steps take. Each thread adds 1 to `*done` after each step. Fails
+ * the test if the thread has not ended and no step was done for LK_TEST_PATIENCE_MS. */
 void lk_join_worker(pthread_t thread, const atomic_uint *done, const char *what);

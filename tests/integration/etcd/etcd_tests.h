@@ -46,6 +46,9 @@ lk_child *lk_env_release(lk_env *env, lk_child *child);
 /** Opens a locker on the server; `rest` is what comes after the port: "/shop?ttl=2s". */
 locker *lk_open_at(const lk_server *etcd, const char *rest);
 
+/** Opens a locker at 127.0.0.1:port that logs by this function, from INFO on. */
+locker *lk_open_logged(int port, const char *rest, locker_log_fn log);
+
 /** Opens a locker that reaches the server through the proxy. */
 locker *lk_open_proxied(const lk_env *env, const char *rest);
 

@@ -440,7 +440,7 @@ static bool listens(void *context)
     return connected;
 }
 
-/* It numbers watches by itself, as servers of version 3.3 do. What is told of one lock's end is said of that one. */
+/* The proxy numbers watches by itself, as servers of version 3.3 do. Each event belongs to the watch of its own lock. */
 static void watches_that_etcds_proxy_numbers(void **state)
 {
     lk_env *env = *state;

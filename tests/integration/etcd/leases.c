@@ -220,15 +220,8 @@ static void count_refusals(locker_log_level level, const char *text, void *user)
 /* With what it tells of refused renewals counted. */
 static locker *open_counting(const lk_env *env)
 {
-    locker_options options = LOCKER_OPTIONS_INIT;
-    char uri[64];
-    locker_error err;
-    locker *l;
     atomic_store(&refusals_told, 0);
-    options.log = count_refusals;
-    snprintf(uri, sizeof uri, "etcd://127.0.0.1:%d/shop?ttl=60s", lk_proxy_port(env->proxy));
-    assert_ok(locker_open(uri, &options, &l, &err), err);
-    return l;
+    return lk_open_logged(lk_proxy_port(env->proxy), "/shop?ttl=60s", count_refusals);
 }
 
 /* They are tried ten times a second, and no oftener; that is told once each time that it begins; and as it isn't for their number, they are put

@@ -296,15 +296,8 @@ static void look_for_space(locker_log_level level, const char *text, void *user)
 
 static locker *open_told(const lk_env *env)
 {
-    locker_options options = LOCKER_OPTIONS_INIT;
-    char uri[64];
-    locker_error err;
-    locker *l;
     atomic_store(&space_told, false);
-    options.log = look_for_space;
-    snprintf(uri, sizeof uri, "etcd://127.0.0.1:%d%s", env->etcd->port, SHOP);
-    assert_ok(locker_open(uri, &options, &l, &err), err);
-    return l;
+    return lk_open_logged(env->etcd->port, SHOP, look_for_space);
 }
 
 /* Nothing new can be written, so the lease isn't renewed, and the log says why; what is held can be released; then all goes on. */

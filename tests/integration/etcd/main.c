@@ -94,20 +94,33 @@ static locker_options logging(void)
     return options;
 }
 
-static locker *open_port(const char *address, int port, const char *rest)
+static locker *open_with(const locker_options *options, const char *address, int port, const char *rest)
 {
-    const locker_options options = logging();
     char uri[512];
     locker_error err;
     locker *l;
     snprintf(uri, sizeof uri, "etcd://%s:%d%s", address, port, rest);
-    assert_ok(locker_open(uri, &options, &l, &err), err);
+    assert_ok(locker_open(uri, options, &l, &err), err);
     return l;
+}
+
+static locker *open_port(const char *address, int port, const char *rest)
+{
+    const locker_options options = logging();
+    return open_with(&options, address, port, rest);
 }
 
 locker *lk_open_at(const lk_server *etcd, const char *rest)
 {
     return open_port(etcd->place.address, etcd->port, rest);
+}
+
+locker *lk_open_logged(int port, const char *rest, locker_log_fn log)
+{
+    locker_options options = LOCKER_OPTIONS_INIT;
+    options.log = log;
+    options.log_level = LOCKER_LOG_INFO;
+    return open_with(&options, "127.0.0.1", port, rest);
 }
 
 locker *lk_open_proxied(const lk_env *env, const char *rest)

@@ -116,15 +116,8 @@ static void a_server_that_asks_is_answered_at_once(void **state)
 {
     enum { SILENCE_MS = 4000 };
     lk_env *env = *state;
-    locker_options options = LOCKER_OPTIONS_INIT;
-    char uri[64];
-    locker_error err;
-    locker *l;
     atomic_store(&ended, 0);
-    options.log = count_ends;
-    options.log_level = LOCKER_LOG_INFO;
-    snprintf(uri, sizeof uri, "etcd://127.0.0.1:%d/shop?ttl=60s", env->etcd->port);
-    assert_ok(locker_open(uri, &options, &l, &err), err);
+    locker *l = lk_open_logged(env->etcd->port, "/shop?ttl=60s", count_ends);
     locker_handle *const held = lk_take(l, "kept");
     assert_timely_from();
     lk_await_time(lk_test_now_ms() + SILENCE_MS);
@@ -138,16 +131,9 @@ static void a_server_that_answers_others_is_left_later(void **state)
 {
     lk_env *env = *state;
     enum { PATIENCE_MS = 1000, MORE_MS = 300, MOST_MS = PATIENCE_MS };
-    locker_options options = LOCKER_OPTIONS_INIT;
     lk_unlocking giving;
-    char uri[64];
-    locker_error err;
-    locker *l;
     atomic_store(&left_at, 0);
-    options.log = see_leaving;
-    options.log_level = LOCKER_LOG_INFO;
-    snprintf(uri, sizeof uri, "etcd://127.0.0.1:%d/shop?ttl=6s", lk_proxy_port(env->proxy));
-    assert_ok(locker_open(uri, &options, &l, &err), err);
+    locker *l = lk_open_logged(lk_proxy_port(env->proxy), "/shop?ttl=6s", see_leaving);
     lk_etcdctl_do(env->etcd, "put shop/busy/somebody x");
     locker_handle *const held = lk_take(l, "given");
     lk_proxy_answer(env->proxy, LK_EP_DELETE, no_answer);

@@ -400,7 +400,7 @@ static void the_head_counts_again(void **state)
     lk_close_locker(l);
 }
 
-/* Who comes to use a key otherwise is refused, and nobody who was there before: neither holders nor who waits. */
+/* A call that wants to use a key in another way is refused. Earlier holders and waiters are not. */
 static void the_younger_use_is_refused(void **state)
 {
     lk_env *env = *state;
