@@ -72,6 +72,7 @@ bool lk_grant_unlocking(locker *l, lk_claim *claim, int64_t now)
     lk_claim *const last = key->holder;
     const bool handed_over = claim->phase == LK_QUEUED;
     claim->pub.valid_until = lk_time_later(claim->pub.valid_until, claim->extended);
+    claim->pub.valid_until = lk_time_earlier(claim->pub.valid_until, claim->shortened);
     if (now >= claim->pub.valid_until || (claim->events & LK_LOST_ALL) != 0 ||
         (handed_over ? (claim->events & LK_LOST_IT) != 0 : l->closing)) {
         lk_withdraw_unlocking(l, claim);
@@ -88,6 +89,8 @@ bool lk_grant_unlocking(locker *l, lk_claim *claim, int64_t now)
     lk_lease_start_locked(l, claim, now);
     l->stats.acquired++;
     hold_locked(l, claim, last);
+    if (claim->shortened != LOCKER_NEVER)
+        lk_lease_shorten_locked(l, claim, claim->shortened); /* and due at once */
     if ((claim->events & LK_LOST_IT) != 0)
         lk_lose_locked(l, claim); /* the call has its handle before anybody else gets the mutex */
     if (!locker_claim_is_plain(&claim->pub)) {

@@ -18,6 +18,7 @@ static inline void lk_busy_begin_unlocking(locker *l, lk_claim *claim, lk_busy w
     if (with == LK_IN_ACQUIRE || with == LK_IN_PASS) {
         claim->events &= LK_CANCELED;
         claim->extended = 0;
+        claim->shortened = LOCKER_NEVER;
     }
 }
 

@@ -165,6 +165,21 @@ void lk_lease_confirm_locked(locker *l, lk_claim *claim, int64_t until)
     schedule_locked(l, claim, now);
 }
 
+/* A heap place is set even where the deadline stays: the driver doubts the lease, and a renewal tells. */
+void lk_lease_shorten_locked(locker *l, lk_claim *claim, int64_t until)
+{
+    const int64_t now = lk_now(l);
+    if (claim->phase != LK_GRANTED)
+        return;
+    until = lk_time_earlier(until, LK_READ(claim->valid_until));
+    claim->pub.valid_until = until;
+    atomic_store(&claim->valid_until, until);
+    if (lk_lease_over_locked(l, claim, now))
+        return;
+    LK_WRITE(claim->suspect_at, lk_time_earlier(LK_READ(claim->suspect_at), until - (until - now) / 3));
+    set_next_locked(l, claim, claim->pub.renewed && l->driver->renew != NULL ? now : until);
+}
+
 void lk_lease_hasten_locked(locker *l)
 {
     const int64_t now = lk_now(l);

@@ -24,6 +24,8 @@ void lk_lease_end_locked(locker *l, lk_claim *claim, int64_t now) LK_REQUIRES(l-
 bool lk_lease_due_locked(locker *l, lk_claim *claim, int64_t now) LK_REQUIRES(l->mutex);
 /** It is confirmed until then, at least. */
 void lk_lease_confirm_locked(locker *l, lk_claim *claim, int64_t until) LK_REQUIRES(l->mutex);
+/** It is ours until then at most. One that is renewed is due at once. */
+void lk_lease_shorten_locked(locker *l, lk_claim *claim, int64_t until) LK_REQUIRES(l->mutex);
 /** The service is back: whatever is not confirmed is due. */
 void lk_lease_hasten_locked(locker *l) LK_REQUIRES(l->mutex);
 void lk_lose_locked(locker *l, lk_claim *claim) LK_REQUIRES(l->mutex);

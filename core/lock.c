@@ -81,6 +81,8 @@ static locker_status why_stop_locked(const request *r) LK_REQUIRES(r->l->mutex)
 
 static bool is_owners_locked(const request *r, lk_claim *holder) LK_REQUIRES(r->l->mutex)
 {
+    if (holder->pub.permits != r->claim->pub.permits)
+        return false;
     return holder->owner != NULL && strcmp(holder->owner, r->claim->owner) == 0 &&
            holder->phase == LK_GRANTED && !lk_lease_over_locked(r->l, holder, lk_now(r->l));
 }

@@ -26,6 +26,19 @@ static void lease_extended(const locker_services *svc, locker_claim *pub, int64_
     lk_mutex_unlock(&l->mutex);
 }
 
+/* What comes while the driver grants is a part of the grant. */
+static void lease_shortened(const locker_services *svc, locker_claim *pub, int64_t until)
+{
+    locker *const l = lk_locker_of(svc);
+    lk_claim *const claim = lk_claim_of(pub);
+    lk_mutex_lock(&l->mutex);
+    if (claim->busy_with == LK_IN_ACQUIRE || claim->busy_with == LK_IN_PASS)
+        claim->shortened = lk_time_earlier(claim->shortened, until);
+    else
+        lk_lease_shorten_locked(l, claim, until);
+    lk_mutex_unlock(&l->mutex);
+}
+
 static void lease_lost(const locker_services *svc, locker_claim *pub, const char *why)
 {
     locker *l = lk_locker_of(svc);
@@ -77,4 +90,5 @@ const locker_services lk_services = {
     .log_wanted = lk_log_wanted,
     .log = lk_log,
     .awaited = awaited,
+    .lease_shortened = lease_shortened,
 };

@@ -14,11 +14,11 @@ static const int64_t riding_at_most = 50 * LK_MS;
 
 const lk_claim *lk_user_locked(const locker *l, const lk_key *key)
 {
-    lk_list *const first = lk_list_first(&key->sharers);
     if (key->holder != NULL)
         return key->holder;
-    if (first != NULL)
-        return LK_CONTAINER(first, lk_claim, among);
+    LK_EACH(lk_claim, sharer, among, &key->sharers)
+        if (sharer->phase != LK_RELEASING)
+            return sharer;
     return key->contender != NULL ? key->contender : lk_fifo_first_locked(l, key);
 }
 

@@ -8,14 +8,15 @@ static inline bool lk_is_shared(const lk_claim *claim)
     return claim->pub.mode == LOCKER_SHARED;
 }
 
-/** Whether both can hold their key at once. */
+/** Whether both can hold their key at once. Permits can only where both claims name the same number of them. */
 static inline bool lk_beside(const lk_claim *a, const lk_claim *b)
 {
     return (lk_is_shared(a) && lk_is_shared(b)) ||
-           (a->pub.permits > 0 && b->pub.permits > 0 && a->pub.slot != b->pub.slot);
+           (a->pub.permits > 0 && a->pub.permits == b->pub.permits && a->pub.slot != b->pub.slot);
 }
 
-/** A claim that holds, contends or waits for the key here, whichever; NULL: none does. */
+/** A claim that holds, contends or waits for the key here, whichever; NULL: none does. One among others that is being released doesn't
+ * count: the service may have carried that out, and somebody else use the key in another way by now. */
 const lk_claim *lk_user_locked(const locker *l, const lk_key *key) LK_REQUIRES(l->mutex);
 
 /** Whether one can take the other along: shared, for the same lease, and nobody's own. */

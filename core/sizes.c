@@ -13,7 +13,7 @@ LK_SIZED_PIN(locker_break_options, reserved, 32);
 LK_SIZED_PIN(locker_semantics, permits_most, 104);
 LK_SIZED_PIN(locker_driver_info, problem, 72);
 LK_SIZED_PIN(locker_statistics, rode, 824);
-LK_SIZED_PIN(locker_services, awaited, 80);
+LK_SIZED_PIN(locker_services, lease_shortened, 88);
 LK_SIZED_PIN(locker_driver_config, secret_files, 128); /* 112 before password_file */
 LK_SIZED_PIN(locker_driver, keep_over_exec, 232); /* 216 before begin_release, 224 before keep_over_exec */
 LK_SIZED_PIN(locker_clock, hooks, 48);

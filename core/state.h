@@ -126,6 +126,8 @@ struct lk_claim {
     bool tried LK_GUARDED;        /**< not plain: an attempt came to nothing */
     bool shut LK_GUARDED;         /**< a shared grant: nobody comes to ride on it any more */
     int64_t extended LK_GUARDED;  /**< an event: until when lease_extended said; 0: it didn't */
+    int64_t shortened
+        LK_GUARDED; /**< an event: until when at most, as lease_shortened said; LOCKER_NEVER: it didn't */
     locker_claim pub;
     _Alignas(16) char data[]; /**< the driver's */
 };

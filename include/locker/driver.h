@@ -182,6 +182,11 @@ struct locker_services {
 
     /** Somebody waits for the key of this shared grant, which was told to be `alone`: nobody rides on it any more. */
     void (*awaited)(const locker_services *svc, locker_claim *grant);
+
+    /** Shorten a lease that the service may end earlier than it confirmed, because its clock was set forward. The lock is ours
+     * until `until` at most. A deadline never moves forward by this; the next lease_extended counts as ever. A lease that is
+     * renewed is due at once. */
+    void (*lease_shortened)(const locker_services *svc, locker_claim *grant, int64_t until);
 };
 
 /* ------------------------------------------------------------------ configuration ---- */

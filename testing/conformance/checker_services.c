@@ -84,6 +84,19 @@ static void lease_extended(const locker_services *svc, locker_claim *claim, int6
     w->core->lease_extended(w->core, outer, until);
 }
 
+static void lease_shortened(const locker_services *svc, locker_claim *claim, int64_t until)
+{
+    lk_checked *w = checked(svc);
+    lk_record record;
+    locker_claim *outer = outer_of(w, claim, "lease_shortened", &record);
+    if (outer == NULL)
+        return;
+    if (!record.granted && !record.attempting)
+        lk_checker_report("not-granted",
+                          "lease_shortened was called for the claim of '%s', which is no grant", record.key);
+    w->core->lease_shortened(w->core, outer, until);
+}
+
 static void lease_lost(const locker_services *svc, locker_claim *claim, const char *why)
 {
     lk_checked *w = checked(svc);
@@ -173,4 +186,5 @@ const locker_services lk_checker_services = {
     .log_wanted = log_wanted,
     .log = log_line,
     .awaited = awaited,
+    .lease_shortened = lease_shortened,
 };

@@ -134,6 +134,18 @@ static void lease_extended(const locker_services *svc, locker_claim *grant, int6
     lk_mutex_unlock(&f->mutex);
 }
 
+/* Whatever is told later, of before, counts no more. */
+static void lease_shortened(const locker_services *svc, locker_claim *grant, int64_t until)
+{
+    lk_fault_instance *const f = faulty(svc);
+    lk_fault_place *const p = lk_fault_place_of(f, grant);
+    lk_mutex_lock(&f->mutex);
+    drop_locked(f, p); /* a delayed renewal would move the deadline past the shortened one */
+    if (!p->ending && !p->hidden && !f->cut)
+        f->core->lease_shortened(f->core, grant, until);
+    lk_mutex_unlock(&f->mutex);
+}
+
 static void lease_lost(const locker_services *svc, locker_claim *grant, const char *why)
 {
     const lk_fault_instance *f = faulty(svc);
@@ -193,4 +205,5 @@ const locker_services lk_fault_services = {
     .log_wanted = log_wanted,
     .log = log_line,
     .awaited = awaited,
+    .lease_shortened = lease_shortened,
 };
