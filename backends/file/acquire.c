@@ -23,6 +23,7 @@
 #include "grant.h"
 #include "lk_time.h"
 #include "lockfile.h"
+#include "permit.h"
 #include "queue.h"
 #include "range.h"
 #include "watch.h"
@@ -112,20 +113,20 @@ static int64_t untouched_for(const lk_file_claim *c)
 }
 
 /* Whether the claim could have the lock but for those before it. */
-static bool is_free(const lk_file_claim *c)
+static bool is_free(lk_file *self, const lk_file_claim *c)
 {
     static const lk_file_broken none;
     if (c->behind_plain)
         return !lk_file_range_locked(c->fd, 0);
     return lk_file_range_met(c->fd, F_RDLCK, 0) == F_UNLCK &&
-           (c->claim->permits == 0 || lk_file_slot_find(c->fd, c->claim->permits, &none) >= 0);
+           (c->claim->permits == 0 || lk_file_permit_find(self, c, &none) >= 0);
 }
 
 /* Whether the lock is free, and was at the last look, and nobody had it meanwhile. */
 static bool is_stalled(lk_file *self, lk_file_claim *c)
 {
     const bool was_free = c->was_free;
-    c->was_free = is_free(c);
+    c->was_free = is_free(self, c);
     if (!c->was_free)
         return false;
     const int64_t now = lk_file_now(self);

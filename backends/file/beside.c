@@ -65,7 +65,7 @@ off_t lk_file_holder_byte(int32_t slot, uint64_t token)
     return holders_at + slot * slot_size + (off_t)(token & ((UINT64_C(1) << TOKEN_BITS) - 1));
 }
 
-static bool is_broken(const lk_file_broken *broken, off_t byte)
+bool lk_file_is_broken_byte(const lk_file_broken *broken, off_t byte)
 {
     for (size_t i = 0; i < broken->count; i++)
         if (broken->bytes[i] == byte)
@@ -73,25 +73,50 @@ static bool is_broken(const lk_file_broken *broken, off_t byte)
     return false;
 }
 
-/* Whether one of these bytes is a holder's. The kernel tells of one of them, and not of the first. */
-static bool is_held(int fd, off_t start, off_t length, const lk_file_broken *broken)
+/* Return a byte of this range that a holder has; NOWHERE, or SOMEWHERE. The kernel names one of several, not always the first. */
+static off_t find_held(int fd, off_t start, off_t length, const lk_file_broken *broken)
 {
     const off_t found = lk_file_range_find(fd, start, length);
-    if (found < 0)
-        return found != LK_FILE_NOWHERE;
-    return !is_broken(broken, found) || is_held(fd, start, found - start, broken) ||
-           is_held(fd, found + 1, start + length - found - 1, broken);
+    if (found < 0 || !lk_file_is_broken_byte(broken, found))
+        return found;
+    const off_t before = find_held(fd, start, found - start, broken);
+    return before != LK_FILE_NOWHERE ? before : find_held(fd, found + 1, start + length - found - 1, broken);
 }
 
-int32_t lk_file_slot_find(int fd, int32_t permits, const lk_file_broken *broken)
+/* Return one of the slots from `first` to `end` - 1 that a holder has; NOWHERE, or SOMEWHERE. */
+static int32_t find_taken(int fd, int32_t first, int32_t end, const lk_file_broken *broken)
 {
-    for (int32_t slot = 0; slot < permits; slot++)
-        if (!is_held(fd, holders_at + slot * slot_size, slot_size, broken))
-            return slot;
-    return -1;
+    const off_t found = find_held(fd, holders_at + first * slot_size, (end - first) * slot_size, broken);
+    return found < 0 ? (int32_t)found : (int32_t)((found - holders_at) / slot_size);
+}
+
+/* Return a free slot of a range in which the slot `taken` is held; -1: there is none, or that can't be told. Each half is first
+ * asked for as a whole, and each answer names another holder. So the search takes one query for each holder in the range at most,
+ * and few where a large part of the range is free. */
+static int32_t search(int fd, int32_t first, int32_t end, int32_t taken, const lk_file_broken *broken)
+{
+    if (end - first < 2)
+        return -1;
+    const int32_t middle = first + (end - first) / 2;
+    const bool low = taken < middle;
+    const int32_t other = low ? find_taken(fd, middle, end, broken) : find_taken(fd, first, middle, broken);
+    if (other == LK_FILE_NOWHERE)
+        return low ? middle : first;
+    if (other == LK_FILE_SOMEWHERE)
+        return -1;
+    const int32_t found = search(fd, first, middle, low ? taken : other, broken);
+    return found >= 0 ? found : search(fd, middle, end, low ? other : taken, broken);
+}
+
+int32_t lk_file_slot_find(int fd, int32_t first, int32_t end, const lk_file_broken *broken)
+{
+    const int32_t taken = find_taken(fd, first, end, broken);
+    if (taken == LK_FILE_NOWHERE)
+        return first;
+    return taken == LK_FILE_SOMEWHERE ? -1 : search(fd, first, end, taken, broken);
 }
 
 bool lk_file_is_shared(int fd, const lk_file_broken *broken)
 {
-    return is_held(fd, holders_at, holders_size, broken);
+    return find_held(fd, holders_at, holders_size, broken) != LK_FILE_NOWHERE;
 }

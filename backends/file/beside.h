@@ -25,7 +25,9 @@ typedef struct {
     size_t count;
 } lk_file_broken;
 
-/* The least of so many slots that nobody has. -1: there is none. */
-int32_t lk_file_slot_find(int fd, int32_t permits, const lk_file_broken *broken);
+/* Whether that byte is one of them. */
+bool lk_file_is_broken_byte(const lk_file_broken *broken, off_t byte);
+/* Return one of the slots from `first` to `end` - 1 that nobody has. -1: there is none, or that can't be told. */
+int32_t lk_file_slot_find(int fd, int32_t first, int32_t end, const lk_file_broken *broken);
 /* Whether anybody holds it beside others, who wasn't broken. */
 bool lk_file_is_shared(int fd, const lk_file_broken *broken);

@@ -12,6 +12,7 @@
 #include "holders.h"
 #include "lk_time.h"
 #include "lockfile.h"
+#include "permit.h"
 #include "queue.h"
 #include "range.h"
 #include "sweep.h"
@@ -184,18 +185,31 @@ locker_status lk_file_join(lk_file *self, const lk_file_name *name, lk_file_clai
     return code == 0 ? LOCKER_OK : lk_file_fail(self, "lock", name, code, err);
 }
 
-static bool find_slot(lk_file *self, lk_file_claim *c)
+/* Who was broken is of interest only where no other slot is free: to know that takes a list of all who hold. */
+static int32_t find_slot_of_broken(lk_file *self, const lk_file_claim *c)
 {
+    int32_t slot = -1;
     lk_file_broken broken = {0};
     lk_file_tickets t = lk_file_tickets_of(self, &c->id);
     if (t.queue >= 0)
         (void)lk_file_holders_broken(&t, c->fd, &broken);
     lk_file_tickets_close(&t);
-    if (broken.bytes == NULL)
-        broken.count = 0;
-    c->claim->slot = lk_file_slot_find(c->fd, c->claim->permits, &broken);
+    if (broken.bytes != NULL && broken.count > 0)
+        slot = lk_file_permit_find(self, c, &broken);
     free(broken.bytes);
-    return c->claim->slot >= 0;
+    return slot;
+}
+
+static bool find_slot(lk_file *self, lk_file_claim *c)
+{
+    static const lk_file_broken none;
+    int32_t slot = lk_file_permit_find(self, c, &none);
+    if (slot < 0)
+        slot = find_slot_of_broken(self, c);
+    c->claim->slot = slot;
+    if (slot >= 0)
+        lk_file_permit_note(self, c, slot + 1);
+    return slot >= 0;
 }
 
 /* Byte 0 is ours, to read, and so is the gate: nobody else comes in, or has it alone. */

@@ -42,12 +42,15 @@ typedef struct {
     char template[LK_FILE_RECORD_SIZE];
     _Atomic uint32_t busy[LK_FILE_BUSY_NAMES]; /* hashes of names that a try found held, to look before
                                                   touching them again; relaxed: a hint */
-    atomic_bool moved;                         /* the directory isn't at its path any more; relaxed: a flag */
-    atomic_bool warned;                        /* that inotify is not to be had; relaxed: a flag */
-    _Atomic int watch_code;        /* errno of the last watch that was not to be had; relaxed: for a text */
-    atomic_bool unqueued;          /* that tickets are not to be had */
-    atomic_bool warned_tokens;     /* that the tokens' file can't be used; relaxed: a flag */
-    _Atomic uint32_t sweep_behind; /* fresh files used up since a sweep was asked for; relaxed: a hint */
+    _Atomic uint64_t
+        vacant[LK_FILE_BUSY_NAMES]; /* a name's hash, and a slot of it that was free lately (permit.c);
+                                                    relaxed: a hint */
+    atomic_bool moved;              /* the directory isn't at its path any more; relaxed: a flag */
+    atomic_bool warned;             /* that inotify is not to be had; relaxed: a flag */
+    _Atomic int watch_code;         /* errno of the last watch that was not to be had; relaxed: for a text */
+    atomic_bool unqueued;           /* that tickets are not to be had */
+    atomic_bool warned_tokens;      /* that the tokens' file can't be used; relaxed: a flag */
+    _Atomic uint32_t sweep_behind;  /* fresh files used up since a sweep was asked for; relaxed: a hint */
 
     lk_mutex mutex; /* taken before core's */
     lk_file_slots slots LK_GUARDED_BY(mutex);

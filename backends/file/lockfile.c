@@ -87,9 +87,7 @@ int lk_file_compare_at(int dir_fd, const char *path, const lk_file_id *id)
     if (statx(dir_fd, path, AT_SYMLINK_NOFOLLOW, STATX_INO, &s) != 0)
         return errno == ENOENT || errno == ENOTDIR || errno == ELOOP ? ESTALE : errno;
     lk_file_id there = lk_file_id_of(&s);
-    const bool same =
-        there.inode == id->inode && there.device[0] == id->device[0] && there.device[1] == id->device[1];
-    return same ? 0 : ESTALE;
+    return lk_file_id_is(&there, id) ? 0 : ESTALE;
 }
 
 int lk_file_compare(const lk_file *self, const lk_file_name *name, const lk_file_id *id)

@@ -22,6 +22,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
@@ -31,11 +32,12 @@
 #include "lk_fd.h"
 #include "lk_time.h"
 #include "lockfile.h"
+#include "permit.h"
 #include "queue.h"
 #include "range.h"
 #include "tickets.h"
 
-enum { TICKET_AGAIN = 500 * LK_MS };
+enum { TICKET_AGAIN = 500 * LK_MS, CLEAN_ODDS = 16 };
 
 static void poke_behind(const lk_file *self, const lk_file_claim *c)
 {
@@ -246,13 +248,10 @@ void lk_file_queue_look_locked(lk_file *self, lk_file_claim *c)
 /* Whether one of the tickets is that of the record. */
 static bool has_ticket(const lk_file_tickets *t, const char *record)
 {
-    char name[LK_FILE_RECORD_NAME + 1];
-    for (int i = 0; i < t->count; i++) {
-        lk_file_ticket_record(name, record[0], t->all[i]->d_name);
-        if (strcmp(name, record) == 0)
-            return true;
-    }
-    return false;
+    char ticket[LK_FILE_TICKET_LENGTH + 1];
+    snprintf(ticket, sizeof ticket, "%.16s-%.8s-%.8s", record + 1, record + 17, record + 25);
+    const int i = lk_file_tickets_find(t, ticket);
+    return i < t->count && lk_file_ticket_compare(t->all[i]->d_name, ticket) == 0;
 }
 
 static void bury_dead(const lk_file_tickets *t)
@@ -277,16 +276,19 @@ static void clean(const lk_file_tickets *t, int file)
     bury_dead(t);
 }
 
-/* By the time of its arrival, which says nothing else: one in sixteen. */
-static bool is_chosen(const lk_file_claim *c)
+/* By the time of its arrival, which says nothing else: one in sixteen, and of many that one locker holds fewer, as each looks at all. */
+static bool is_chosen(lk_file *self, const lk_file_claim *c)
 {
-    return c->ticket[LK_FILE_TICKET_TIME - 1] == '0';
+    lk_mutex_lock(&self->mutex);
+    const size_t odds = CLEAN_ODDS + self->held;
+    lk_mutex_unlock(&self->mutex);
+    return strtoull(c->ticket, NULL, 16) % odds == 0;
 }
 
 /* What the dead left goes with the last who lives, and now and then with another. */
-static void clean_up_behind(const lk_file *self, const lk_file_claim *c, bool last)
+static void clean_up_behind(lk_file *self, const lk_file_claim *c, bool last)
 {
-    if (!last && !is_chosen(c))
+    if (!last && !is_chosen(self, c))
         return;
     lk_file_tickets t = lk_file_tickets_of(self, &c->id);
     clean(&t, c->fd);
@@ -309,13 +311,15 @@ int lk_file_let_go(lk_file *self, lk_file_claim *c, bool had)
     /* Not before the lock is let go of: while it isn't, the record of one that was broken lets others in. */
     if (beside && had)
         lk_file_holder_forget(self, c);
+    if (had && c->claim->permits > 0)
+        lk_file_permit_note(self, c, c->claim->slot);
     if (queued) {
         remove_ticket(self, c);
         if (beside && had)
             clean_up_behind(self, c, last);
         /* Who holds beside others needs it each time, and making it anew takes longer than all the rest. Nobody comes to that of
          * a file that was replaced or removed. */
-        if (!beside || is_chosen(c) || !has_name(c->fd))
+        if (!beside || is_chosen(self, c) || !has_name(c->fd))
             remove_queue(self, &c->id);
     }
     c->ticket[LK_FILE_TICKET_TIME] = '\0';

@@ -20,6 +20,11 @@ typedef struct {
     uint32_t device[2]; /* major, minor */
 } lk_file_id;
 
+static inline bool lk_file_id_is(const lk_file_id *a, const lk_file_id *b)
+{
+    return a->inode == b->inode && a->device[0] == b->device[0] && a->device[1] == b->device[1];
+}
+
 typedef struct lk_file_slot lk_file_slot;
 
 /* Of the part of a ticket's name that orders it, and of the time in that. */

@@ -205,10 +205,15 @@ void lk_file_tickets_close(lk_file_tickets *t)
 
 int lk_file_tickets_find(const lk_file_tickets *t, const char *ticket)
 {
-    int i = 0;
-    while (i < t->count && lk_file_ticket_compare(t->all[i]->d_name, ticket) < 0)
-        i++;
-    return i;
+    int low = 0, high = t->count;
+    while (low < high) {
+        const int middle = low + (high - low) / 2;
+        if (lk_file_ticket_compare(t->all[middle]->d_name, ticket) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
 }
 
 bool lk_file_tickets_has(const lk_file_tickets *t, char kind, const char *ticket)

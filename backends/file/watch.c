@@ -204,20 +204,35 @@ void lk_file_watch_drop_locked(lk_file *self, lk_file_claim *c)
     c->wd = 0;
 }
 
-static void notify_locked(lk_file *self, lk_file_claim *c) LK_REQUIRES(self->mutex)
+/* Look at a grant's file, unless a look of the same pass has just seen it at its name: many permits are in one file. */
+static void look_once_locked(lk_file *self, lk_file_claim *c, const lk_file_claim **seen)
+    LK_REQUIRES(self->mutex)
+{
+    const lk_file_claim *const last = *seen;
+    if (last != NULL && last->hash == c->hash && last->id.inode == c->id.inode &&
+        last->claim->key_len == c->claim->key_len &&
+        memcmp(last->claim->key, c->claim->key, c->claim->key_len) == 0)
+        return;
+    look_at_locked(self, c);
+    *seen = c->state == LK_FILE_HELD && !c->broken ? c : NULL;
+}
+
+static void notify_locked(lk_file *self, lk_file_claim *c, const lk_file_claim **seen)
+    LK_REQUIRES(self->mutex)
 {
     if (c->state == LK_FILE_WAITING) {
         c->notified = true;
         self->svc->wake(self->svc, c->claim);
     } else {
-        look_at_locked(self, c);
+        look_once_locked(self, c, seen);
     }
 }
 
 static void notify_all_locked(lk_file *self) LK_REQUIRES(self->mutex)
 {
+    const lk_file_claim *seen = NULL;
     LK_EACH(lk_file_claim, c, link, &self->claims)
-        notify_locked(self, c);
+        notify_locked(self, c, &seen);
 }
 
 /* Others make a directory of their own at its path: locks here exclude nobody any more. */
@@ -242,6 +257,9 @@ static void on_file_locked(lk_file *self, const struct inotify_event *event) LK_
 {
     /* the kernel dropped the watch: these poll, or watch again */
     const bool gone = (event->mask & IN_IGNORED) != 0;
+    /* that one let go of the file, which is news for waiters alone */
+    const bool closed = (event->mask & ~(uint32_t)IN_CLOSE_WRITE) == 0;
+    const lk_file_claim *seen = NULL;
     bool used = gone;
     for (lk_table_link *link = lk_table_first(&self->watches, (uint32_t)event->wd), *next; link != NULL;
          link = next) {
@@ -252,7 +270,8 @@ static void on_file_locked(lk_file *self, const struct inotify_event *event) LK_
         used = true;
         if (event->mask & IN_MOVE_SELF)
             break_grant_locked(self, c);
-        notify_locked(self, c);
+        if (!closed || c->state == LK_FILE_WAITING)
+            notify_locked(self, c, &seen);
         if (gone)
             lk_file_watch_drop_locked(self, c);
     }
@@ -467,7 +486,8 @@ bool lk_file_look_later_locked(lk_file *self, bool watched)
 }
 
 /* Most grants are over before the first look, many before the second, and these cost no watch. */
-static void look_after_locked(lk_file *self, lk_file_claim *c) LK_REQUIRES(self->mutex)
+static void look_after_locked(lk_file *self, lk_file_claim *c, const lk_file_claim **seen)
+    LK_REQUIRES(self->mutex)
 {
     /* a move of a directory in ours is no event of the files below it, which have a watch each */
     const bool unseen = self->unwatched || c->deep || c->wd == 0;
@@ -476,7 +496,7 @@ static void look_after_locked(lk_file *self, lk_file_claim *c) LK_REQUIRES(self-
     c->looked = true;
     lk_file_queue_look_locked(self, c);
     if (unseen)
-        look_at_locked(self, c);
+        look_once_locked(self, c, seen);
 }
 
 /* What no event tells: a move of a directory above ours, a mount over it, a link on the way to it. */
@@ -491,9 +511,10 @@ static void look_locked(lk_file *self) LK_REQUIRES(self->mutex)
     }
     if (lk_file_directory_compare(self) == ESTALE)
         gone_locked(self);
+    const lk_file_claim *seen = NULL;
     LK_EACH(lk_file_claim, c, link, &self->claims)
         if (c->state == LK_FILE_HELD)
-            look_after_locked(self, c);
+            look_after_locked(self, c, &seen);
     (void)lk_file_look_later_locked(self, true);
 }
 

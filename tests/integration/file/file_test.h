@@ -49,7 +49,7 @@ uint64_t lk_place_token(const lk_place *place, const char *key);
 pid_t lk_fork_idle(void);
 
 extern const lk_group lk_text, lk_trust, lk_breaking, lk_crash, lk_queue, lk_races, lk_removal, lk_sharing,
-    lk_edges, lk_members;
+    lk_edges, lk_members, lk_many;
 
 /* The role of a child that holds a lock, forks a child of its own and is then killed. */
 int lk_forker_play(int argc, char **argv);

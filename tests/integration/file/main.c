@@ -86,6 +86,6 @@ int main(int argc, char **argv)
                                     {NULL, NULL}};
     static const lk_group *const groups[] = {&lk_text,  &lk_trust,   &lk_breaking, &lk_crash,
                                              &lk_queue, &lk_races,   &lk_removal,  &lk_sharing,
-                                             &lk_edges, &lk_members, NULL};
+                                             &lk_edges, &lk_members, &lk_many,     NULL};
     return lk_run_group(argc, argv, groups, roles);
 }

@@ -357,6 +357,7 @@ static void one_that_waits_goes_on_in_the_new_directory(void **state)
     locker_handle *const granted = lk_locking_grant(&waiter);
     lk_require_state(held, LOCKER_STATE_LOST);
     lk_give_lost(held);
+    lk_require(can_be_used, other, "the lock is withdrawn");
     if (times == 1) { /* else what it was granted may have been removed as well */
         lk_expect_busy(other, "k");
         lk_give(granted);

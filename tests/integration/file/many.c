@@ -1,0 +1,145 @@
+/* many.c: what many permits of one key cost, counted in the driver's steps, and that their count stays exact. */
+#include <stdlib.h>
+
+#include "file_test.h"
+#include "holding.h"
+#include "tickets.h"
+
+off_t __real_lk_file_range_find(int fd, off_t start, off_t length);
+off_t __wrap_lk_file_range_find(int fd, off_t start, off_t length);
+lk_file_tickets __real_lk_file_tickets_of(const lk_file *self, const lk_file_id *id);
+lk_file_tickets __wrap_lk_file_tickets_of(const lk_file *self, const lk_file_id *id);
+
+static atomic_uint queries; /* of the kernel, who holds a part of the file */
+static atomic_uint listings;
+
+off_t __wrap_lk_file_range_find(int fd, off_t start, off_t length)
+{
+    queries++;
+    return __real_lk_file_range_find(fd, start, length);
+}
+
+lk_file_tickets __wrap_lk_file_tickets_of(const lk_file *self, const lk_file_id *id)
+{
+    listings++;
+    return __real_lk_file_tickets_of(self, id);
+}
+
+static const char key[] = "k";
+
+/* ------------------------------------------------------------------ permits ---- */
+
+enum { PERMITS = 200, EACH = 6 /* queries a permit: three about its use, three about slots */ };
+
+static locker_lock_options permit_of(int32_t permits)
+{
+    locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
+    options.wait_ms = 0;
+    options.permits = permits;
+    return options;
+}
+
+static locker_status try_permit(locker *l, int32_t permits, locker_handle **held)
+{
+    const locker_lock_options options = permit_of(permits);
+    return locker_lock(l, key, &options, held, NULL);
+}
+
+/* Take permits of one key until each of held[] is one; they have slots of their own. */
+static void fill(locker *l, locker_handle *held[PERMITS])
+{
+    bool taken[PERMITS] = {false};
+    for (int i = 0; i < PERMITS; i++) {
+        if (held[i] == NULL)
+            assert_int_equal(try_permit(l, PERMITS, &held[i]), LOCKER_OK);
+        const int32_t slot = locker_handle_slot(held[i]);
+        assert_in_range(slot, 0, PERMITS - 1);
+        assert_false(taken[slot]);
+        taken[slot] = true;
+    }
+}
+
+static void give_all(locker_handle *held[PERMITS])
+{
+    for (int i = 0; i < PERMITS; i++)
+        lk_give(held[i]);
+}
+
+static void a_permit_of_many_takes_few_queries(void **state)
+{
+    lk_place *const place = *state;
+    locker_handle *held[PERMITS] = {NULL}, *none = NULL;
+    lk_clock_stop();
+    queries = listings = 0;
+    fill(place->l, held);
+    assert_in_range(queries, PERMITS, EACH * PERMITS);
+    assert_int_equal(listings, 0);
+    assert_int_equal(try_permit(place->l, PERMITS, &none), LOCKER_BUSY);
+    for (int i = 0; i < PERMITS; i += 3) {
+        lk_give(held[i]);
+        held[i] = NULL;
+    }
+    queries = listings = 0;
+    fill(place->l, held);
+    assert_in_range(queries, 1, EACH * PERMITS);
+    assert_int_equal(listings, 0);
+    queries = 0;
+    assert_int_equal(try_permit(place->l, PERMITS, &none), LOCKER_BUSY);
+    assert_in_range(queries, 0, 2 * EACH);
+    give_all(held);
+}
+
+/* A locker that knows none of those who hold finds each free slot, and none beside them. */
+static void a_free_permit_among_those_of_others_is_found(void **state)
+{
+    lk_place *const place = *state;
+    locker *const other = lk_place_open(place);
+    locker_handle *held[PERMITS] = {NULL}, *none = NULL;
+    fill(other, held);
+    assert_int_equal(try_permit(place->l, PERMITS, &none), LOCKER_BUSY);
+    for (int step = 1; step < PERMITS; step = 3 * step + 1) {
+        for (int i = step - 1; i < PERMITS; i += step) {
+            lk_give(held[i]);
+            held[i] = NULL;
+        }
+        locker *const fresh = lk_place_open(place);
+        fill(fresh, held);
+        assert_int_equal(try_permit(fresh, PERMITS, &none), LOCKER_BUSY);
+        assert_int_equal(try_permit(place->l, PERMITS, &none), LOCKER_BUSY);
+        for (int i = step - 1; i < PERMITS; i += step) {
+            lk_give(held[i]);
+            held[i] = NULL;
+        }
+        lk_close_locker(fresh);
+        fill(other, held);
+    }
+    give_all(held);
+    lk_close_locker(other);
+}
+
+static void ones_own_permit_that_was_broken_is_free(void **state)
+{
+    lk_place *const place = *state;
+    locker *const other = lk_place_open(place);
+    locker_break_options only = LOCKER_BREAK_OPTIONS_INIT;
+    locker_handle *held[2] = {NULL}, *next = NULL;
+    locker_error err;
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(try_permit(place->l, 2, &held[i]), LOCKER_OK);
+    only.token = locker_handle_token(held[0]);
+    assert_ok(locker_break(other, key, &only, NULL, &err), err);
+    assert_int_equal(try_permit(place->l, 2, &next), LOCKER_OK);
+    assert_int_equal(locker_handle_slot(next), locker_handle_slot(held[0]));
+    lk_give_lost(held[0]);
+    lk_give(held[1]);
+    lk_give(next);
+    lk_close_locker(other);
+}
+
+static const struct CMUnitTest tests[] = {
+    place_test(a_permit_of_many_takes_few_queries),
+    place_test(a_free_permit_among_those_of_others_is_found),
+    place_test(ones_own_permit_that_was_broken_is_free),
+};
+
+const lk_group lk_many = {"many", tests, sizeof tests / sizeof tests[0], NULL, NULL};
