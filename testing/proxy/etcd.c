@@ -121,6 +121,15 @@ static const char *kind_of_txn(fields txn)
     return puts != NULL ? puts : deletes ? LK_EP_DELETE : compares && reads ? LK_EP_LOOK : "";
 }
 
+/* What is done if what it asks for isn't so is no read. */
+static bool is_ordered(fields txn)
+{
+    for (field one, what; take(&txn, &one);)
+        if (one.tag == THIRD && take(&one.inside, &what) && what.tag == FOURTH)
+            return true;
+    return false;
+}
+
 /* Nothing but watches does; what is large comes in several frames. */
 static bool goes_on(const lk_message *request)
 {
@@ -139,11 +148,13 @@ static bool is(const lk_message *request, const char *kind)
     fields again = message;
     field first;
     if (!take(&again, &first))
-        return false;
+        return strcmp(kind, LK_EP_MEMBER) == 0;
     if (goes_on(request))
         return strcmp(kind, first.tag == FIRST ? LK_EP_WATCH : LK_EP_IGNORE) == 0;
     if (first.tag == FIRST_NUMBER)
         return strcmp(kind, first.value < LEASE_LONGEST ? LK_EP_GRANT : LK_EP_REVOKE) == 0;
+    if (strcmp(kind, LK_EP_ORDER) == 0)
+        return strcmp(kind_of_txn(message), LK_EP_LOOK) == 0 && is_ordered(message);
     return strcmp(kind, kind_of_txn(message)) == 0;
 }
 

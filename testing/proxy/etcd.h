@@ -15,6 +15,8 @@ lk_forge lk_proxy_etcd_unavailable, lk_proxy_etcd_nameless;
 #define LK_EP_ENTER  "enter"  /* a transaction that puts a key: a place in a queue, or a try */
 #define LK_EP_TAKE   "take"   /* ... that puts a permit */
 #define LK_EP_LOOK   "look"   /* ... that reads, if a key is there */
+#define LK_EP_ORDER  "order"  /* ... and is no read alone, so servers order it as a write */
+#define LK_EP_MEMBER "member" /* which version a member is of, or which members there are */
 #define LK_EP_DELETE "delete" /* ... that deletes, and puts nothing */
 #define LK_EP_MOVE   "move"   /* ... that puts keys to another lease */
 #define LK_EP_WATCH  "watch"  /* a watch on a key */

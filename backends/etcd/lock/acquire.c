@@ -63,8 +63,8 @@ static void drop_locked(attempt *a) LK_REQUIRES(*a->e->net)
 /* A place, on a lease that is good for it. */
 static bool place_unlocking(attempt *a) LK_REQUIRES(*a->e->net)
 {
-    lk_etcd_lease *const l = lk_etcd_lease_for_locked(a->e, a->claim->ttl_ns);
     lk_etcd_place *p = a->data->place;
+    lk_etcd_lease *const l = lk_etcd_lease_for_locked(a->e, a->claim, p);
     if (p == NULL && l != NULL)
         p = a->data->place = lk_etcd_place_new_locked(a->e, a->claim, a->base, l);
     if (p == NULL || l == NULL) {
@@ -118,6 +118,8 @@ static bool too_late_locked(attempt *a) LK_REQUIRES(*a->e->net)
 
 static bool first_unlocking(attempt *a, lk_etcd_place *p) LK_REQUIRES(*a->e->net)
 {
+    if (p->unproven)
+        return ask_unlocking(a);
     if (lk_etcd_now_of(a->e) - p->seen > recent_ns && a->looks < LOOKS_MAX) {
         a->looks++;
         return ask_unlocking(a);

@@ -72,6 +72,16 @@ static bool has_permit(const lk_etcd_place *p)
     return p->slot >= 0 && p->step == LK_ETCD_FIRST;
 }
 
+/* True if the place's next look has to be ordered among the servers' writes, as a read proves nothing: it may grant the lock, or has
+ * shown by a read what matters. Where the key ahead is still watched, as far as is known, a read will do. */
+static bool has_to_order_locked(lk_etcd *e, const lk_etcd_place *p) LK_REQUIRES(*e->net)
+{
+    const bool is_told = p->waited && p->ahead.watcher.id == 0 &&
+                         (p->predecessor.len == 0 || lk_etcd_place_is_second_locked(e, p));
+    const bool is_next = p->step == LK_ETCD_FIRST || is_told;
+    return p->unproven || (is_next && lk_etcd_prover_locked(e->net) == 0);
+}
+
 static void make_look(lk_etcd_txn_of *t, const lk_etcd_place *p)
 {
     lk_etcd_if(t, p->key, p->created);
@@ -207,6 +217,12 @@ bool lk_etcd_place_ask_locked(lk_etcd *e, lk_etcd_place *p)
         lk_etcd_slot_key(p->base, p->permits, p->slot, &slot);
         make_take(&t, p, lk_etcd_bytes(&slot));
     }
+    const bool looks = p->asked == LK_ETCD_LOOK || p->asked == LK_ETCD_CHECK,
+               orders = has_to_order_locked(e, p);
+    if (looks && orders)
+        lk_etcd_order_op(&t.otherwise);
+    p->proves = orders || !looks;
+    p->prover = lk_etcd_prover_locked(e->net);
     const int64_t reads = reads_locked(e, p);
     p->asking = lk_etcd_txn_send_locked(e, &t, answered_locked, p) != NULL;
     p->requests += p->asking;
@@ -221,7 +237,7 @@ bool lk_etcd_place_ask_locked(lk_etcd *e, lk_etcd_place *p)
 /* It has waited in line, perhaps for longer than its lease is good for. False: there is no other one. */
 static bool renew_lease_locked(lk_etcd *e, lk_etcd_place *p) LK_REQUIRES(*e->net)
 {
-    lk_etcd_lease *const l = lk_etcd_lease_for_locked(e, p->claim->ttl_ns);
+    lk_etcd_lease *const l = lk_etcd_lease_for_locked(e, p->claim, p);
     if (l == NULL)
         return false;
     if (l != p->lease) {
@@ -253,11 +269,12 @@ static void go_on_locked(lk_etcd *e, lk_line *line) LK_REQUIRES(*e->net)
     lk_line_settle(&e->lines, line);
 }
 
-/* It is out of its line, unless it has to ask once more. */
+/* It is out of its line, unless it has to ask once more: it had no answer, or none that made its place, as its lease was no more. */
 static void step_out_locked(lk_etcd *e, lk_etcd_place *p) LK_REQUIRES(*e->net)
 {
     lk_line *const line = p->line;
-    if (line == NULL || (p->unanswered && p->claim != NULL))
+    const bool asks_again = p->unanswered || p->step == LK_ETCD_NOTHING;
+    if (line == NULL || (asks_again && p->claim != NULL))
         return;
     line->inside -= p->let_in;
     p->let_in = false;
@@ -362,6 +379,14 @@ void lk_etcd_place_watched_locked(lk_etcd *e, lk_etcd_place *p, int64_t revision
         lk_etcd_place_tell_locked(e, p);
 }
 
+/* It is there, and nobody is ahead of it. */
+static void is_first(lk_etcd_place *p, int64_t sent)
+{
+    p->step = LK_ETCD_FIRST;
+    p->seen = sent;
+    p->unproven = !p->proves;
+}
+
 /* It is there. Is somebody ahead? The answers begin with the n-th. */
 static void judge_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone *done, size_t n, int64_t sent)
     LK_REQUIRES(*e->net)
@@ -381,8 +406,7 @@ static void judge_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone *
         if (p->slot < 0)
             behind_locked(e, p, NULL, done->header->revision);
     } else {
-        p->step = LK_ETCD_FIRST;
-        p->seen = sent;
+        is_first(p, sent);
     }
 }
 
@@ -397,8 +421,7 @@ static void checked_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone
     if (predecessor->n_kvs > 0 && predecessor->kvs[0]->create_revision == p->behind) {
         behind_locked(e, p, predecessor->kvs[0], done->header->revision);
     } else if (lk_etcd_place_is_second_locked(e, p)) {
-        p->step = LK_ETCD_FIRST;
-        p->seen = sent;
+        is_first(p, sent);
     } else {
         lk_etcd_place_follow(p, NULL);
     }
@@ -443,7 +466,15 @@ static void looked_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone 
     LK_REQUIRES(*e->net)
 {
     const LkEtcdPb__Ranged *const own = done->succeeded ? lk_etcd_ranged(done, 0) : NULL;
-    if (!done->succeeded || (own != NULL && own->n_kvs == 1 && !lk_etcd_place_owns(p, own->kvs[0]))) {
+    const uint64_t member = done->header->member_id;
+    if (!p->proves) {
+        lk_etcd_answered_by_locked(e->net, member);
+        p->proves = p->prover != 0 && member == p->prover;
+    }
+    p->unproven = !done->succeeded && !p->proves;
+    if (p->unproven) {
+        p->step = LK_ETCD_ENTERED;
+    } else if (!done->succeeded || (own != NULL && own->n_kvs == 1 && !lk_etcd_place_owns(p, own->kvs[0]))) {
         lk_etcd_place_vanish_locked(e, p, "its key was deleted, or its lease has ended");
     } else if (own != NULL && own->n_kvs == 1) {
         if (own->kvs[0]->mod_revision >=
@@ -452,7 +483,7 @@ static void looked_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone 
         if (p->asked == LK_ETCD_CHECK)
             checked_locked(e, p, done, sent);
         else if (has_permit(p))
-            p->seen = sent;
+            is_first(p, sent);
         else
             judge_locked(e, p, done, 1, sent);
     }

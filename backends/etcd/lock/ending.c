@@ -5,8 +5,9 @@
 
 static const int64_t again_ns = 100 * LK_MS;
 
-/* Deletes under way, of places that were left: more wait, for a close to revoke their lease instead. */
-enum { LEFT_MOST = 256 };
+/* The most deletes under way of places that were left. A server carries out each of them before the next request of anybody else, so with
+ * more of them other calls take longer. The rest wait; closing the locker revokes their lease instead. */
+enum { LEFT_MOST = 32 };
 
 static void again_locked(lk_etcd *e) LK_REQUIRES(*e->net)
 {

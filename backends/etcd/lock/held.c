@@ -31,13 +31,13 @@ static bool watch_own_locked(lk_etcd *e, lk_etcd_place *p, int64_t revision) LK_
 static void seen_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply) LK_REQUIRES(*e->net)
 {
     lk_etcd_place *const p = context;
-    const LkEtcdPb__Ranged *const ranged = (const LkEtcdPb__Ranged *)(const void *)reply->message;
+    const LkEtcdPb__TxnDone *const done = (const LkEtcdPb__TxnDone *)(const void *)reply->message;
     lk_etcd_heard_locked(e, reply);
     p->watched = false;
     if (reply->status == LK_ETCD_OK && p->granted_at != 0) {
-        lk_etcd_place_shown_locked(e, p, ranged);
-        if (p->granted_at != 0 && ranged->header != NULL)
-            p->watched = watch_own_locked(e, p, ranged->header->revision + 1);
+        lk_etcd_place_shown_locked(e, p, lk_etcd_ranged(done, 0));
+        if (p->granted_at != 0 && done->header != NULL)
+            p->watched = watch_own_locked(e, p, done->header->revision + 1);
         p->unseen = !p->watched;
     }
     /* who may not read there is refused at once, each time */
@@ -51,7 +51,13 @@ static void seen_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply) L
  * watched from then on. */
 static bool look_again_locked(lk_etcd *e, lk_etcd_place *p) LK_REQUIRES(*e->net)
 {
-    return lk_etcd_place_show_locked(e, p, seen_locked);
+    lk_etcd_txn_of t;
+    lk_etcd_txn_begin(&t);
+    lk_etcd_get_op(&t.then, p->key);
+    lk_etcd_order_op(&t.otherwise); /* a late read may show it on another lease, or gone */
+    const bool asks = lk_etcd_txn_send_locked(e, &t, seen_locked, p) != NULL;
+    p->requests += asks;
+    return asks;
 }
 
 void lk_etcd_place_unwatched_locked(lk_etcd *e, lk_etcd_place *p)

@@ -61,6 +61,7 @@ struct lk_etcd {
     bool renewal_refused; /* that was told */
     unsigned refusals;    /* answers in a row which say nothing, of a member that is up */
     unsigned deletes;     /* of places, under way */
+    unsigned moves;       /* requests under way that put places to another lease */
     lk_list asks;         /* places whose request waits until servers have read long queues for others */
     lk_table lines;   /* lk_line, by their keys' hash: places whose first request waits for that of others */
     bool line_stands; /* one was left by who had been let in: the next is let in */

@@ -116,6 +116,7 @@ void lk_etcd_lease_ask_locked(lk_etcd *e, lk_etcd_lease *l)
     message.ttl = (l->ttl_ns + LK_S - 1) / LK_S;
     if (l->id != 0 || l->asking || l->dead)
         return;
+    lk_etcd_count_members_locked(e->net);
     l->asking = lk_etcd_send_locked(e->net, &lk_etcd_lease_grant, &message.base, granted_locked, l) != NULL;
     l->requests += l->asking;
 }
@@ -161,9 +162,17 @@ static int64_t shared_time_locked(const lk_etcd *e, int64_t ttl_ns) LK_REQUIRES(
     return e->times < OWN_TIMES || has_time_locked(e, ttl_ns) ? ttl_ns : rounded_down(ttl_ns);
 }
 
-lk_etcd_lease *lk_etcd_lease_for_locked(lk_etcd *e, int64_t wanted_ns)
+/* A place whose key may be there stays with leases of one time: one that the key may be on is ended by what is known of those
+ * (may_be_on_locked in renew.c). */
+static int64_t time_for_locked(const lk_etcd *e, const locker_claim *claim, const lk_etcd_place *p)
+    LK_REQUIRES(*e->net)
 {
-    const int64_t ttl_ns = shared_time_locked(e, wanted_ns);
+    return p != NULL && p->doubt ? p->lease->ttl_ns : shared_time_locked(e, claim->ttl_ns);
+}
+
+lk_etcd_lease *lk_etcd_lease_for_locked(lk_etcd *e, const locker_claim *claim, const lk_etcd_place *place)
+{
+    const int64_t ttl_ns = time_for_locked(e, claim, place);
     lk_etcd_lease *const l = lk_etcd_lease_newest_locked(e, ttl_ns);
     if (l == NULL || l->tainted || (l->id != 0 && lk_etcd_now_of(e) >= l->sent + ttl_ns / NEW_PART))
         return lk_etcd_lease_new_locked(e, ttl_ns);

@@ -6,9 +6,10 @@
 
 #include "place.h"
 
-/* One that is good for a new place, or will be: with id 0 it has been asked for, and who has a place on it is told when it is there.
- * NULL: no memory. */
-lk_etcd_lease *lk_etcd_lease_for_locked(lk_etcd *e, int64_t wanted_ns) LK_REQUIRES(*e->net);
+/* One that is good for the claim's place (NULL: it has none yet), or will be: with id 0 it has been asked for, and who has a place on
+ * it is told when it is there. NULL: no memory. */
+lk_etcd_lease *lk_etcd_lease_for_locked(lk_etcd *e, const locker_claim *claim, const lk_etcd_place *place)
+    LK_REQUIRES(*e->net);
 /* What is on it goes on to another in time. */
 void lk_etcd_lease_used_locked(lk_etcd *e, const lk_etcd_lease *lease) LK_REQUIRES(*e->net);
 /* Something that had no answer may come to be on it. */

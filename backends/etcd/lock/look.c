@@ -32,7 +32,8 @@ typedef struct {
     size_t held_len;
     const held *breaking; /* one of them */
     bool no_memory, unknown, succeeded, shared;
-    bool repeated; /* the question was asked before, and had no answer */
+    bool repeated;   /* the question was asked before, and had no answer */
+    uint64_t prover; /* the member whose read is believed; 0: the question goes through the log */
     int32_t permits;
     locker_status status;
     locker_error error;
@@ -202,14 +203,20 @@ static void shown_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply) 
     locker_info *const info = k->info;
     if (!is_answer_locked(e, k, reply, "looking at a lock"))
         return;
+    const LkEtcdPb__TxnDone *const done = (const LkEtcdPb__TxnDone *)(const void *)reply->message;
+    const uint64_t member = done->header != NULL ? done->header->member_id : 0;
+    if (k->prover != 0 && member != k->prover) {
+        lk_etcd_answered_by_locked(e->net, member);
+        k->unknown = true;
+        return;
+    }
     info->queue_len = k->held_len = k->room = 0;
     info->queue_stride = sizeof *info->queue;
     info->waiters = 0;
     k->shared = false;
     k->permits = 0;
     for (size_t n = 0; n < sizeof what / sizeof what[0] && !k->no_memory; n++) {
-        const LkEtcdPb__Ranged *const of =
-            lk_etcd_ranged((const LkEtcdPb__TxnDone *)(const void *)reply->message, n);
+        const LkEtcdPb__Ranged *const of = lk_etcd_ranged(done, n);
         k->no_memory = of == NULL || !add_room(k, of->n_kvs);
         for (size_t i = 0; !k->no_memory && i < of->n_kvs; i++)
             add(k, what[n], of->kvs[i]);
@@ -227,6 +234,9 @@ static lk_etcd_request *send_show(look *k) LK_REQUIRES(*k->e->net)
         t.then.body[n].range.keys_only = false;
         t.then.body[n].range.sort_order = LK_ETCD_PB__RANGE__ORDER__ASCEND;
     }
+    k->prover = lk_etcd_prover_locked(k->e->net);
+    if (k->prover == 0)
+        lk_etcd_order_op(&t.otherwise);
     return lk_etcd_txn_send_locked(k->e, &t, shown_locked, k);
 }
 

@@ -192,16 +192,6 @@ bool lk_etcd_place_owns(const lk_etcd_place *p, const LkEtcdPb__KeyValue *kv)
             (kv->value.len > LK_ETCD_ID_LEN && memcmp(kv->value.data, p->id, LK_ETCD_ID_LEN) == 0));
 }
 
-bool lk_etcd_place_show_locked(lk_etcd *e, lk_etcd_place *p, lk_etcd_done_fn done)
-{
-    LkEtcdPb__Range range = LK_ETCD_PB__RANGE__INIT;
-    range.key = p->key;
-    if (lk_etcd_send_locked(e->net, &lk_etcd_range, &range.base, done, p) == NULL)
-        return false;
-    p->requests++;
-    return true;
-}
-
 void lk_etcd_place_shown_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__Ranged *ranged)
 {
     const LkEtcdPb__KeyValue *kv = ranged != NULL && ranged->n_kvs > 0 ? ranged->kvs[0] : NULL;

@@ -90,12 +90,16 @@ struct lk_etcd_place {
     locker_mode mode;
     lk_etcd_step step;
     lk_etcd_asked asked;
-    unsigned requests;  /* that refer to it */
-    bool tries;         /* it is not there if it can't have the lock at once */
-    bool beside;        /* ... and there is room for it beside those who wait for permits */
-    bool asking;        /* the request that makes its next step known is under way */
-    bool let_in;        /* ... or, of the first one, may be */
-    bool unanswered;    /* the latest had no answer: another one is put off for a moment */
+    unsigned requests; /* that refer to it */
+    bool tries;        /* it is not there if it can't have the lock at once */
+    bool beside;       /* ... and there is room for it beside those who wait for permits */
+    bool asking;       /* the request that makes its next step known is under way */
+    bool let_in;       /* ... or, of the first one, may be */
+    bool unanswered;   /* the latest had no answer: another one is put off for a moment */
+    uint64_t prover;   /* the member whose read proves something; 0: none */
+    bool proves;       /* what the request under way shows, or showed, is of no time before it was sent */
+    bool
+        unproven; /* a read that doesn't prove has shown it FIRST, or gone: it is to be looked at by one that does */
     bool doubt;         /* one that would make it there had no answer */
     bool moving;        /* a request that puts it to another lease is under way */
     bool may_move;      /* one had no answer, and may be done as long as its key is as it was then */
@@ -139,8 +143,7 @@ void lk_etcd_place_is_locked(lk_etcd *e, lk_etcd_place *place, const LkEtcdPb__K
 /* Its key is what it made, by its revision, and of a permit, whose key's name is not its own, by its record: revisions come again
  * where servers have lost their data. */
 bool lk_etcd_place_owns(const lk_etcd_place *place, const LkEtcdPb__KeyValue *kv);
-/* Its key is asked for: whoever is answered tells of it by lk_etcd_place_shown_locked(). False: it can't be, now. */
-bool lk_etcd_place_show_locked(lk_etcd *e, lk_etcd_place *place, lk_etcd_done_fn done) LK_REQUIRES(*e->net);
+/* An answer of now to a read of its key, as no late read: it is so, or gone. */
 void lk_etcd_place_shown_locked(lk_etcd *e, lk_etcd_place *place, const LkEtcdPb__Ranged *ranged)
     LK_REQUIRES(*e->net);
 /* It isn't there any more, as somebody says who knows. */

@@ -8,6 +8,11 @@
 
 static const int64_t again_ns = 100 * LK_MS;
 
+/* Requests under way that put places to another lease. A server carries out what all its clients ask in the order in which it comes,
+ * and such a request takes it milliseconds: so many may stand before anybody's call. Where answers take long, or leases have many
+ * times, that is too few. So what is on a lease that has run for half of its time goes at once. */
+enum { MOVES_MOST = 2, HURRY_PART = 2 };
+
 /* Places that are put to another lease by one request. */
 typedef struct {
     lk_etcd_lease *to;
@@ -19,28 +24,19 @@ typedef struct {
         *compares[LK_ETCD_BATCH][3]; /* which servers take in a batch */
     LkEtcdPb__Put put[LK_ETCD_BATCH];
     LkEtcdPb__Range predecessor[LK_ETCD_BATCH]; /* of who waits: is it still there? */
-    LkEtcdPb__Op inner[LK_ETCD_BATCH][2], *inners[LK_ETCD_BATCH][2], outer[LK_ETCD_BATCH],
+    LkEtcdPb__Range own[LK_ETCD_BATCH];         /* of what isn't as it was: how is it? */
+    LkEtcdPb__Op inner[LK_ETCD_BATCH][3], *inners[LK_ETCD_BATCH][3], outer[LK_ETCD_BATCH],
         *outers[LK_ETCD_BATCH];
 } moves;
 
-static void shown_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply) LK_REQUIRES(*e->net)
+/* It was not put there: it is gone, or has been put somewhere by a request whose answer was lost. The answer shows its key. That says
+ * nothing of a permit, which is another key, nor of a place of which more is known by now. */
+static void not_moved_locked(lk_etcd *e, lk_etcd_place *p, int64_t modified, const LkEtcdPb__Nested *done)
+    LK_REQUIRES(*e->net)
 {
-    lk_etcd_place *const p = context;
-    const bool becomes_permit = p->slot >= 0 && p->step != LK_ETCD_FIRST; /* which is another key */
-    p->moving = false;
-    if (reply->status == LK_ETCD_OK && !p->deleting && p->created != 0 && !becomes_permit)
-        lk_etcd_place_shown_locked(e, p, (const LkEtcdPb__Ranged *)(const void *)reply->message);
-    if (p->granted_at == 0)
-        lk_etcd_place_tell_locked(e, p);
-    e->retry_at = 0;
-    lk_etcd_keeper_by_locked(e->net, 0);
-    lk_etcd_place_unref_locked(e, p);
-}
-
-/* It was not put there: it is gone, or has been put somewhere by a request whose answer was lost. */
-static void doubt_locked(lk_etcd *e, lk_etcd_place *p) LK_REQUIRES(*e->net)
-{
-    p->moving = lk_etcd_place_show_locked(e, p, shown_locked);
+    const bool becomes_permit = p->slot >= 0 && p->step != LK_ETCD_FIRST;
+    if (!becomes_permit && p->modified == modified)
+        lk_etcd_place_shown_locked(e, p, done->n_responses > 0 ? done->responses[0]->range : NULL);
 }
 
 /* The predecessor is there, or its end may not have been told: servers may have lost that (a compaction hid it). Then who waits looks
@@ -75,7 +71,7 @@ static void moved_locked(lk_etcd *e, const moves *m, const LkEtcdPb__TxnDone *do
         if (p->step == LK_ETCD_BEHIND)
             still_behind_locked(e, p, done->responses[n]->txn, done->header->revision);
     } else {
-        doubt_locked(e, p);
+        not_moved_locked(e, p, m->modified[n], done->responses[n]->txn);
     }
 }
 
@@ -125,6 +121,7 @@ static void all_moved_locked(lk_etcd *e, void *context, const lk_etcd_reply *rep
         lk_etcd_place_unref_locked(e, p);
     }
     m->to->requests--;
+    e->moves--;
     if (reply->status == LK_ETCD_OK) {
         e->retry_at = 0;
         e->renewal_refused = false;
@@ -153,7 +150,7 @@ static void add_move(moves *m, lk_etcd_place *p)
     m->put[n].key = p->key;
     m->put[n].value = (ProtobufCBinaryData){.len = strlen(p->record), .data = (uint8_t *)p->record};
     m->put[n].lease = m->to->id;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         m->inners[n][i] = &m->inner[n][i];
         lk_etcd_pb__op__init(&m->inner[n][i]);
     }
@@ -164,6 +161,12 @@ static void add_move(moves *m, lk_etcd_place *p)
     m->predecessor[n].keys_only = true;
     m->inner[n][1].op_case = LK_ETCD_PB__OP__OP_RANGE;
     m->inner[n][1].range = &m->predecessor[n];
+    lk_etcd_pb__range__init(&m->own[n]);
+    m->own[n].key = p->key;
+    m->inner[n][2].op_case = LK_ETCD_PB__OP__OP_RANGE;
+    m->inner[n][2].range = &m->own[n];
+    m->txn[n].failure = &m->inners[n][2];
+    m->txn[n].n_failure = 1;
     m->txn[n].compare = m->compares[n];
     m->txn[n].n_compare = p->slot >= 0 ? 3 : 1;
     m->txn[n].success = m->inners[n];
@@ -184,6 +187,7 @@ static void send_moves_locked(lk_etcd *e, moves *m) LK_REQUIRES(*e->net)
         return;
     }
     m->to->requests++;
+    e->moves++;
     for (size_t i = 0; i < m->count; i++) {
         m->places[i]->moving = true;
         m->places[i]->requests++;
@@ -197,27 +201,50 @@ static bool moves_now(const lk_etcd_place *p)
            (p->slot < 0 || p->step == LK_ETCD_FIRST);
 }
 
-static void move_all_locked(lk_etcd *e, lk_etcd_lease *from, lk_etcd_lease *to) LK_REQUIRES(*e->net)
+/* When the places on the lease no longer wait for the answers to other requests. */
+static int64_t hurries_at(const lk_etcd_lease *from)
 {
-    moves *m = NULL;
+    return from->sent + from->ttl_ns / HURRY_PART;
+}
+
+static bool may_send_locked(const lk_etcd *e, const lk_etcd_lease *from, int64_t now) LK_REQUIRES(*e->net)
+{
+    return e->moves < MOVES_MOST || now >= hurries_at(from);
+}
+
+/* Add the places of the lease that are held, or those that are not; send each batch that is full. False: no more may be sent now. */
+static bool add_places_locked(lk_etcd *e, lk_etcd_lease *from, lk_etcd_lease *to, bool held, int64_t now,
+                              moves **batch) LK_REQUIRES(*e->net)
+{
     LK_EACH(lk_etcd_place, p, link, &from->places) {
-        if (!moves_now(p) || (from == to && !p->unsure && !p->retell))
+        if ((p->granted_at != 0) != held || !moves_now(p) || (from == to && !p->unsure && !p->retell))
             continue;
-        if (m == NULL) {
-            m = malloc(sizeof *m); /* large, and written as far as it is used */
-            if (m == NULL)
-                return;
-            m->to = to;
-            m->count = 0;
+        if (*batch == NULL) {
+            *batch = malloc(sizeof **batch); /* large, and written as far as it is used */
+            if (*batch == NULL)
+                return false;
+            (*batch)->to = to;
+            (*batch)->count = 0;
         }
-        add_move(m, p);
-        if (m->count == e->batch) {
-            send_moves_locked(e, m);
-            m = NULL;
-        }
+        add_move(*batch, p);
+        if ((*batch)->count < e->batch)
+            continue;
+        send_moves_locked(e, *batch);
+        *batch = NULL;
+        if (!may_send_locked(e, from, now))
+            return false;
     }
-    if (m != NULL)
-        send_moves_locked(e, m);
+    return true;
+}
+
+static void move_all_locked(lk_etcd *e, lk_etcd_lease *from, lk_etcd_lease *to, int64_t now)
+    LK_REQUIRES(*e->net)
+{
+    moves *batch = NULL;
+    if (add_places_locked(e, from, to, true, now, &batch))
+        (void)add_places_locked(e, from, to, false, now, &batch);
+    if (batch != NULL)
+        send_moves_locked(e, batch);
 }
 
 /* ---------------------------------------------------------------- the keeper's ---- */
@@ -274,13 +301,43 @@ static int64_t follow_locked(lk_etcd *e, lk_etcd_lease *l, int64_t now) LK_REQUI
     return LOCKER_NEVER;
 }
 
+/* Order leases by when their time is over. */
+static bool ends_before(const lk_etcd_lease *one, const lk_etcd_lease *other)
+{
+    const int64_t until = lk_etcd_lease_until(one), others = lk_etcd_lease_until(other);
+    return until != others ? until < others : (uintptr_t)one < (uintptr_t)other;
+}
+
+/* Return the lease with places whose time is over next after that of `before` (NULL: first of all); NULL: there is none. */
+static lk_etcd_lease *next_to_end_locked(const lk_etcd *e, const lk_etcd_lease *before) LK_REQUIRES(*e->net)
+{
+    lk_etcd_lease *next = NULL;
+    LK_EACH(lk_etcd_lease, l, link, &e->leases)
+        if (!lk_list_empty(&l->places) && (before == NULL || ends_before(before, l)) &&
+            (next == NULL || ends_before(l, next)))
+            next = l;
+    return next;
+}
+
+/* Put what is on leases to newer ones, first what is on the lease that ends first. An answer goes on with what is left. */
+static void move_by_deadline_locked(lk_etcd *e, bool remake, int64_t now) LK_REQUIRES(*e->net)
+{
+    for (lk_etcd_lease *l = NULL; (l = next_to_end_locked(e, l)) != NULL;) {
+        lk_etcd_lease *const to = lk_etcd_lease_newest_locked(e, l->ttl_ns);
+        if (to == NULL || to->id == 0 || (l == to && !remake))
+            continue;
+        if (may_send_locked(e, l, now))
+            move_all_locked(e, l, to, now);
+        e->remake = e->remake || (remake && !may_send_locked(e, l, now));
+    }
+}
+
 int64_t lk_etcd_leases_look_after_locked(lk_etcd *e, int64_t now)
 {
     int64_t next = LOCKER_NEVER;
     if (!lk_etcd_is_up_locked(e->net))
         return next;
     const bool pauses = lk_etcd_pauses(e, now), remake = e->remake;
-    e->remake = remake && pauses;
     LK_EACH_SAFE(lk_etcd_lease, l, link, &e->leases) {
         const bool wanted = is_wanted_locked(e, l);
         lk_etcd_lease *const to = lk_etcd_lease_newest_locked(e, l->ttl_ns);
@@ -290,8 +347,10 @@ int64_t lk_etcd_leases_look_after_locked(lk_etcd *e, int64_t now)
             next = lk_time_earlier(next, follow_locked(e, to != NULL ? to : l, now));
         else if (l->id != 0 && now < lk_etcd_lease_over(l))
             next = lk_time_earlier(next, lk_etcd_lease_over(l));
-        if (wanted && to != NULL && to->id != 0 && (l != to || remake) && !pauses)
-            move_all_locked(e, l, to);
     }
+    if (pauses)
+        return next;
+    e->remake = false;
+    move_by_deadline_locked(e, remake, now);
     return next;
 }

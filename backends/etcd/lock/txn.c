@@ -83,6 +83,14 @@ void lk_etcd_delete_op(lk_etcd_ops *ops, ProtobufCBinaryData key)
     op->del->key = key;
 }
 
+/* etcd takes a transaction for a read if all operations of both branches are ranges. */
+void lk_etcd_order_op(lk_etcd_ops *ops)
+{
+    LkEtcdPb__Op *const op = add(ops, LK_ETCD_PB__OP__OP_TXN);
+    op->txn = &ops->body[ops->count - 1].txn;
+    lk_etcd_pb__txn__init(op->txn);
+}
+
 static LkEtcdPb__Range *add_range(lk_etcd_ops *ops)
 {
     LkEtcdPb__Op *const op = add(ops, LK_ETCD_PB__OP__OP_RANGE);

@@ -12,6 +12,7 @@ typedef struct {
         LkEtcdPb__Range range;
         LkEtcdPb__Put put;
         LkEtcdPb__Delete del;
+        LkEtcdPb__Txn txn;
     } body[LK_ETCD_OPS];
     lk_etcd_key begin[LK_ETCD_OPS], end[LK_ETCD_OPS];
     size_t count;
@@ -36,6 +37,8 @@ void lk_etcd_between(LkEtcdPb__Compare two[2], ProtobufCBinaryData key, const ch
 void lk_etcd_if_none(lk_etcd_txn_of *t, const char *base, int32_t permits, lk_etcd_range_of what);
 void lk_etcd_put_op(lk_etcd_ops *ops, ProtobufCBinaryData key, const char *value, int64_t lease);
 void lk_etcd_delete_op(lk_etcd_ops *ops, ProtobufCBinaryData key);
+/* Nothing, which is no read: so servers order the transaction as they do a write, and it shows what is so then. */
+void lk_etcd_order_op(lk_etcd_ops *ops);
 /* The key, with what it says. */
 void lk_etcd_get_op(lk_etcd_ops *ops, ProtobufCBinaryData key);
 /* The latest `limit` (0: all) that were created before that revision (0: at any time), without what they say. */

@@ -43,11 +43,13 @@ static void calls_go_on_locked(lk_etcd_net *net) LK_REQUIRES(*net)
 static void went_up_locked(lk_etcd_net *net) LK_REQUIRES(*net)
 {
     net->stage = LK_ETCD_UP;
+    net->was_up = true;
     net->denied = false;
     net->trouble = (locker_error){.status = LOCKER_OK};
     if (net->suspected)
         net->svc->suspect(net->svc, false);
     net->suspected = false;
+    lk_etcd_ask_of_member_locked(net);
     calls_go_on_locked(net);
     net->owner->on_up(net->e);
 }
@@ -86,20 +88,8 @@ LK_UNCHECKED static void login_done_locked(lk_etcd *e, void *context, const lk_e
         lk_etcd_break_locked(net, LOCKER_NOMEM, 0, "out of memory");
 }
 
-/* It may have been changed since the last login. */
-static void read_password_locked(lk_etcd_net *net) LK_REQUIRES(*net)
-{
-    char *const anew = net->password_file != NULL ? locker_secret_read(net->password_file, NULL) : NULL;
-    if (anew == NULL)
-        return;
-    explicit_bzero(net->password, strlen(net->password));
-    free(net->password);
-    net->password = anew;
-}
-
 static void log_in_locked(lk_etcd_net *net) LK_REQUIRES(*net)
 {
-    read_password_locked(net);
     LkEtcdPb__Login login = LK_ETCD_PB__LOGIN__INIT;
     login.name = net->user;
     login.password = net->password;
@@ -107,6 +97,42 @@ static void log_in_locked(lk_etcd_net *net) LK_REQUIRES(*net)
     net->logged_in = false;
     if (lk_etcd_ask_locked(net, &lk_etcd_login, &login.base, login_done_locked, net) == NULL)
         lk_etcd_break_locked(net, LOCKER_NOMEM, 0, "out of memory");
+}
+
+/* Take the password that was read, if it could be. False: nothing has been read since the last one was taken. */
+static bool take_password_locked(lk_etcd_net *net) LK_REQUIRES(*net)
+{
+    char *anew = NULL;
+    const bool is_read = lk_etcd_secret_take(net->secret, &anew);
+    if (anew != NULL) {
+        explicit_bzero(net->password, strlen(net->password));
+        free(net->password);
+        net->password = anew;
+    }
+    return is_read;
+}
+
+/* Go on with the login once the password has been read; with the one that is known, where that takes longer than a member's answer
+ * may. */
+static void read_on_locked(lk_etcd_net *net) LK_REQUIRES(*net)
+{
+    if (take_password_locked(net) || lk_etcd_now(net) >= net->read_until)
+        log_in_locked(net);
+}
+
+/* The password may have been changed since the last login. What was read too late for that one is newer than the one that is known:
+ * a file that always takes long would have each login made by the first password. */
+static void begin_login_locked(lk_etcd_net *net) LK_REQUIRES(*net)
+{
+    if (net->secret != NULL)
+        (void)take_password_locked(net);
+    if (net->secret == NULL || !net->was_up || !lk_etcd_secret_read(net->secret, net->svc)) {
+        log_in_locked(net);
+        return;
+    }
+    net->stage = LK_ETCD_READING;
+    net->read_until = lk_time_earlier(net->attempt_until, lk_time_after(lk_etcd_now(net), net->patience));
+    read_on_locked(net);
 }
 
 static void cant_reach_locked(lk_etcd_net *net, int failure) LK_REQUIRES(*net)
@@ -312,8 +338,10 @@ int64_t lk_etcd_due_locked(const lk_etcd_net *net)
 {
     if (net->broken)
         return 0;
-    const int64_t next =
+    int64_t next =
         net->stage == LK_ETCD_AWAY ? net->retry_at : lk_time_earlier(net->pong_at, over_at_locked(net));
+    if (net->stage == LK_ETCD_READING)
+        next = lk_time_earlier(next, net->read_until);
     return lk_time_earlier(next, lk_etcd_look_up_at_locked(net));
 }
 
@@ -324,7 +352,7 @@ static void go_where_they_are_locked(lk_etcd_net *net, int64_t now) LK_REQUIRES(
     lk_etcd_found_locked(net);
     if (net->fresh == NULL || net->stage == LK_ETCD_UP)
         return;
-    if (net->stage != LK_ETCD_LOGIN && lk_etcd_has_moved_locked(net))
+    if (net->stage < LK_ETCD_READING && lk_etcd_has_moved_locked(net))
         lk_etcd_break_locked(net, LOCKER_UNAVAILABLE, 0, "etcd at %s has another address now",
                              lk_etcd_here_locked(net));
     lk_etcd_settle_locked(net);
@@ -384,9 +412,11 @@ void lk_etcd_settle_locked(lk_etcd_net *net)
 {
     if (!net->broken && net->stage == LK_ETCD_GREETING && net->greeted) {
         if (net->user != NULL)
-            log_in_locked(net);
+            begin_login_locked(net);
         else
             went_up_locked(net);
+    } else if (!net->broken && net->stage == LK_ETCD_READING) {
+        read_on_locked(net);
     } else if (!net->broken && net->stage == LK_ETCD_LOGIN && net->logged_in) {
         went_up_locked(net);
     }

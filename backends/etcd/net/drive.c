@@ -79,6 +79,8 @@ int64_t lk_etcd_turn_locked(lk_etcd_net *net)
         lk_etcd_tend_locked(net, now);
     const short told = lk_etcd_told_locked(net);
     lk_etcd_found_locked(net);
+    if (net->reading && net->stage == LK_ETCD_READING)
+        lk_etcd_kick_locked(net); /* the password may be there */
     if (net->reading)
         return now + (now < net->left_at + look_again_ns ? lazy_ns : look_again_ns);
     if (told == 0 && is_idle_locked(net) && net->armed == 0 && now < net->left_at + lazy_ns)

@@ -112,7 +112,7 @@ typedef struct {
     const ProtobufCMessageDescriptor *answer;
 } lk_etcd_method;
 extern const lk_etcd_method lk_etcd_range, lk_etcd_put, lk_etcd_txn, lk_etcd_lease_grant,
-    lk_etcd_lease_revoke, lk_etcd_lease_ask, lk_etcd_login, lk_etcd_status;
+    lk_etcd_lease_revoke, lk_etcd_lease_ask, lk_etcd_login, lk_etcd_status, lk_etcd_member_list;
 
 /* `message` is packed before it returns. NULL: not sent (no connection, no memory), no `done`. */
 lk_etcd_request *lk_etcd_send_locked(lk_etcd_net *net, const lk_etcd_method *method,
@@ -121,6 +121,15 @@ lk_etcd_request *lk_etcd_send_locked(lk_etcd_net *net, const lk_etcd_method *met
 /* Nobody wants its answer any more: `done` isn't called. It is let go on at the server, not reset. Not after `done`: there is
  * no such request then. */
 void lk_etcd_forget_locked(lk_etcd_request *request);
+
+/* ---------------------------------------------------------------- the member's reads: member.c ---- */
+/* The id of the member whose reads are of no time before they were asked for; 0: none, or that isn't known. */
+uint64_t lk_etcd_prover_locked(const lk_etcd_net *net) LK_REQUIRES(*net);
+/* That member has answered a read. If it is another one than was asked for its version, what we are connected to hands requests to several
+ * members, and none of them is believed any more. */
+void lk_etcd_answered_by_locked(lk_etcd_net *net, uint64_t member) LK_REQUIRES(*net);
+/* Ask again whether the member is alone, where that is why its reads prove something: a cluster may grow. */
+void lk_etcd_count_members_locked(lk_etcd_net *net) LK_REQUIRES(*net);
 
 /* ---------------------------------------------------------------- callers that wait: drive.c ---- */
 /* On a caller's stack. Guarded by the mutex. */

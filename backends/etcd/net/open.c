@@ -40,7 +40,7 @@ static locker_status copy_login(lk_etcd_net *net, const locker_driver_config *co
                                                      : "give password_file or LOCKER_PASSWORD");
     net->user = strdup(config->user);
     net->password = strdup(config->password);
-    if (config->password_file != NULL && (net->password_file = strdup(config->password_file)) == NULL)
+    if (config->password_file != NULL && (net->secret = lk_etcd_secret_new(config->password_file)) == NULL)
         return lk_out_of_memory(err);
     return net->user != NULL && net->password != NULL ? LOCKER_OK : lk_out_of_memory(err);
 }
@@ -163,7 +163,7 @@ void lk_etcd_net_free(lk_etcd_net *net)
     lk_tls_clear(&net->tls);
     forget_secret(net->user);
     forget_secret(net->password);
-    free(net->password_file);
+    lk_etcd_secret_drop(net->secret);
     if (net->epoll_fd >= 0)
         close(net->epoll_fd);
     if (net->kick_fd >= 0)

@@ -17,6 +17,8 @@ const lk_etcd_method lk_etcd_lease_ask = {"/etcdserverpb.Lease/LeaseTimeToLive",
 const lk_etcd_method lk_etcd_login = {"/etcdserverpb.Auth/Authenticate", &lk_etcd_pb__logged_in__descriptor};
 const lk_etcd_method lk_etcd_status = {"/etcdserverpb.Maintenance/Status",
                                        &lk_etcd_pb__status_told__descriptor};
+const lk_etcd_method lk_etcd_member_list = {"/etcdserverpb.Cluster/MemberList",
+                                            &lk_etcd_pb__members_told__descriptor};
 
 /* ---------------------------------------------------------------- messages, without the heap ---- */
 LK_UNCHECKED static void *arena_take(void *context, size_t size)

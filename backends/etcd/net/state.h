@@ -7,6 +7,7 @@
 #include "hosts.h"
 #include "lk_time.h"
 #include "net.h"
+#include "secret.h"
 #include "tls.h"
 
 #define LK_ETCD_GUARDED LK_GUARDED_BY(lk_etcd_net.mutex)
@@ -56,6 +57,7 @@ typedef enum {
     LK_ETCD_CONNECTING, /* until the socket is connected */
     LK_ETCD_SECURING,   /* until the handshake of TLS is done */
     LK_ETCD_GREETING,   /* until the other end has said something in HTTP/2 */
+    LK_ETCD_READING,    /* until the password has been read again */
     LK_ETCD_LOGIN,      /* until it has taken the login */
     LK_ETCD_UP
 } lk_etcd_stage;
@@ -66,7 +68,8 @@ struct LK_CHECKED(capability("mutex")) lk_etcd_net {
     const locker_services *svc;
     const locker_clock *clock;
     char *user, *password; /* NULL: no login */
-    char *password_file;   /* where the password may stand anew by the next login; NULL: it never does */
+    lk_etcd_secret
+        *secret; /* the file in which the password may stand anew by the next login; NULL: there is none */
     lk_tls_settings tls;
     lk_hosts *hosts;
     int64_t connect_timeout_ns;
@@ -91,6 +94,7 @@ struct LK_CHECKED(capability("mutex")) lk_etcd_net {
     bool unsent LK_ETCD_GUARDED;           /* it has taken more than the socket has */
     int64_t retry_at LK_ETCD_GUARDED;      /* AWAY: the next attempt */
     int64_t attempt_until LK_ETCD_GUARDED; /* CONNECTING to LOGIN */
+    int64_t read_until LK_ETCD_GUARDED;    /* READING: then the login is made by the password that is known */
     int64_t ended_at LK_ETCD_GUARDED;      /* when the last one ended, or could not begin */
     int64_t patience LK_ETCD_GUARDED;      /* at most patience_ns */
     int64_t busy_patience LK_ETCD_GUARDED; /* with a member that answers others; at least patience */
@@ -104,8 +108,11 @@ struct LK_CHECKED(capability("mutex")) lk_etcd_net {
     bool heard LK_ETCD_GUARDED;      /* the other end has said something */
     bool greeted LK_ETCD_GUARDED;    /* ... in HTTP/2 */
     bool logged_in LK_ETCD_GUARDED;  /* ... and has taken the login */
+    bool was_up LK_ETCD_GUARDED;     /* there was a connection before: the password may have changed since */
     bool denied LK_ETCD_GUARDED;     /* the login was refused, at the last attempt */
     bool login_unwanted LK_ETCD_GUARDED;  /* that there are no users has been told */
+    uint64_t prover LK_ETCD_GUARDED;      /* lk_etcd_prover_locked() */
+    bool is_mended LK_ETCD_GUARDED;       /* ... because of the member's version */
     bool suspected LK_ETCD_GUARDED;       /* core was told that the service is out of reach */
     locker_error trouble LK_ETCD_GUARDED; /* why the last one ended; status OK: none has */
     char *token LK_ETCD_GUARDED;          /* of the login; NULL: none */
@@ -211,6 +218,10 @@ void lk_etcd_requests_free(lk_etcd_net *net);
 /* ---------------------------------------------------------------- watch.c ---- */
 /* All that are watched are told to be gone, perhaps. */
 void lk_etcd_watchers_lost_locked(lk_etcd_net *net) LK_REQUIRES(*net);
+
+/* ---------------------------------------------------------------- member.c ---- */
+/* A connection is there: find out whether this member's reads prove anything. */
+void lk_etcd_ask_of_member_locked(lk_etcd_net *net) LK_REQUIRES(*net);
 
 /* ---------------------------------------------------------------- endpoints.c ---- */
 /* Resolve the hosts for the first time; blocks. Nobody else sees it yet. */

@@ -111,6 +111,126 @@ static void a_move_that_comes_late(void **state)
     lk_close_locker(l);
 }
 
+enum {
+    TIMES = 16, /* leases with times of their own */
+    SEVERAL = 350,
+    REQUESTS = 6
+}; /* by six requests, at a server that takes half as much at once as others */
+
+static int half_and_proxied(void **state)
+{
+    static const char *const options[] = {LK_TEST_ETCD_FAST, "--max-txn-ops=64", NULL};
+    if (lk_env_with(state, options) != 0)
+        return -1;
+    lk_env *env = *state;
+    env->proxy = lk_proxy_begin(&lk_proxy_etcd, env->etcd->port);
+    return 0;
+}
+
+static bool all_are_renewed(void *l)
+{
+    return lk_stats(l).renewals >= SEVERAL;
+}
+
+/* Many locks are put to another lease by few requests at a time, so that nobody's call waits for all of them at the server. */
+static void few_renewals_are_under_way(void **state)
+{
+    enum { AT_ONCE = 2 };
+    lk_env *env = *state;
+    locker *l = lk_open_proxied(env, "/shop?ttl=60s&command_timeout=40s");
+    locker_handle *held[SEVERAL];
+    lk_locking other;
+    char key[32];
+    for (int i = 0; i < SEVERAL; i++) {
+        snprintf(key, sizeof key, "many-%d", i);
+        held[i] = lk_take(l, key);
+    }
+    lk_have_it_move(env, l); /* it finds out how much the server takes */
+    lk_require(all_are_renewed, l, "all locks should be put to another lease");
+    const lk_passed moves = lk_proxy_passed(env->proxy, LK_EP_MOVE);
+    lk_proxy_harm(env->proxy, LK_PROXY_SWALLOW, LK_EP_MOVE, 1, 0);
+    lk_have_it_move(env, l);
+    lk_proxy_await_passed(moves, AT_ONCE);
+    const lk_passed enters = lk_proxy_passed(env->proxy, LK_EP_ENTER);
+    lk_locking_start(&other, l, "other", NULL);
+    lk_proxy_await_passed(enters, 1); /* what was sent before has passed */
+    /* the answer to one that was sent later may have come before the first one, which is kept back with all that follow */
+    assert_in_range(lk_proxy_requests(env->proxy, LK_EP_MOVE) - moves.count, AT_ONCE, REQUESTS - 2);
+    lk_proxy_cut_all(env->proxy);
+    lk_give(lk_locking_grant(&other));
+    lk_proxy_await_passed(moves, AT_ONCE + REQUESTS);
+    assert_int_equal(lk_stats(l).lost, 0);
+    for (int i = 0; i < SEVERAL; i++)
+        lk_give(held[i]);
+    lk_close_locker(l);
+}
+
+static bool each_is_renewed_or_lost(void *l)
+{
+    const locker_statistics stats = lk_stats(l);
+    return stats.renewals + stats.lost >= TIMES;
+}
+
+/* Each lock is on a lease of another time, so each is put to its next lease by a request of its own, and answers take long: those that
+ * have run for half of their time do not wait for the answers to others. */
+static void slow_answers_to_renewals_of_many_times(void **state)
+{
+    enum { TTL_MS = 3000, SLOW_MS = 300 };
+    lk_env *env = *state;
+    locker *l = lk_open_proxied(env, "/shop?command_timeout=20s");
+    locker_lock_options options = lk_wait_options(LK_TEST_PATIENCE_MS);
+    locker_handle *held[TIMES];
+    locker_error err;
+    char key[32];
+    for (int i = 0; i < TIMES; i++) {
+        options.ttl_ms = TTL_MS + i;
+        snprintf(key, sizeof key, "slow-%d", i);
+        assert_ok(locker_lock(l, key, &options, &held[i], &err), err);
+    }
+    lk_proxy_delay(env->proxy, 0, SLOW_MS);
+    lk_require(each_is_renewed_or_lost, l, "all locks should be put to another lease");
+    lk_proxy_delay(env->proxy, 0, 0);
+    assert_int_equal(lk_stats(l).lost, 0);
+    for (int i = 0; i < TIMES; i++)
+        lk_give(held[i]);
+    lk_close_locker(l);
+}
+
+/* The request never arrives. */
+static size_t keep(const lk_message *request, char *out, size_t size)
+{
+    (void)request;
+    (void)out;
+    (void)size;
+    return 0;
+}
+
+/* The keys of several locks are gone, and that is not notified. The answer to the renewal of all of them says so, and no key is read by a
+ * request of its own. */
+static void what_is_gone_is_shown_by_its_renewal(void **state)
+{
+    enum { KEYS = 8 };
+    static const char reads[] = ""; /* the kind of a transaction that only reads */
+    lk_env *env = *state;
+    locker *l = lk_open_proxied(env, "/shop?ttl=60s&command_timeout=40s");
+    locker_handle *held[KEYS];
+    char key[32];
+    lk_proxy_answer(env->proxy, LK_EP_WATCH, keep);
+    for (int i = 0; i < KEYS; i++) {
+        snprintf(key, sizeof key, "gone-%d", i);
+        held[i] = lk_take(l, key);
+    }
+    lk_etcdctl_do(env->etcd, "del --prefix shop/gone");
+    const unsigned asked = lk_proxy_requests(env->proxy, reads) + lk_proxy_requests(env->proxy, LK_EP_LOOK);
+    lk_have_it_move(env, l);
+    for (int i = 0; i < KEYS; i++) {
+        lk_require_state(held[i], LOCKER_STATE_LOST);
+        locker_handle_free(held[i]);
+    }
+    assert_int_equal(lk_proxy_requests(env->proxy, reads) + lk_proxy_requests(env->proxy, LK_EP_LOOK), asked);
+    lk_close_locker(l);
+}
+
 /* Somebody has put a waiter's key to a lease of his own, which may end at any time: it is put back before it is granted. */
 static void a_place_on_the_lease_of_another(void **state)
 {
@@ -280,6 +400,44 @@ static void locks_of_many_times_share_leases(void **state)
     lk_close_locker(l);
 }
 
+/* A waiter's key is on a lease that it shares with others, because there are many times, and that is not known yet when there are few
+ * again. It keeps its place. */
+static void a_place_in_doubt_on_a_shared_lease(void **state)
+{
+    enum { OWN_TIMES = 16, BRIEF_MS = 500, ODD_MS = 60500 };
+    lk_env *env = *state;
+    locker *holder = lk_open_at(env->etcd, "/shop?ttl=60s"),
+           *l = lk_open_proxied(env, "/shop?ttl=60s&command_timeout=60s");
+    locker_lock_options options = lk_wait_options(LK_TEST_PATIENCE_MS);
+    locker_handle *held = lk_take(holder, "shared");
+    locker_error err;
+    lk_locking waiter;
+    for (int i = 0; i < OWN_TIMES; i++) {
+        locker_handle *brief;
+        options.ttl_ms = BRIEF_MS + i;
+        assert_ok(locker_lock(l, "brief", &options, &brief, &err), err);
+        lk_give(brief);
+    }
+    options.ttl_ms = ODD_MS;
+    lk_proxy_harm(env->proxy, LK_PROXY_CUT, LK_EP_ENTER, 1, 0);
+    lk_locking_start(&waiter, l, "shared", &options);
+    lk_proxy_await_harm(env->proxy, 1);
+    lk_proxy_answer(env->proxy, LK_EP_ENTER, lk_proxy_etcd_unavailable);
+    lk_etcdctl_require_count(env->etcd, "shop/shared/", 2);
+    const lk_etcdctl_key place = lk_etcdctl_nth(env->etcd, "shop/shared/", 1);
+    lk_await_time(lk_test_now_ms() + 3000); /* the brief leases are over */
+    const lk_passed asked = lk_proxy_passed(env->proxy, LK_EP_ENTER);
+    lk_proxy_await_passed(asked, 3);
+    lk_proxy_answer(env->proxy, LK_EP_ENTER, NULL);
+    lk_require_waiting(l, 1);
+    lk_give(held);
+    held = lk_locking_grant(&waiter);
+    assert_int_equal(locker_handle_token(held), place.create);
+    lk_give(held);
+    lk_close_locker(l);
+    lk_close_locker(holder);
+}
+
 /* ------------------------------------------------------------------ the end ---- */
 
 static bool has_no_lease(void *context)
@@ -308,7 +466,7 @@ static void closing_gives_the_leases_back(void **state)
 static void closing_takes_many_locks_by_their_lease(void **state)
 {
     lk_env *env = *state;
-    enum { LOCKS = 600, DELETES_MOST = 256 };
+    enum { LOCKS = 600, DELETES_MOST = 32 };
     locker *l = lk_open_proxied(env, "/shop?ttl=200s&cleanup_timeout=300ms");
     locker_handle *held[LOCKS];
     char key[16];
@@ -333,6 +491,10 @@ static const struct CMUnitTest tests[] = {
     server_test(a_held_lock_has_most_of_its_time_left),
     proxied_test(a_deadline_counts_from_before_its_lease_was_asked_for),
     server_test(a_waiter_on_a_lease_that_was_there),
+    cmocka_unit_test_setup_teardown(few_renewals_are_under_way, half_and_proxied, lk_env_end),
+    proxied_test(slow_answers_to_renewals_of_many_times),
+    proxied_test(what_is_gone_is_shown_by_its_renewal),
+    proxied_test(a_place_in_doubt_on_a_shared_lease),
     proxied_test(a_move_that_comes_late),
     proxied_test(a_place_on_the_lease_of_another),
     proxied_test(a_permit_is_looked_for_anew_after_its_leases_end),

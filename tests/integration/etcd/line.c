@@ -201,7 +201,36 @@ static void who_stands_for_longer_than_an_answer_takes(void **state)
     line_end(&all);
 }
 
+/* The lease on which all are to be is no more: whose turn it is then asks on another one, and stays before those behind. */
+static void a_lease_that_is_revoked_while_they_stand_in_line(void **state)
+{
+    lk_env *env = *state;
+    line all;
+    uint64_t last = 0;
+    line_begin(&all, env, "/shop?ttl=60s&command_timeout=60s");
+    lk_proxy_hold(env->proxy, false, true);
+    line_up(&all, LINE);
+    lk_etcdctl_require_count(env->etcd, "shop/hot/", 2);
+    lk_etcdctl_revoke(env->etcd, lk_etcdctl_nth(env->etcd, "shop/own/", 0).lease);
+    lk_proxy_hold(env->proxy, false, false);
+    lk_require_waiting(all.l, LINE);
+    lk_give(all.held);
+    for (int i = 1; i <= LINE; i++) { /* the first had a place, which ended with the lease */
+        locker_handle *const held = lk_locking_grant(&all.calls[i % LINE]);
+        assert_true(locker_handle_token(held) > last);
+        last = locker_handle_token(held);
+        lk_give(held);
+    }
+    for (int i = 0; i < LINE; i++)
+        locker_cancel_free(all.cancels[i]);
+    lk_require_state(all.own, LOCKER_STATE_LOST);
+    locker_handle_free(all.own);
+    lk_close_locker(all.l);
+    lk_close_locker(all.holder);
+}
+
 static const struct CMUnitTest tests[] = {
+    proxied_test(a_lease_that_is_revoked_while_they_stand_in_line),
     proxied_test(one_comes_at_a_time),
     proxied_test(who_gives_up_holds_nobody_up),
     proxied_test(who_waits_for_a_lease_and_gives_up),

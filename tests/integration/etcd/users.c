@@ -1,9 +1,13 @@
 /* users.c: a server that wants to know who asks: a user and a password in the URI, wrong ones, one who may not, and a login
  * that the server has forgotten. */
+#include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <locker/driver.h>
 
 #include "etcd_tests.h"
 
@@ -84,23 +88,128 @@ static void write_password(const char *path, const char *password)
     fclose(file);
 }
 
-static void a_password_that_changes_is_read_again(void **state)
+/* Open a locker with this lease time whose password is in a file; `path` gets the file's. */
+static locker *open_by_file(lk_env *env, int port, const char *ttl, char path[128])
 {
-    lk_env *env = *state;
-    char path[128];
-    locker_error err;
     locker *l;
-    snprintf(path, sizeof path, "%s/password", env->etcd->directory);
+    locker_error err;
+    (void)snprintf(path, 128, "%s/password", env->etcd->directory);
     write_password(path, PASSWORD);
     assert_ok(
-        lk_try_uri(&l, &err, "etcd://" USER "@127.0.0.1:%d/shop?password_file=%s", env->etcd->port, path),
+        lk_try_uri(&l, &err, "etcd://" USER "@127.0.0.1:%d/shop?ttl=%s&password_file=%s", port, ttl, path),
         err);
-    lk_give(lk_take(l, "rotated"));
+    return l;
+}
+
+/* Give the user another password, in the file and at the server. */
+static void change_password(lk_env *env, const char *path)
+{
     write_password(path, "the-second");
     lk_etcdctl_do(env->etcd, "user delete " USER);
     lk_etcdctl_do(env->etcd, "user add " USER ":the-second");
     lk_etcdctl_do(env->etcd, "user grant-role " USER " clerks");
+}
+
+static void a_password_that_changes_is_read_again(void **state)
+{
+    lk_env *env = *state;
+    char path[128];
+    locker *const l = open_by_file(env, env->etcd->port, "30s", path);
     lk_give(lk_take(l, "rotated"));
+    change_password(env, path);
+    lk_give(lk_take(l, "rotated"));
+    lk_close_locker(l);
+}
+
+static atomic_bool file_hangs, went_on;
+static lk_gate came, go_on, gone;
+
+typedef char *read_secret(const char *, locker_error *);
+
+/* Of the whole program, exported to the libraries that it loads (CMakeLists.txt), instead of the library's. */
+__attribute__((visibility("default"))) char *locker_secret_read(const char *file, locker_error *err)
+{
+    read_secret *real;
+    *(void **)&real = dlsym(RTLD_NEXT, "locker_secret_read");
+    const bool hangs = atomic_load(&file_hangs);
+    if (hangs) {
+        lk_gate_open(&came, 1);
+        (void)lk_gate_pass(&go_on);
+        atomic_store(&went_on, true);
+    }
+    char *const secret = real(file, err);
+    if (hangs)
+        lk_gate_open(&gone, 1);
+    return secret;
+}
+
+/* The file is on a server that hangs: the login is made by the password that is known, and calls wait for that alone. */
+static void a_password_file_that_hangs(void **state)
+{
+    lk_env *env = *state;
+    char path[128];
+    env->proxy = lk_proxy_begin(&lk_proxy_etcd, env->etcd->port);
+    locker *const l = open_by_file(env, lk_proxy_port(env->proxy), "3s", path);
+    locker_handle *held = lk_take(l, "held");
+    lk_gate_init(&came);
+    lk_gate_init(&go_on);
+    lk_gate_init(&gone);
+    atomic_store(&went_on, false);
+    atomic_store(&file_hangs, true);
+    for (int i = 0; i < 2; i++) { /* a login that finds it hanging waits no more */
+        lk_proxy_cut_all(env->proxy);
+        lk_give(lk_take(l, "other"));
+    }
+    assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
+    lk_give(held);
+    lk_close_locker(l);
+    lk_gate_await(&came, 1, "the file should have been read again");
+    assert_false(atomic_load(&went_on));
+    atomic_store(&file_hangs, false);
+    lk_gate_open(&go_on, 1);
+    lk_gate_await(&gone, 1, "the thread that reads should go on");
+}
+
+static bool is_denied(void *l)
+{
+    locker_handle *held = NULL;
+    const locker_status status = locker_try_lock(l, "other", NULL, &held, NULL);
+    if (status == LOCKER_OK)
+        lk_give(held);
+    return status == LOCKER_DENIED;
+}
+
+static bool is_served(void *l)
+{
+    locker_handle *held = NULL;
+    const bool serves = locker_try_lock(l, "other", NULL, &held, NULL) == LOCKER_OK;
+    if (serves)
+        lk_give(held);
+    return serves;
+}
+
+/* The file takes longer to be read than a login waits for it, each time. A later login is made by what has been read meanwhile. */
+static void a_password_file_that_is_slow(void **state)
+{
+    lk_env *env = *state;
+    char path[128];
+    env->proxy = lk_proxy_begin(&lk_proxy_etcd, env->etcd->port);
+    locker *const l = open_by_file(env, lk_proxy_port(env->proxy), "3s", path);
+    lk_give(lk_take(l, "other"));
+    change_password(env, path);
+    lk_gate_init(&came);
+    lk_gate_init(&go_on);
+    lk_gate_init(&gone);
+    atomic_store(&file_hangs, true);
+    lk_proxy_cut_all(env->proxy);
+    lk_require(is_denied, l, "the first password should be denied");
+    lk_gate_open(&go_on, 1);
+    lk_gate_await(&gone, 1, "the thread that reads should go on");
+    lk_require(is_served, l, "the second password should be known");
+    lk_gate_await(&came, 2, "the file should have been read again");
+    atomic_store(&file_hangs, false);
+    lk_gate_open(&go_on, 1);
+    lk_gate_await(&gone, 1, "the thread that reads should go on");
     lk_close_locker(l);
 }
 
@@ -277,10 +386,38 @@ static void closing_takes_what_it_may(void **state)
     locker_handle_free(odd);
 }
 
+/* To order a look as a write takes no right to write. */
+static void who_may_read_sees_who_holds(void **state)
+{
+    lk_env *env = *state;
+    locker *l = open_as(env, USER ":" PASSWORD, "/shop?ttl=60s"), *reader;
+    locker_handle *held = lk_take(l, "held");
+    locker_info info = LOCKER_INFO_INIT;
+    locker_error err;
+    lk_etcdctl_do(env->etcd, "role revoke-permission --prefix=true clerks shop/");
+    lk_etcdctl_do(env->etcd, "role grant-permission clerks --prefix=true read shop/");
+    env->proxy = lk_proxy_begin(&lk_proxy_etcd, env->etcd->port);
+    lk_proxy_answer(env->proxy, LK_EP_MEMBER, lk_proxy_etcd_unavailable);
+    assert_ok(lk_try_uri(&reader, &err, "etcd://" USER ":" PASSWORD "@127.0.0.1:%d/shop?ttl=60s",
+                         lk_proxy_port(env->proxy)),
+              err);
+    assert_ok(locker_show(reader, "held", &info, &err), err);
+    assert_true(info.held);
+    assert_int_equal(info.token, locker_handle_token(held));
+    locker_info_clear(&info);
+    assert_status(LOCKER_DENIED, locker_break(reader, "held", NULL, NULL, &err), err);
+    lk_close_locker(reader);
+    locker_handle_free(held);
+    lk_close_locker(l);
+}
+
 static const struct CMUnitTest tests[] = {
+    users_test(who_may_read_sees_who_holds),
     users_test(closing_takes_what_it_may),
     users_test(a_user_and_a_password),
     users_test(a_password_that_changes_is_read_again),
+    users_test(a_password_file_that_hangs),
+    users_test(a_password_file_that_is_slow),
     users_test(a_wrong_password_is_denied),
     users_test(one_who_may_not_is_denied),
     users_test(one_without_a_name_is_denied),
