@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NUMBER = 4, KIND = 8, PATH = 12, ERROR = 16, LIST_PLAIN = 8, EXPIRED = -112, THROTTLED = -127 };
+enum { NUMBER = 4, KIND = 8, PATH = 12, ERROR = 16, LIST_PLAIN = 8 };
+enum { EXPIRED = -112, THROTTLED = -127, NAMELESS = -124 }; /* what a server answers */
 
 static int32_t number_at(const lk_message *record, size_t at)
 {
@@ -54,6 +55,11 @@ size_t lk_proxy_zookeeper_expired(const lk_message *reply, char *out, size_t siz
 size_t lk_proxy_zookeeper_throttled(const lk_message *reply, char *out, size_t size)
 {
     return write_error(THROTTLED, reply, out, size);
+}
+
+size_t lk_proxy_zookeeper_nameless(const lk_message *reply, char *out, size_t size)
+{
+    return write_error(NAMELESS, reply, out, size);
 }
 
 void lk_proxy_zookeeper_withheld(lk_proxy *proxy, char *path, size_t size)

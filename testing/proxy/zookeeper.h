@@ -18,9 +18,11 @@ extern const lk_protocol lk_proxy_zookeeper;
 #define LK_ZKP_CREATE2          "15"
 #define LK_ZKP_CREATE_CONTAINER "19"
 
-/** Makes of a reply that the session has expired, or that the server is too busy; for lk_proxy_forge(). */
+/** Makes of a reply that the session has expired, that the server is too busy, or that it wants a login by SASL; for
+ * lk_proxy_forge(). */
 size_t lk_proxy_zookeeper_expired(const lk_message *reply, char *out, size_t size);
 size_t lk_proxy_zookeeper_throttled(const lk_message *reply, char *out, size_t size);
+size_t lk_proxy_zookeeper_nameless(const lk_message *reply, char *out, size_t size);
 
 /** The path in the request that was withheld last. */
 void lk_proxy_zookeeper_withheld(lk_proxy *proxy, char *path, size_t size);

@@ -6,8 +6,6 @@
 
 static const int64_t empty_again_ns = 200 * LK_MS;
 static const int64_t turn_ns = 200 * LK_MS; /* so long a try for a permit waits for each one ahead */
-/* What shows that a place is there is believed for so long. */
-static const int64_t recent_ns = 100 * LK_MS;
 enum { CHECKS_MAX = 2 }; /* after so many it is believed, however long their answers take */
 
 static void look_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
@@ -76,7 +74,7 @@ static bool is_sure_locked(const lk_zk *z, const lk_zk_node *node) LK_REQUIRES(*
 /* The answer may have been on its way for long, and the lock been broken and granted to the next one meanwhile. */
 static bool is_recent(const lk_zk_attempt *a, const lk_zk_node *node, int64_t now)
 {
-    return now - node->seen_at <= recent_ns || a->checks >= CHECKS_MAX;
+    return now - node->seen_at <= LK_ZK_RECENT_MS * LK_MS || a->checks >= CHECKS_MAX;
 }
 
 /* The one place where a lock is granted. OK when that and the deadline allow it; BUSY: proof is wanted. */
@@ -215,7 +213,7 @@ static bool await_turn_unlocking(lk_zk_attempt *a, lk_zk_node *node) LK_REQUIRES
 static bool behind_unlocking(lk_zk_attempt *a, lk_zk_node *node) LK_REQUIRES(*a->z->net)
 {
     if (node->other != 0)
-        return lk_zk_usage_refuse_locked(a, node->other);
+        return lk_zk_permits_judge_unlocking(a, node);
     if (must_know_use_locked(a, node))
         return lk_zk_check_lock_unlocking(a, node);
     if (a->claim->will_wait || a->claim->permits == 0)
@@ -246,9 +244,8 @@ static bool step_unlocking(lk_zk_attempt *a) LK_REQUIRES(*a->z->net)
     case LK_ZK_BEHIND:
         return behind_unlocking(a, node);
     case LK_ZK_HEAD:
-        return node->other != 0                ? lk_zk_usage_refuse_locked(a, node->other)
-               : lk_zk_is_up_locked(a->z->net) ? lk_zk_permits_count_unlocking(a, node)
-                                               : lk_zk_attempt_wait_unlocking(a, lk_zk_await_up_unlocking);
+        return lk_zk_is_up_locked(a->z->net) ? lk_zk_permits_count_unlocking(a, node)
+                                             : lk_zk_attempt_wait_unlocking(a, lk_zk_await_up_unlocking);
     case LK_ZK_FULL:
         return busy_locked(a);
     case LK_ZK_USED_UP:

@@ -10,6 +10,7 @@ typedef struct {
     int rc;         /* of the latest answer that was an error */
     bool unknown;   /* one said nothing, or could not be asked for */
     bool no_parent; /* permits have no parent yet */
+    bool fits;      /* one that is taken says as many permits as the claim */
     int32_t taken;  /* so many permits are */
     int32_t slot;   /* the least of ours that is free */
     int32_t ahead;  /* so many wait for one, before the claim's own place if it has one */
@@ -76,6 +77,9 @@ bool lk_zk_check_lock_unlocking(lk_zk_attempt *a, const lk_zk_node *node) LK_REQ
 /* Before a claim takes a place in the queue for permits: refuse it where the key is in use otherwise; and a try, where as
  * many are taken, or about to be, as there are. */
 bool lk_zk_permits_look_unlocking(lk_zk_attempt *a) LK_REQUIRES(*a->z->net);
+/* The first place in the queue says another number of permits than the claim. Refuse the claim, unless somebody holds a permit of the
+ * claim's number: then the first place's own claim is refused. */
+bool lk_zk_permits_judge_unlocking(lk_zk_attempt *a, lk_zk_node *node) LK_REQUIRES(*a->z->net);
 /* A try that is not at the head: those ahead and itself may all have one, or it is refused. */
 bool lk_zk_permits_try_unlocking(lk_zk_attempt *a, const lk_zk_node *node) LK_REQUIRES(*a->z->net);
 /* At the head of the queue: count what is free, and take one, or have it told when one is given back. */

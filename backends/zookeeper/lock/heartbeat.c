@@ -193,7 +193,7 @@ void lk_zk_prove_locked(lk_zk *z, lk_zk_node *node)
 
 static void want_again_locked(lk_zk *z, lk_zk_node *node, int64_t after_ns) LK_REQUIRES(*z->net)
 {
-    node->watched = false;
+    node->watched = node->guarded = false;
     lk_zk_node_watch_by_locked(z, node, lk_zk_now(z) + after_ns);
 }
 
@@ -224,6 +224,7 @@ void lk_zk_own_event_locked(lk_zk *z, const char *path, bool deleted)
 static void watched_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     lk_zk_node *node = context;
+    node->guarded = reply->rc == ZOK;
     if (reply->rc == ZNONODE && node->there)
         not_there_locked(z, node);
     else if (lk_zk_unknown(reply->rc) && node->there && node->claim != NULL)
@@ -238,5 +239,7 @@ bool lk_zk_watch_own_locked(lk_zk *z, lk_zk_node *node)
         return false;
     lk_zk_node_path(z, node, path);
     node->watched = lk_zk_node_ref(node, lk_zk_get_told_locked(z->net, path, watched_locked, node));
+    if (node->watched)
+        node->watch_at = LOCKER_NEVER; /* it may have been planned for later */
     return node->watched;
 }

@@ -34,6 +34,23 @@ bool lk_zk_permits_look_unlocking(lk_zk_attempt *a)
     return lk_zk_usage_await_unlocking(a) && (a->usage.unknown || judge_look_locked(a));
 }
 
+/* The holders of permits decide how many there are. While there are no holders, the first place in the queue does. */
+bool lk_zk_permits_judge_unlocking(lk_zk_attempt *a, lk_zk_node *node)
+{
+    lk_zk_usage_begin(a);
+    lk_zk_usage_ask_locked(a, LK_ZK_OF_PERMITS, false);
+    if (!lk_zk_usage_await_unlocking(a))
+        return false;
+    if (a->usage.unknown)
+        return lk_zk_is_up_locked(a->z->net) || lk_zk_attempt_wait_unlocking(a, lk_zk_await_up_unlocking);
+    if (a->usage.says > 0)
+        return lk_zk_usage_refuse_locked(a, a->usage.says);
+    if (!a->usage.fits && node->step == LK_ZK_BEHIND && node->other != 0)
+        return lk_zk_usage_refuse_locked(a, node->other);
+    node->other = 0;
+    return true;
+}
+
 bool lk_zk_permits_try_unlocking(lk_zk_attempt *a, const lk_zk_node *node)
 {
     (void)node;

@@ -111,7 +111,7 @@ void lk_zk_node_tell_locked(lk_zk *z, lk_zk_node *node, lk_zk_event event)
     await_event_locked(z, node, node->claim != NULL && is_enrolled(node));
     if (node->call != NULL)
         lk_zk_call_done_locked(node->call);
-    else if (node->claim != NULL && !node->granted && !is_enrolled(node))
+    else if (node->claim != NULL && !node->granted && (!is_enrolled(node) || node->other != 0))
         z->svc->wake(z->svc, node->claim);
 }
 
@@ -126,7 +126,7 @@ void lk_zk_node_found_locked(lk_zk *z, lk_zk_node *node, int32_t sequence)
 {
     node->sequence = sequence;
     node->there = true;
-    node->watched = false;
+    node->watched = node->guarded = false;
     z->seen[node->in_queue.hash % LK_ZK_SEEN] = node->in_queue.hash;
     if (node->claim != NULL)
         lk_zk_node_watch_by_locked(z, node, lk_zk_now(z) + own_watch_after_ns);

@@ -5,6 +5,8 @@
 
 /* A lock that is given back sooner needs no watch on its own node, which spares the server a request. */
 enum { LK_ZK_OWN_WATCH_MS = 20 };
+/* What shows that a place is there is believed for so long. */
+enum { LK_ZK_RECENT_MS = 100 };
 
 /* What is known of a place: of its node, and of who is ahead. What leads from one to another stands in place.c. */
 typedef enum {
@@ -67,52 +69,59 @@ struct lk_zk_node {
     lk_line *line;          /* it waits in that, or its create is under way; NULL: it is in none */
     bool sleeps;            /* its call sleeps until it is let in */
     lk_zk_watcher watcher;  /* of the predecessor, while it is BEHIND and waits */
-    locker_claim *claim;    /* whose it is; NULL: nobody's, to be deleted */
-    lk_zk_call *call;       /* who waits for the next step; NULL: nobody */
-    locker_error *error;    /* of FAILED; malloc'ed, may be NULL */
-    uint64_t id;            /* the part of its name that is its own */
-    int64_t session;        /* in which it was asked for */
-    int64_t czxid;          /* the fencing token; 0 until it is known */
-    int64_t seen_at;        /* when the latest list or check was sent that showed it */
-    int64_t watch_at;       /* when it wants a watch on itself */
-    int64_t write_at;       /* when the time of its grant wants to be written */
-    int64_t granted_at;     /* that time; of a lock that was waited for */
-    int64_t cap;            /* LOST then at the latest, of a lease that isn't renewed; else LOCKER_NEVER */
-    int64_t retry_at;       /* of a delete */
-    int64_t trouble_since;  /* first refused delete; 0: none */
-    int trouble_rc;         /* ... and what the latest was answered */
-    bool stuck;             /* deletes have been refused for long, and the session goes on */
-    int64_t doubt_since;    /* of one in `doubtful`: of the latest name that it stands for */
-    int64_t look_at;        /* ... when it is looked for again */
-    int32_t sequence;       /* once it is there */
-    int32_t permits;        /* how many its key has; 0: it wants a lock */
-    int32_t slot;           /* which of them it takes, once that was asked for */
-    int32_t other;          /* so many said one before it, of whom it isn't one then; 0: none did */
-    int create_rc;          /* create's answer */
-    int parent_rc;          /* ... and why its parent could not be made; ZOK: it could, or nothing is known */
-    int take_rc;            /* that of the exchange; */
-    int take_place_rc;      /* ... for its place in the queue, where it was refused */
-    unsigned requests;      /* that refer to it */
-    lk_zk_step step;        /* changed by lk_zk_node_step_locked() alone */
-    lk_zk_mark mark;        /* once it is GONE */
-    uint8_t tries;          /* how often its parents have been made */
-    bool there;             /* it is at the server: its name is known, and no end of it */
-    bool listing;           /* a list of its queue is under way */
-    bool unwanted;          /* it is to be deleted, as soon as there is a connection */
-    bool deleting;          /* a delete is under way */
-    bool maybe_deleted;     /* a delete was sent whose answer was lost */
-    bool deleted;           /* by us, with proof */
-    bool watched;           /* its own deletion will be told, or that has been asked for */
-    bool waited;            /* it has been BEHIND */
-    bool granted;           /* core knows that it has the lock */
-    bool event_awaited;     /* the claim was enrolled: it is woken, not its caller */
-    bool shares;            /* it waits for nobody who shares the key */
-    bool mixed;             /* the key's node has been used for permits, too, and may be still */
-    bool exchanging;        /* TAKING, and the request is under way */
-    bool makes_parent;      /* the parent of permits is made along with it */
-    bool maybe_permit;      /* that was sent: its permit is there, or was, or comes yet */
-    bool is_permit;         /* its permit is there: that is the node, and its place in the queue is no more */
-    bool left_queue;        /* its place is no more, nor will there be a permit because of it */
+    uint64_t
+        right_behind; /* the id of the predecessor if that is ours and nobody stands in between; else 0 */
+    lk_zk_node
+        *succeeds; /* that predecessor, while its delete and a read of this place are under way; else NULL */
+    locker_claim *claim;   /* whose it is; NULL: nobody's, to be deleted */
+    lk_zk_call *call;      /* who waits for the next step; NULL: nobody */
+    locker_error *error;   /* of FAILED; malloc'ed, may be NULL */
+    uint64_t id;           /* the part of its name that is its own */
+    int64_t session;       /* in which it was asked for */
+    int64_t czxid;         /* the fencing token; 0 until it is known */
+    int64_t seen_at;       /* when the latest list or check was sent that showed it */
+    int64_t watch_at;      /* when it wants a watch on itself */
+    int64_t write_at;      /* when the time of its grant wants to be written */
+    int64_t granted_at;    /* that time; of a lock that was waited for */
+    int64_t cap;           /* LOST then at the latest, of a lease that isn't renewed; else LOCKER_NEVER */
+    int64_t retry_at;      /* of a delete */
+    int64_t trouble_since; /* first refused delete; 0: none */
+    int trouble_rc;        /* ... and what the latest was answered */
+    bool stuck;            /* deletes have been refused for long, and the session goes on */
+    int64_t doubt_since;   /* of one in `doubtful`: of the latest name that it stands for */
+    int64_t look_at;       /* ... when it is looked for again */
+    int32_t sequence;      /* once it is there */
+    int32_t permits;       /* how many its key has; 0: it wants a lock */
+    int32_t slot;          /* which of them it takes, once that was asked for */
+    int32_t other;         /* the first before it says so many permits; 0: it says as many */
+    int create_rc;         /* create's answer */
+    int parent_rc;         /* ... and why its parent could not be made; ZOK: it could, or nothing is known */
+    int take_rc;           /* that of the exchange; */
+    int take_place_rc;     /* ... for its place in the queue, where it was refused */
+    unsigned requests;     /* that refer to it */
+    lk_zk_step step;       /* changed by lk_zk_node_step_locked() alone */
+    lk_zk_mark mark;       /* once it is GONE */
+    uint8_t tries;         /* how often its parents have been made */
+    bool there;            /* it is at the server: its name is known, and no end of it */
+    bool listing;          /* a list of its queue is under way */
+    bool unwanted;         /* it is to be deleted, as soon as there is a connection */
+    bool deleting;         /* a delete is under way */
+    bool maybe_deleted;    /* a delete was sent whose answer was lost */
+    bool deleted;          /* by us, with proof */
+    bool next; /* a list showed one place ahead of it, another locker's: it is first once that is deleted */
+    bool
+        guarded; /* this connection's server has a watch on it: its deletion is told before what happens later */
+    bool watched;       /* its own deletion will be told, or that has been asked for */
+    bool waited;        /* it has been BEHIND */
+    bool granted;       /* core knows that it has the lock */
+    bool event_awaited; /* the claim was enrolled: it is woken, not its caller */
+    bool shares;        /* it waits for nobody who shares the key */
+    bool mixed;         /* the key's node has been used for permits, too, and may be still */
+    bool exchanging;    /* TAKING, and the request is under way */
+    bool makes_parent;  /* the parent of permits is made along with it */
+    bool maybe_permit;  /* that was sent: its permit is there, or was, or comes yet */
+    bool is_permit;     /* its permit is there: that is the node, and its place in the queue is no more */
+    bool left_queue;    /* its place is no more, nor will there be a permit because of it */
     char tail[LK_ZK_TAIL_MAX]; /* of its name */
     char parent[];             /* the path of the key's node */
 };
@@ -201,7 +210,7 @@ void lk_zk_all_vanish_locked(lk_zk *z) LK_REQUIRES(*z->net);
 /* ---------------------------------------------------------------- who is ahead of it: queue.c ---- */
 /* Ask for the queue's list, and find the node's place in it. */
 void lk_zk_node_list_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);
-/* One of ours in its queue, ahead of it if it is there, for which a list has to be asked yet; NULL: none. */
+/* One of ours in its queue, with as many permits, ahead of it if it is there, for which a list has to be asked yet; NULL: none. */
 const lk_zk_node *lk_zk_ours_ahead_locked(const lk_zk *z, const lk_zk_node *node) LK_REQUIRES(*z->net);
 /* The node is there, and no list was asked for with it: wait behind one of ours, or ask for one; nobody's is deleted. */
 void lk_zk_node_follow_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);

@@ -1,6 +1,7 @@
-/* queue.c: who is ahead of a place. The only proof that nobody is ahead is a list of the queue that shows the place
- * itself with nobody before it; what is heard of the predecessor is a hint to list again, and never more. Why a list stays
- * true, and up to which number: ARCHITECTURE.md, zookeeper. */
+/* queue.c: who is ahead of a place. A list of the queue that shows the place itself with nobody before it proves that nobody
+ * is. Two things prove the same without a list: our own delete of the first place, if this one stands right behind it; and the
+ * server's word that the only place ahead was deleted. All else that becomes known of the predecessor is a hint to list again.
+ * Why these stay true, and up to which number: ARCHITECTURE.md, zookeeper. */
 #include <string.h>
 
 #include "paths.h"
@@ -39,8 +40,9 @@ typedef struct {
     bool behind_ours;        /* it waits for another place of ours, which keeps standing */
     bool of_permits;         /* the key has nodes for permits, too */
     const char *predecessor; /* the nearest that it waits for; NULL: nobody */
+    int32_t ahead;           /* how many it waits for */
     int32_t sequence;        /* of that */
-    int32_t other;           /* before it stands one who says that there are so many permits; 0: none does */
+    int32_t other;           /* the first before it that says a number of permits says this; 0: its own */
 } view;
 
 /* Whether the name is that of a place of ours whose delete is yet to be sent. */
@@ -56,19 +58,25 @@ static bool waits_for(const lk_zk_node *node, bool ahead_shares)
     return !node->shares || !ahead_shares;
 }
 
-/* One before it says that there are so many permits, and they are not; else 0. */
-static int32_t other_permits(const lk_zk_node *node, const char *ahead)
+/* The first of those ahead that say how many permits there are. */
+typedef struct {
+    const char *name; /* NULL: none says it */
+    int32_t sequence, permits;
+} first_use;
+
+static void note_use(first_use *first, const char *name, int32_t sequence)
 {
     int32_t permits, slot;
-    return node->permits > 0 && lk_zk_read_permit(ahead, &permits, &slot) && permits != node->permits
-               ? permits
-               : 0;
+    if ((first->name == NULL || lk_zk_before(sequence, name, first->sequence, first->name)) &&
+        lk_zk_read_permit(name, &permits, &slot))
+        *first = (first_use){name, sequence, permits};
 }
 
 static view look_locked(const lk_zk *z, const lk_zk_node *node, const struct String_vector *names)
     LK_REQUIRES(*z->net)
 {
     view v = {.there = false};
+    first_use first = {.name = NULL};
     char own[LK_ZK_NAME_MAX];
     lk_zk_name(z, node->id, node->tail, node->sequence, own);
     for (int32_t i = 0; i < names->count; i++) {
@@ -82,13 +90,15 @@ static view look_locked(const lk_zk *z, const lk_zk_node *node, const struct Str
         v.there = v.there || (sequence == node->sequence && strcmp(name, own) == 0);
         if (!lk_zk_before(sequence, name, node->sequence, own) || !waits_for(node, kind == LK_ZK_SHARES))
             continue;
-        v.other = v.other != 0 ? v.other : other_permits(node, name);
+        note_use(&first, name, sequence);
+        v.ahead++;
         v.behind_ours = v.behind_ours || is_kept_locked(z, name);
         if (v.predecessor == NULL || lk_zk_before(v.sequence, v.predecessor, sequence, name)) {
             v.predecessor = name;
             v.sequence = sequence;
         }
     }
+    v.other = node->permits > 0 && first.permits != node->permits ? first.permits : 0;
     return v;
 }
 
@@ -98,8 +108,8 @@ const lk_zk_node *lk_zk_ours_ahead_locked(const lk_zk *z, const lk_zk_node *node
     LK_TABLE_EACH_OF(link, &z->queues, node->in_queue.hash) {
         const lk_zk_node *const ours = LK_CONTAINER(link, lk_zk_node, in_queue);
         if ((ours->step == LK_ZK_BEHIND || ours->step == LK_ZK_ENTERED) && !ours->unwanted &&
-            waits_for(node, ours->shares) && strcmp(ours->parent, node->parent) == 0 &&
-            (!node->there || ours->sequence < node->sequence) &&
+            waits_for(node, ours->shares) && ours->permits == node->permits &&
+            strcmp(ours->parent, node->parent) == 0 && (!node->there || ours->sequence < node->sequence) &&
             (nearest == NULL || nearest->sequence < ours->sequence))
             nearest = ours;
         if (nearest != NULL && (!node->there || nearest->sequence + 1 == node->sequence))
@@ -113,9 +123,16 @@ const lk_zk_node *lk_zk_ours_ahead_locked(const lk_zk *z, const lk_zk_node *node
 static bool wait_locked(lk_zk *z, lk_zk_node *node, const view *v) LK_REQUIRES(*z->net)
 {
     char path[LK_ZK_PATH_MAX];
-    const lk_zk_teller teller = is_kept_locked(z, v->predecessor) ? LK_ZK_BY_US
-                                : v->behind_ours                  ? LK_ZK_BY_SERVER_SOON
-                                                                  : LK_ZK_BY_SERVER;
+    const bool is_ours = is_kept_locked(z, v->predecessor);
+    const lk_zk_teller teller = is_ours          ? LK_ZK_BY_US
+                                : v->behind_ours ? LK_ZK_BY_SERVER_SOON
+                                                 : LK_ZK_BY_SERVER;
+    uint64_t id;
+    const bool own_name = lk_zk_own_id(z, v->predecessor, &id);
+    node->right_behind = is_ours ? id : 0;
+    node->next = v->ahead == 1 && !own_name && node->permits == 0;
+    if (node->next && !node->guarded)
+        (void)lk_zk_watch_own_locked(z, node);
     return lk_zk_join(path, node->parent, v->predecessor) &&
            lk_zk_watch_locked(z->net, &node->watcher, path, teller);
 }
@@ -217,11 +234,70 @@ void lk_zk_node_follow_locked(lk_zk *z, lk_zk_node *node)
     } else if (ours == NULL || lk_zk_used_up(node->sequence)) {
         list_again_locked(z, node);
     } else {
+        node->next = false;
+        node->right_behind = ours->sequence + 1 == node->sequence ? ours->id : 0;
         lk_zk_node_path(z, ours, path);
         lk_zk_node_tell_locked(z, node, LK_ZK_SOMEBODY);
         if (!lk_zk_watch_locked(z->net, &node->watcher, path, LK_ZK_BY_US))
             lk_zk_node_fail_locked(z, node, ZSYSTEMERROR, "watching the node ahead");
     }
+}
+
+/* True if no number that comes while the place stands can be less than its own: those that are used up are far away. */
+static bool numbers_grow(const lk_zk_node *node)
+{
+    return node->sequence >= 0 && node->sequence < INT32_MAX / 2;
+}
+
+/* The answers to the predecessor's delete and to this read come in order. The delete was carried out, so the predecessor had
+ * been there, and first, since before this place was made: nobody else was ahead, and nobody could come in between. */
+static void read_behind_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
+{
+    lk_zk_node *const node = context, *const ahead = node->succeeds;
+    node->listing = false;
+    node->succeeds = NULL;
+    if (node->step != LK_ZK_ENTERED || node->claim == NULL) {
+        /* it has ended meanwhile, or is being deleted */
+    } else if (reply->rc == ZOK && ahead->deleted && reply->stat->czxid == node->czxid) {
+        node->seen_at = reply->sent;
+        node->mixed = node->mixed || ahead->mixed;
+        lk_zk_node_tell_locked(z, node, LK_ZK_NOBODY);
+    } else if (reply->rc == ZNONODE) {
+        lk_zk_node_vanish_locked(z, node);
+    } else if (lk_zk_unknown(reply->rc)) {
+        lk_zk_stalled_locked(z);
+    } else {
+        list_again_locked(z, node);
+    }
+    lk_zk_node_unref_locked(z, ahead);
+    lk_zk_node_unref_locked(z, node);
+}
+
+/* Read the place instead of listing its queue, if it stands right behind one that has the lock, and whose delete was just sent.
+ * False: that is not so, or it can't be sent. Readers may stand ahead of a reader that is first. */
+static bool succeed_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
+{
+    char path[LK_ZK_PATH_MAX];
+    lk_zk_node *const ahead = node->right_behind != 0 ? lk_zk_node_by_id_locked(z, node->right_behind) : NULL;
+    if (ahead == NULL || ahead->step != LK_ZK_FIRST || !ahead->deleting || ahead->shares ||
+        node->permits > 0 || node->listing || !numbers_grow(node))
+        return false;
+    lk_zk_node_path(z, node, path);
+    node->listing = lk_zk_node_ref(node, lk_zk_get_locked(z->net, path, read_behind_locked, node));
+    if (!node->listing)
+        return false;
+    node->succeeds = ahead;
+    ahead->requests++;
+    return true;
+}
+
+/* True if the predecessor's deletion, which the server has just told, proves that the place is first. Nobody else was ahead in
+ * a list, and numbers only grow. The place is still there, because the server tells deletions in their order and would have told
+ * its own before. And the word is recent: the server sent it after it had received the latest request that it has answered. */
+static bool is_first_now_locked(const lk_zk *z, const lk_zk_node *node) LK_REQUIRES(*z->net)
+{
+    return node->next && node->guarded && !node->listing && numbers_grow(node) &&
+           lk_zk_now(z) - lk_zk_heard_locked(z->net) <= LK_ZK_RECENT_MS * LK_MS / 2;
 }
 
 /* A hint too many does no harm. */
@@ -232,7 +308,12 @@ void lk_zk_predecessor_gone_locked(lk_zk *z, lk_zk_watcher *watcher, int rc)
         lk_zk_node_fail_locked(z, node, rc, "watching the node ahead");
     } else if (node->claim != NULL && node->step == LK_ZK_BEHIND) {
         lk_zk_node_step_locked(node, LK_ZK_HINT);
-        list_again_locked(z, node);
+        if (is_first_now_locked(z, node)) {
+            node->seen_at = lk_zk_heard_locked(z->net);
+            lk_zk_node_tell_locked(z, node, LK_ZK_NOBODY);
+        } else if (!succeed_locked(z, node)) {
+            list_again_locked(z, node);
+        }
         /* Planned now, and put off with the grant: a keeper that has to be told wakes up while the server lists. */
         lk_zk_node_watch_by_locked(z, node, lk_zk_now(z) + LK_ZK_OWN_WATCH_MS * LK_MS);
     }

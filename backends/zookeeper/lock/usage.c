@@ -26,12 +26,14 @@ static void note_permit(lk_zk_attempt *a, const char *name, uint8_t *slots)
 {
     int32_t permits, slot;
     a->usage.taken++;
-    if (!lk_zk_read_permit(name, &permits, &slot))
+    if (!lk_zk_read_permit(name, &permits, &slot)) {
         a->usage.says = a->usage.says != 0 ? a->usage.says : LK_ZK_FOREIGN;
-    else if (permits != a->claim->permits)
+    } else if (permits != a->claim->permits) {
         a->usage.says = permits;
-    else if (slot >= 0)
+    } else if (slot >= 0) {
+        a->usage.fits = true;
         slots[slot / 8] |= (uint8_t)(1u << slot % 8);
+    }
 }
 
 static void permits_listed_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)

@@ -94,6 +94,7 @@ void lk_zk_went_down_locked(lk_zk_net *net)
     if (!net->up)
         return;
     net->up = net->came_up = false;
+    net->heard = 0;
     const int64_t now = lk_zk_net_now(net);
     if (net->away_since == 0 || now - net->up_since >= net->timeout_ns)
         net->away_since = now;

@@ -204,10 +204,10 @@ static int library_process_locked(lk_zk_net *net, int events) LK_REQUIRES(*net)
     return rc;
 }
 
-/* The handshake of TLS is a loop that has no end; and at the beginning of a login by SASL Cyrus' library looks up this
- * host's name, and may ask servers of its own. A thread that lives for one of them makes the library's call, without the
- * mutex. It has the handle to itself: whatever else is done with one needs a connection, or lk_zk_net.reading, which stays
- * set for the thread. */
+/* Two steps of connecting can block for any time: the handshake of TLS, and the beginning of a login by SASL, where Cyrus' library looks
+ * up this host's name and may ask other servers. So a thread makes that call of the library, without the mutex. Before a login it reads
+ * the password's file again. No other thread uses the handle meanwhile: other calls need a connection, or lk_zk_net.reading, which stays
+ * set for this thread. */
 
 /* The library closes a socket that it reads the end of, but not one whose handshake it could not even begin. */
 static int give_up_locked(lk_zk_net *net, int socket) LK_REQUIRES(*net)
@@ -256,6 +256,8 @@ static void *connect_blocking(void *context)
 {
     lk_zk_net *net = context;
     char reason[sizeof(net->tls_trouble)] = "";
+    if (net->set.sasl != NULL)
+        lk_zk_sasl_read_again(net->set.sasl);
     const int rc = zookeeper_process(net->blocking.zh, net->blocking.events);
     if (net->set.tls != NULL)
         lk_zk_tls_reason(reason, sizeof(reason));

@@ -166,6 +166,10 @@ lk_zk_request *lk_zk_check_locked(lk_zk_net *net, const char *path, lk_zk_done_f
 /* A request that changes nothing, and that any server answers by itself. */
 lk_zk_request *lk_zk_touch_locked(lk_zk_net *net, lk_zk_done_fn done, void *context) LK_REQUIRES(*net);
 
+/* Return when the latest request was sent that this connection has answered. What the server tells from now on happened after
+ * that, or was told in its order. 0: no request was answered. */
+int64_t lk_zk_heard_locked(const lk_zk_net *net) LK_REQUIRES(*net);
+
 /* True if little enough is in flight for the requests of one more attempt, which has until then. 0: for what nobody waits for. */
 bool lk_zk_has_room_locked(const lk_zk_net *net, int64_t until) LK_REQUIRES(*net);
 

@@ -105,7 +105,10 @@ LK_UNCHECKED static void finish_locked(const void *data, lk_zk_reply reply)
         const int64_t now = lk_zk_net_now(net);
         lk_zk_validity_answered(&net->validity, request->sent, now);
         net->took_ns = now - request->sent;
-        net->away_since = 0;
+        if (net->up) { /* an answer may be left to be read of a connection that was given up */
+            net->heard = request->sent;
+            net->away_since = 0;
+        }
     }
     if (reply.rc == ZSESSIONEXPIRED) /* the leader's word: the server goes on serving reads and pings */
         net->over = true;
@@ -215,6 +218,11 @@ LK_UNCHECKED static void container_done_locked(lk_zk *z, void *context, const lk
         net->parent_rc = ZOK;
     else if (reply->rc != ZNONODE && !lk_zk_unknown(reply->rc))
         net->parent_rc = reply->rc;
+}
+
+int64_t lk_zk_heard_locked(const lk_zk_net *net)
+{
+    return net->heard;
 }
 
 int lk_zk_parent_refused_locked(const lk_zk_net *net)

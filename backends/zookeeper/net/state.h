@@ -89,6 +89,7 @@ struct LK_CHECKED(capability("mutex")) lk_zk_net {
     size_t in_flight LK_ZK_GUARDED;   /* length of `requests` */
     lk_list line LK_ZK_GUARDED;       /* calls that wait for room, the first in front */
     size_t let_in LK_ZK_GUARDED;      /* calls that have room, and have not sent yet */
+    int64_t heard LK_ZK_GUARDED; /* when the latest request was sent that this connection answered; 0: none */
     int64_t took_ns LK_ZK_GUARDED;    /* from sending to answer: of the latest request */
     int64_t fastest_ns LK_ZK_GUARDED; /* ... and the least of those that were ordered; 0: not known */
     lk_table watches LK_ZK_GUARDED;

@@ -112,6 +112,7 @@ typedef struct {
     lk_zk_sasl_callback callbacks[LK_ZK_SASL_CALLBACKS];
     lk_zk_sasl_secret *secret; /* wiped when freed; NULL: no password */
     char *user;                /* NULL: none */
+    char *password_file;       /* NULL: there is none that can be read again */
 } lk_zk_sasl;
 
 static int give_user(void *context, int id, const char **result, unsigned *len)
@@ -244,17 +245,36 @@ static bool copy(char **out, const char *text)
     return text == NULL || *out != NULL;
 }
 
+static void forget_secret(lk_zk_sasl_secret *secret)
+{
+    if (secret != NULL)
+        explicit_bzero(secret->data, secret->len);
+    free(secret);
+}
+
 static bool copy_secret(lk_zk_sasl *sasl, const char *password)
 {
     if (password == NULL)
         return true;
     const size_t len = strlen(password);
-    sasl->secret = calloc(1, sizeof *sasl->secret + len);
-    if (sasl->secret == NULL)
+    lk_zk_sasl_secret *const secret = calloc(1, sizeof *secret + len);
+    if (secret == NULL)
         return false;
-    sasl->secret->len = len;
-    memcpy(sasl->secret->data, password, len);
+    secret->len = len;
+    memcpy(secret->data, password, len + 1); /* `data` begins with room for one more */
+    forget_secret(sasl->secret);
+    sasl->secret = secret;
     return true;
+}
+
+void lk_zk_sasl_read_again(lk_zk_sasl_params *login)
+{
+    lk_zk_sasl *const sasl = (lk_zk_sasl *)login;
+    char *const password = sasl->password_file != NULL ? locker_secret_read(sasl->password_file, NULL) : NULL;
+    (void)copy_secret(sasl, password); /* without memory the login is made by the one that is known */
+    if (password != NULL)
+        explicit_bzero(password, strlen(password));
+    free(password);
 }
 
 static locker_status check_login(const locker_driver_config *config, bool is_digest, locker_error *err)
@@ -281,8 +301,8 @@ lk_zk_sasl_params *lk_zk_sasl_new(const locker_driver_config *config, const char
     if (host == NULL && is_digest)
         host = digest_host;
     if (sasl == NULL || !copy(&sasl->user, config->user) || !copy_secret(sasl, config->password) ||
-        !copy(&sasl->params.mechanisms, mechanism) || !copy(&sasl->params.service, service) ||
-        !copy(&sasl->params.host, host)) {
+        !copy(&sasl->password_file, config->password_file) || !copy(&sasl->params.mechanisms, mechanism) ||
+        !copy(&sasl->params.service, service) || !copy(&sasl->params.host, host)) {
         lk_zk_sasl_free((lk_zk_sasl_params *)sasl);
         (void)lk_out_of_memory(err);
         return NULL;
@@ -298,10 +318,9 @@ void lk_zk_sasl_free(lk_zk_sasl_params *login)
     lk_zk_sasl *const sasl = (lk_zk_sasl *)login;
     if (sasl == NULL)
         return;
-    if (sasl->secret != NULL)
-        explicit_bzero(sasl->secret->data, sasl->secret->len);
-    free(sasl->secret);
+    forget_secret(sasl->secret);
     free(sasl->user);
+    free(sasl->password_file);
     free(sasl->params.mechanisms);
     free(sasl->params.service);
     free(sasl->params.host);

@@ -58,4 +58,6 @@ void lk_zk_tls_reason(char *text, size_t size);
 /* What a login by SASL takes. NULL: err says why not. `service` and `host` may be NULL. */
 lk_zk_sasl_params *lk_zk_sasl_new(const locker_driver_config *config, const char *mechanism,
                                   const char *service, const char *host, locker_error *err);
+/* Before a login: the password may have been changed in its file. Blocks while that is read. */
+void lk_zk_sasl_read_again(lk_zk_sasl_params *login);
 void lk_zk_sasl_free(lk_zk_sasl_params *login);

@@ -154,6 +154,7 @@ static void missed_locked(lk_zk_net *net, const char *path) LK_REQUIRES(*net)
     if (w == NULL || !w->armed || !tells_somebody(w))
         return;
     lk_zk_leave_server_locked(net, "a server has missed a deletion");
+    net->heard = 0;          /* a server that misses one may have missed others */
     tell_locked(w, ZNONODE); /* they list at the next one */
     net->svc->log(net->svc, LOCKER_LOG_WARN,
                   "zookeeper: a server of %.100s has not told that %.200s was deleted; compare what each "

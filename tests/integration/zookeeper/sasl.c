@@ -2,6 +2,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <sasl/sasl.h>
 
@@ -211,6 +212,26 @@ static void a_password_that_is_changed_and_back(void **state)
     lk_close_locker(l);
 }
 
+/* First in the file and then at the server, which restarts: the next login is made by the new one, and no lock is lost. */
+static void a_password_that_changes_is_read_again(void **state)
+{
+    lk_env *env = *state;
+    char path[128], rest[160];
+    (void)snprintf(path, sizeof path, "%s/password", env->zk->directory);
+    (void)snprintf(rest, sizeof rest, "&ttl=20s&password_file=%s", path);
+    assert_true(lk_server_write(env->zk, "password", LK_SASL_PASSWORD "\n"));
+    locker *const l = open_sasl(env, LK_SASL_USER, rest);
+    locker_handle *held = lk_take(l, "rotated");
+    assert_true(lk_server_write(env->zk, "password", "another\n"));
+    restart_with(env, "another");
+    lk_require(is_served, l, "the new password should be known");
+    lk_require_state(held, LOCKER_STATE_HELD);
+    lk_give(held);
+    restart_with(env, LK_SASL_PASSWORD); /* which the file has not */
+    assert_int_equal(unlink(path), 0);
+    lk_close_locker(l);
+}
+
 enum { THREADS = 8, CYCLES = 5 };
 
 static void *open_and_close(void *context)
@@ -253,10 +274,15 @@ static void many_log_in_at_once(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    sasl_test(locks_are_the_users_alone),           sasl_test(who_does_not_log_in_is_refused),
-    server_test(a_server_without_sasl_refuses),     sasl_test(a_login_that_does_not_begin_says_why),
-    sasl_test(a_lost_connection_loses_no_lock),     sasl_test(an_expired_session),
-    sasl_test(a_password_that_is_changed_and_back), sasl_test(many_log_in_at_once),
+    sasl_test(locks_are_the_users_alone),
+    sasl_test(who_does_not_log_in_is_refused),
+    server_test(a_server_without_sasl_refuses),
+    sasl_test(a_login_that_does_not_begin_says_why),
+    sasl_test(a_lost_connection_loses_no_lock),
+    sasl_test(an_expired_session),
+    sasl_test(a_password_that_is_changed_and_back),
+    sasl_test(a_password_that_changes_is_read_again),
+    sasl_test(many_log_in_at_once),
 };
 
 const lk_group lk_sasl = {"sasl", tests, sizeof tests / sizeof tests[0], begin_group, end_group};

@@ -425,6 +425,83 @@ static void the_younger_use_is_refused(void **state)
     lk_close_locker(a);
 }
 
+/* Another client's place at the head of the queue. It says that there are so many permits, and takes none. */
+static void stand_for(lk_env *env, const char *key, int32_t permits, char *made)
+{
+    char path[96];
+    snprintf(path, sizeof path, "/shop/%s/locks/_c_12345678-1234-1234-1234-123456789abc-of%d-lock-", key,
+             permits);
+    assert_int_equal(lk_zkc_create(env->client, path, "", LK_ZKC_EPHEMERAL_SEQUENTIAL, made), LK_ZKC_OK);
+}
+
+/* A permit is held. A call that names another number of permits stands in the queue until it has counted, and holds nothing. */
+static void who_names_the_holders_number_is_not_refused(void **state)
+{
+    lk_env *env = *state;
+    locker *a = lk_open_at(env->zk, "/shop"), *b = lk_open_at(env->zk, "/shop");
+    const locker_lock_options three = permit(3);
+    char made[LK_ZKC_NAME_MAX];
+    locker_handle *held = take(a, "number", &three);
+    stand_for(env, "number", 2, made);
+    lk_locking waiter;
+    lk_locking_start(&waiter, b, "number", &three);
+    lk_require_waiting(b, 1);
+    lk_zkc_require_count(env->client, "/shop/number/locks", 2);
+    lk_pause_ms(100);
+    assert_int_equal(lk_zkc_delete(env->client, made), LK_ZKC_OK);
+    lk_give(lk_locking_grant(&waiter));
+    lk_give(held);
+    lk_close_locker(b);
+    lk_close_locker(a);
+}
+
+/* The permit is given back, so the first in the queue says how many there are. The second waiter finds that when the first one leaves. */
+static void a_waiter_is_refused_when_its_number_is_used_no_more(void **state)
+{
+    lk_env *env = *state;
+    locker *a = lk_open_at(env->zk, "/shop"), *b = lk_open_at(env->zk, "/shop");
+    locker_lock_options three = permit(3), brief = permit(3);
+    char made[LK_ZKC_NAME_MAX];
+    locker_handle *held = take(a, "changes", &three);
+    stand_for(env, "changes", 2, made);
+    brief.wait_ms = 1000;
+    lk_locking first, second;
+    lk_locking_start(&first, b, "changes", &brief);
+    lk_require_waiting(b, 1);
+    lk_zkc_require_count(env->client, "/shop/changes/locks", 2);
+    lk_locking_start(&second, b, "changes", &three);
+    lk_require_waiting(b, 2);
+    lk_zkc_require_count(env->client, "/shop/changes/locks", 3);
+    lk_give(held);
+    assert_status(LOCKER_TIMEOUT, lk_locking_join(&first), first.err);
+    assert_status(LOCKER_CONFIG, lk_locking_join(&second), second.err);
+    assert_int_equal(lk_zkc_delete(env->client, made), LK_ZKC_OK);
+    lk_close_locker(b);
+    lk_close_locker(a);
+}
+
+/* No permit is held, so the first in the queue says how many there are. The second call of a locker stands behind the first one, and
+ * asks for no list for that. */
+static void who_names_another_number_than_the_first_is_refused(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_at(env->zk, "/shop");
+    const locker_lock_options two = permit(2), three = permit(3);
+    char made[LK_ZKC_NAME_MAX];
+    locker_handle *none = NULL;
+    locker_error err;
+    lk_give(take(l, "first", &two)); /* the nodes for permits are there */
+    stand_for(env, "first", 2, made);
+    lk_locking waiter;
+    lk_locking_start(&waiter, l, "first", &two);
+    lk_require_waiting(l, 1);
+    assert_status(LOCKER_CONFIG, locker_lock(l, "first", &three, &none, &err), err);
+    assert_non_null(strstr(err.text, "in use with 2 permits, and this call says 3"));
+    assert_int_equal(lk_zkc_delete(env->client, made), LK_ZKC_OK);
+    lk_give(lk_locking_grant(&waiter));
+    lk_close_locker(l);
+}
+
 /* A node of a lock's that is younger than a waiter's place, and was left there by a client that looks for no permits. */
 static void a_younger_lock_does_not_refuse_who_waits(void **state)
 {
@@ -581,6 +658,9 @@ static const struct CMUnitTest tests[] = {
     sharing_test(parents_of_permits_are_made_again),
     sharing_test(the_head_counts_again),
     sharing_test(the_younger_use_is_refused),
+    sharing_test(who_names_the_holders_number_is_not_refused),
+    sharing_test(a_waiter_is_refused_when_its_number_is_used_no_more),
+    sharing_test(who_names_another_number_than_the_first_is_refused),
     sharing_test(a_younger_lock_does_not_refuse_who_waits),
     sharing_test(a_new_place_is_checked_anew),
     sharing_test(a_place_that_has_gone_may_be_a_permit),
