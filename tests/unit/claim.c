@@ -405,6 +405,117 @@ static void an_extension_during_acquire_counts(void **state)
     probe_end(&p, l);
 }
 
+static locker_status shortens(probe *p, locker_claim *claim, locker_status status)
+{
+    p->svc->lease_extended(p->svc, claim, claim->valid_until + claim->ttl_ns);
+    p->svc->lease_shortened(p->svc, claim, claim->valid_until - INT64_C(1000000000));
+    p->svc->lease_shortened(p->svc, claim, claim->valid_until);
+    return status;
+}
+
+static bool is_renewed(void *context)
+{
+    return atomic_load(&((probe *)context)->renews) > 0;
+}
+
+static void a_lease_that_is_shortened_during_acquire_is_short(void **state)
+{
+    probe p;
+    locker_handle *h;
+    locker *l;
+    (void)state;
+    probe_init(&p);
+    p.acquire = shortens;
+    l = probe_open(&p);
+    assert_int_equal(lock(l, &h), LOCKER_OK);
+    assert_int_equal(locker_handle_remaining_ms(h), PROBE_TTL_MS - 1000);
+    lk_require(is_renewed, &p, "the lease should be renewed at once");
+    locker_handle_free(h);
+    probe_end(&p, l);
+}
+
+static locker_status shortens_to_nothing(probe *p, locker_claim *claim, locker_status status)
+{
+    if (atomic_load(&p->acquires) == 1)
+        p->svc->lease_shortened(p->svc, claim, 0);
+    return status;
+}
+
+/* By so much that it would have ended before the host came up. */
+static void a_lease_that_is_shortened_to_nothing_during_acquire_is_none(void **state)
+{
+    probe p;
+    locker_handle *h;
+    locker *l;
+    (void)state;
+    probe_init(&p);
+    p.acquire = shortens_to_nothing;
+    l = probe_open(&p);
+    assert_int_equal(lock(l, &h), LOCKER_OK);
+    assert_int_equal(atomic_load(&p.acquires), 2);
+    lk_give(h);
+    probe_end(&p, l);
+}
+
+static void shorten(probe *p, int64_t left_ms)
+{
+    p->svc->lease_shortened(p->svc, (locker_claim *)(uintptr_t)p->holder,
+                            atomic_load(&p->now) + left_ms * INT64_C(1000000));
+}
+
+/* It is in doubt from two thirds of what is left on, unless a renewal counts, which is asked for at once. */
+static void a_lease_that_is_shortened_ends_then(void **state)
+{
+    probe p;
+    locker_handle *h;
+    locker *l;
+    (void)state;
+    probe_init(&p);
+    l = probe_open(&p);
+    assert_int_equal(lock(l, &h), LOCKER_OK);
+    shorten(&p, 3000);
+    assert_int_equal(locker_handle_remaining_ms(h), 3000);
+    lk_require(is_renewed, &p, "the lease should be renewed at once");
+    shorten(&p, 6000);
+    assert_int_equal(locker_handle_remaining_ms(h), 3000);
+    probe_advance(&p, 1999);
+    assert_int_equal(locker_handle_state(h), LOCKER_STATE_HELD);
+    probe_advance(&p, 1);
+    assert_int_equal(locker_handle_state(h), LOCKER_STATE_SUSPECT);
+    p.svc->lease_extended(p.svc, (locker_claim *)(uintptr_t)p.holder,
+                          atomic_load(&p.now) + INT64_C(9000000000));
+    assert_int_equal(locker_handle_state(h), LOCKER_STATE_HELD);
+    assert_int_equal(locker_handle_remaining_ms(h), 9000);
+    shorten(&p, 1000);
+    probe_advance(&p, 1000);
+    assert_int_equal(locker_handle_state(h), LOCKER_STATE_LOST);
+    lk_give_lost(h);
+    probe_end(&p, l);
+}
+
+/* The handle says so at once, and its callback is called by then or soon. */
+static void a_lease_that_is_shortened_to_nothing_is_lost(void **state)
+{
+    probe p;
+    locker_handle *h;
+    locker *l;
+    (void)state;
+    probe_init(&p);
+    p.withdraw = probe_stands;
+    l = probe_open(&p);
+    assert_int_equal(lock(l, &h), LOCKER_OK);
+    locker_claim *const claim = (locker_claim *)(uintptr_t)p.holder;
+    p.svc->lease_shortened(p.svc, claim, atomic_load(&p.now));
+    assert_int_equal(locker_handle_state(h), LOCKER_STATE_LOST);
+    assert_int_equal(lk_stats(l).lost, 1);
+    p.svc->lease_shortened(p.svc, claim, atomic_load(&p.now));
+    p.svc->lease_extended(p.svc, claim, atomic_load(&p.now) + INT64_C(9000000000));
+    assert_int_equal(locker_handle_state(h), LOCKER_STATE_LOST);
+    lk_gate_open(&p.leave, 1);
+    lk_give_lost(h);
+    probe_end(&p, l);
+}
+
 /* The keeper has not had a turn since the deadline, so it is the answer itself that finds it over; or it has, and stands before the
  * claim is let go of. */
 static void a_late_renewal_revives_nothing(void **state)
@@ -678,6 +789,108 @@ static void a_grant_that_comes_late_takes_nothing(void **state)
     }
 }
 
+static const locker_semantics with_permits = {
+    .size = sizeof(locker_semantics), .driver = "probe", .leases = true, .permits_most = 3};
+
+static locker *open_with_permits(probe *p)
+{
+    p->driver.caps |= LOCKER_CAP_QUEUE;
+    p->driver.semantics = &with_permits;
+    return probe_open(p);
+}
+
+/* The call for three permits stands inside the driver meanwhile. */
+static locker_status grants_three_late(probe *p, locker_claim *claim, locker_status status)
+{
+    (void)grants(p, claim, status);
+    claim->token = (uint64_t)claim->permits;
+    claim->slot = 3 - claim->permits;
+    return claim->permits == 3 ? probe_stands(p, claim, LOCKER_OK) : LOCKER_OK;
+}
+
+static locker_status refuses_three_late(probe *p, locker_claim *claim, locker_status status)
+{
+    (void)grants_three_late(p, claim, status);
+    return claim->permits == 3 ? LOCKER_CONFIG : LOCKER_OK;
+}
+
+/* A break has ended the permit of two, and the driver has not been told that yet when one of three is granted. */
+static void a_grant_shows_that_other_permits_are_lost(void **state)
+{
+    (void)state;
+    const locker_lock_options two = {.size = sizeof two, .permits = 2, .wait_ms = -1},
+                              three = {.size = sizeof three, .permits = 3, .wait_ms = -1, .owner = "o"};
+    locker_handle *broken, *held, *again;
+    locker_error err;
+    lk_locking late;
+    probe p;
+    probe_init(&p);
+    p.acquire = grants_three_late;
+    locker *const l = open_with_permits(&p);
+    lk_locking_start(&late, l, "k", &three);
+    lk_gate_await(&p.entered, 1, "the call for three permits is inside");
+    assert_ok(locker_lock(l, "k", &two, &broken, &err), err);
+    lk_gate_open(&p.leave, 1);
+    held = lk_locking_grant(&late);
+    assert_int_equal(locker_handle_state(broken), LOCKER_STATE_LOST);
+    assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
+    assert_ok(locker_try_lock(l, "k", &three, &again, &err), err);
+    assert_int_equal(locker_handle_token(again), locker_handle_token(held));
+    lk_give(again);
+    lk_give(held);
+    lk_give_lost(broken);
+    probe_end(&p, l);
+}
+
+/* Both calls have the same owner. It is granted one of two permits while its call for one of three is inside the driver. */
+static void an_owner_enters_no_grant_of_other_permits(void **state)
+{
+    (void)state;
+    const locker_lock_options two = {.size = sizeof two, .permits = 2, .wait_ms = -1, .owner = "o"},
+                              three = {.size = sizeof three, .permits = 3, .wait_ms = -1, .owner = "o"};
+    locker_handle *held;
+    locker_error err;
+    lk_locking late;
+    probe p;
+    probe_init(&p);
+    p.acquire = refuses_three_late;
+    locker *const l = open_with_permits(&p);
+    lk_locking_start(&late, l, "k", &three);
+    lk_gate_await(&p.entered, 1, "the call for three permits is inside");
+    assert_ok(locker_lock(l, "k", &two, &held, &err), err);
+    lk_gate_open(&p.leave, 1);
+    assert_status(LOCKER_CONFIG, lk_locking_join(&late), late.err);
+    lk_give(held);
+    probe_end(&p, l);
+}
+
+/* The service has carried out the unlock of one of three, and given one of two to another process, before the unlock is answered. */
+static void a_permit_that_is_given_back_says_no_number(void **state)
+{
+    (void)state;
+    const locker_lock_options two = {.size = sizeof two, .permits = 2, .wait_ms = -1},
+                              three = {.size = sizeof three, .permits = 3, .wait_ms = -1};
+    locker_handle *held, *next = NULL;
+    locker_error err;
+    lk_unlocking late;
+    probe p;
+    probe_init(&p);
+    p.acquire = grants;
+    p.release = probe_stands;
+    locker *const l = open_with_permits(&p);
+    assert_ok(locker_lock(l, "k", &three, &held, &err), err);
+    lk_unlocking_start(&late, held);
+    lk_gate_await(&p.entered, 1, "the unlock is inside");
+    const locker_status status = locker_try_lock(l, "k", &two, &next, &err);
+    lk_gate_open(&p.leave, 2);
+    assert_status(LOCKER_OK, status, err);
+    assert_int_equal(lk_unlocking_join(&late), LOCKER_OK);
+    locker_handle_free(held);
+    assert_int_equal(locker_handle_state(next), LOCKER_STATE_HELD);
+    lk_give(next);
+    probe_end(&p, l);
+}
+
 static locker_status loses_others(probe *p, locker_claim *claim, locker_status status)
 {
     (void)claim;
@@ -822,6 +1035,10 @@ int main(void)
         cmocka_unit_test(nothing_is_granted_while_closing),
         cmocka_unit_test(a_lease_that_ends_during_pass_is_not_a_grant),
         cmocka_unit_test(an_extension_during_acquire_counts),
+        cmocka_unit_test(a_lease_that_is_shortened_during_acquire_is_short),
+        cmocka_unit_test(a_lease_that_is_shortened_to_nothing_during_acquire_is_none),
+        cmocka_unit_test(a_lease_that_is_shortened_ends_then),
+        cmocka_unit_test(a_lease_that_is_shortened_to_nothing_is_lost),
         cmocka_unit_test(a_late_renewal_revives_nothing),
         cmocka_unit_test(a_lost_that_was_told_outlasts_a_renewal),
         cmocka_unit_test(keys_of_one_hash_are_two),
@@ -830,6 +1047,9 @@ int main(void)
         cmocka_unit_test(a_loss_before_the_release_has_begun_is_told),
         cmocka_unit_test(a_grant_shows_that_the_last_one_is_lost),
         cmocka_unit_test(a_grant_that_comes_late_takes_nothing),
+        cmocka_unit_test(a_grant_shows_that_other_permits_are_lost),
+        cmocka_unit_test(an_owner_enters_no_grant_of_other_permits),
+        cmocka_unit_test(a_permit_that_is_given_back_says_no_number),
         cmocka_unit_test(a_callback_while_closing_may_free_its_handle),
         cmocka_unit_test(what_was_told_closed_is_not_held),
     };

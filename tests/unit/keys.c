@@ -195,6 +195,10 @@ static void no_lock_is_called_like_a_companion(void **state)
     assert_true(is_reserved("locker:anything"));
     assert_true(is_reserved("n:locker:fence:{12}"));
     assert_true(is_reserved("n:locker:{12}:a}b:queue"));
+    assert_true(is_reserved("{b}:locker:shared:")); /* what scripts delete that write nothing */
+    assert_true(is_reserved("{b}.:locker:shared:"));
+    assert_true(is_reserved("n:a{b}c:locker:shared:"));
+    assert_true(is_reserved("n:locker:{12}:a}b:shared:"));
     assert_false(is_reserved("fence"));
     assert_false(is_reserved("locker"));
     assert_false(is_reserved("lockers:info"));

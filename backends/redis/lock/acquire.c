@@ -14,6 +14,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "clock_gain.h"
 #include "foreign.h"
 #include "grant_info.h"
 #include "net/reply.h"
@@ -46,6 +47,7 @@ struct attempt {
     char value[LK_REDIS_VALUE_LEN + 1];
     char member[LK_REDIS_MEMBER_MAX]; /* "": don't queue */
     char ttl[LK_REDIS_NUMBER_MAX], numbers[LK_REDIS_NUMBER_MAX];
+    uint8_t numbers_most; /* `numbers` as a number; a grant may have fewer */
     unsigned hops;
     lk_redis_call call; /* the one under way, and what came of it */
     bool again;         /* OK is no grant: another call at once, by the script */
@@ -78,9 +80,10 @@ static locker_status granted(struct attempt *a, uint64_t last, uint8_t numbers, 
     data->numbers = numbers;
     data->since = since;
     data->era = a->call.era;
+    lk_redis_clock_note(a->node, data);
     /* a command may leave late on a busy machine; core counts from when it asked */
     data->valid_until =
-        lk_redis_valid_until(&a->r->set, sent < claim->asked_at ? sent : claim->asked_at, claim->ttl_ns);
+        lk_redis_valid_until(a->node, sent < claim->asked_at ? sent : claim->asked_at, claim->ttl_ns);
     claim->token = LK_READ(data->fence);
     claim->valid_until = data->valid_until;
     atomic_store_explicit(&data->held, true, memory_order_release);
@@ -101,12 +104,14 @@ static bool take_given_locked(struct attempt *a) LK_REDIS_LOCKED
     const uint64_t given = atomic_exchange_explicit(&data->given, 0, memory_order_relaxed);
     a->call.era = lk_redis_era(a->node->commands);
     data->broken = false;
-    data->look_at = 0;
+    data->look_at = data->ask_at = 0;
     if (given == 0 || data->busy_sent == 0 || data->busy_fence == 0 || given <= data->busy_fence ||
         data->busy_era != a->call.era || a->r->set.wait_replicas > 0 || a->r->map != NULL)
         return false;
+    if (data->leaps != LK_READ(a->r->shared.leaps))
+        return false;
     const int64_t now = lk_redis_now(&a->r->shared);
-    if (is_short(a, lk_redis_valid_until(&a->r->set, data->busy_sent, a->claim->ttl_ns)))
+    if (is_short(a, lk_redis_valid_until(a->node, data->busy_sent, a->claim->ttl_ns)))
         return false; /* an attempt confirms it, and its lease starts anew */
     return granted(a, given, data->given_numbers, data->busy_sent, now) == LOCKER_OK;
 }
@@ -210,7 +215,7 @@ static int64_t retry_locked(struct attempt *a, const struct busy *b) LK_REDIS_LO
     if (b->left_free)
         return now + b->standing.left_ms * LK_MS;
     if (a->shares)
-        return now + lk_redis_wait_locked(a->r, data, &b->standing);
+        return a->data->ask_at = now + lk_redis_wait_locked(a->r, data, &b->standing);
     if (data->enrolled && data->tabled && b->standing.rank >= 0 &&
         (data->polls == 0 || data->polls == QUICK_POLLS))
         return lk_redis_look_after_locked(a->r, a->data, &b->standing);
@@ -549,7 +554,7 @@ static locker_status read_script(struct attempt *a)
     } else if (reply->type == REDIS_REPLY_INTEGER) {
         last = reply->integer;
     }
-    if (last <= 0 || numbers < 0 || numbers > a->data->numbers)
+    if (last <= 0 || numbers < 0 || numbers > a->numbers_most)
         return refused(a, reply);
     if (a->data->busy_sent == 0)
         lk_redis_lately_lower(&a->r->busy_lately);
@@ -565,6 +570,7 @@ static locker_status try_once(struct attempt *a, bool plain)
                               .prompt = !a->claim->will_wait,
                               .patient = a->claim->will_wait && (a->claim->has_waited || a->data->unsure)};
     a->node = lk_redis_node_for(a->r, a->data->slot, &a->call);
+    a->data->leaps = LK_READ(a->r->shared.leaps);
     const lk_redis_outcome outcome = a->torn     ? call_torn(a)
                                      : plain     ? call_plain(a)
                                      : a->shares ? call_shared(a)
@@ -574,6 +580,10 @@ static locker_status try_once(struct attempt *a, bool plain)
     else
         status = plain ? read_plain(a) : a->shares ? read_shared(a) : read_script(a);
     lk_redis_call_clear(&a->call);
+    if (status == LOCKER_OK && !a->again && a->data->leaps != LK_READ(a->r->shared.leaps)) {
+        LK_WRITE(a->data->held, false);
+        a->data->unsure = a->again = true; /* the lease may be from before the leap: it starts anew */
+    }
     if (status == LOCKER_OK && !a->again && a->r->set.wait_replicas > 0) {
         status = wait_replicas(a);
         if (status == LOCKER_UNAVAILABLE)
@@ -646,7 +656,8 @@ locker_status lk_redis_acquire(void *self, locker_claim *claim, locker_error *er
         return lk_out_of_memory(err);
     lk_redis_value_text(&r->values, a.data->number, a.value);
     (void)lk_redis_number_text(a.ttl, (uint64_t)(claim->ttl_ns / LK_MS));
-    (void)lk_redis_number_text(a.numbers, a.data->numbers);
+    a.numbers_most = a.data->numbers;
+    (void)lk_redis_number_text(a.numbers, a.numbers_most);
     locker_status status = try_once(&a, plain_first(&a));
     while (a.again)
         status = try_once(&a, false);

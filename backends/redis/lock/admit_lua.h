@@ -3,13 +3,13 @@
  * The lock is then a marker, `S<epoch>` or `P<epoch>/<permits>`: foreign clients see it held. The epoch is the fencing number of who
  * began the set, so no set ever has another's marker. Beside the queue stand, in `shared:<epoch>`, the values of those who hold it by
  * the end of their leases (ms of the server's clock); in `shared:<epoch>:info` for each "since_ms token slot instance told owner" (told 0: it does not
- * hear of its number); of
+ * hear of its number; 2 and 3 are 0 and 1, where an earlier release let it in); of
  * permits, in `shared:<epoch>:slots` the values by slot. A value that is not in the set that the lock's marker names holds nothing:
  * who looks for one begins at the lock. The marker ends with the latest of the leases, and whatever takes one away lowers it.
  *
  * A set begins when one asks. Where a lock is handed on to one who wants to share it, it is `E` and that one's value until then.
  *
- * In the queue stand `S` or `P` before the members of those that want to share; behind the ttl, how many permits. An earlier
+ * In the queue stand `S` or `P` before the members of those that want to share (claim.h). An earlier
  * release's scripts take them for nothing, and drop them; they ask again by themselves. Models/shared.pml is the model. */
 #pragma once
 
@@ -23,12 +23,13 @@
 
 /* Whether a break names who has this info: by the token, by `=` and the owner, '': any. Nobody whose number is behind `newest`: he has
  * come since it began. */
-#define NAMED_LUA                                                                                               \
-    "local function is_named(info, token, owner, newest)\n"                                                     \
-    "  if token == '' and owner == '' and newest == '' then return true end\n"                                  \
-    "  local t, told, o = string.match(info, '^%S+ (%S+) %S+ %S+ (%S+) (.*)$')\n"                               \
-    "  return (token == '' or token == t and told ~= '0') and (owner == '' or owner == '=' .. (o or '')) and\n" \
-    "    (newest == '' or (tonumber(t) or 0) <= tonumber(newest))\n"                                            \
+#define NAMED_LUA                                                                                            \
+    "local function is_named(info, token, owner, newest)\n"                                                  \
+    "  if token == '' and owner == '' and newest == '' then return true end\n"                               \
+    "  local t, told, o = string.match(info, '^%S+ (%S+) %S+ %S+ (%S+) (.*)$')\n"                            \
+    "  return (token == '' or token == t and told ~= '0' and told ~= '2') and\n"                             \
+    "    (owner == '' or owner == '=' .. (o or '')) and\n"                                                   \
+    "    (newest == '' or (tonumber(t) or 0) <= tonumber(newest))\n"                                         \
     "end\n"
 
 /* `one` leaves. */
@@ -106,8 +107,9 @@
                    "    if redis.call('ZCOUNT', set .. ':slots', 0, mid) > mid then slot = mid + 1 else high = mid end\n" \
                    "  end\n"                                                                                              \
                    "end\n"                                                                                                \
+                   "local told = string.gsub(owner, '^[23]', {['2'] = '0', ['3'] = '1'})\n"                               \
                    "redis.call('HSET', set .. ':info', value,\n"                                                          \
-                   "  now .. ' ' .. token .. ' ' .. slot .. ' ' .. inst .. ' ' .. owner)\n"                               \
+                   "  now .. ' ' .. token .. ' ' .. slot .. ' ' .. inst .. ' ' .. told)\n"                                \
                    "if begins then redis.call('PEXPIREAT', set .. ':info', now + ttl) end\n"                              \
                    "redis.call('ZADD', set, now + ttl, value)\n"                                                          \
                    "if begins then redis.call('PEXPIREAT', set, now + ttl) end\n"                                         \

@@ -15,8 +15,8 @@ void lk_redis_member_text(const char *instance, const locker_claim *claim, const
                    instance, value, claim->ttl_ns / LK_MS, plain ? "0" : "",
                    plain ? (unsigned)lk_redis_claim_of(claim)->numbers : (unsigned)claim->permits,
                    plain                                   ? ""
-                   : lk_redis_claim_of(claim)->numbers > 0 ? "1 "
-                                                           : "0 ",
+                   : lk_redis_claim_of(claim)->numbers > 0 ? "3 "
+                                                           : "2 ",
                    LOCKER_OWNER_MAX, claim->owner);
 }
 

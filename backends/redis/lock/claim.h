@@ -24,13 +24,16 @@ typedef struct {
     atomic_uint_fast64_t fence; /* the first number of the grant; 0: no fencing. Relaxed: held publishes it */
     uint64_t epoch;             /* of a shared grant or a permit: of the set that it is in (admit_lua.h) */
     unsigned era;               /* where the lease was confirmed last (guarded once granted) */
+    unsigned asks;              /* how often that server had been asked for its time then (likewise) */
     unsigned busy_era;          /* the same of the last attempt that answered BUSY, or when the claim began */
-    int64_t valid_until;        /* the local deadline; once granted: as last confirmed (guarded) */
-    int64_t since;              /* when it was granted; set before it stands in the list of notes */
-    int64_t direct_us;          /* how long the lock had been handed on when it came to us; 0: it was free */
+    unsigned leaps; /* how often a server's clock had leapt when the last attempt was sent (net/shared.h) */
+    int64_t valid_until; /* the local deadline; once granted: as last confirmed (guarded) */
+    int64_t since;       /* when it was granted; set before it stands in the list of notes */
+    int64_t direct_us;   /* how long the lock had been handed on when it came to us; 0: it was free */
     atomic_uint_fast64_t
         given;           /* by message: the last fencing number; 0: none. Relaxed: it brings nothing else */
     int64_t look_at;     /* when the keeper looks at the lock that it waits for; 0: not now (guarded) */
+    int64_t ask_at;      /* when one that would share the lock asks again; 0: it asks now (guarded) */
     lk_table_link table; /* of claims (guarded) */
     lk_list note;        /* in the list of those to be noted (guarded once it is there) */
     lk_redis_caller caller;         /* the attempt under way (guarded) */
@@ -44,15 +47,17 @@ typedef struct {
     bool enrolled;                  /* an attempt asked the server to queue it */
     bool silenced;                  /* it is being given back: no renewal refers to it any more (guarded) */
     bool looking;                   /* the keeper's look is under way (guarded) */
-    bool near; /* it was told that it stands among the first, since its latest look was sent (guarded) */
+    bool near;    /* it was told that it stands among the first, since its latest look was sent (guarded) */
+    bool doubted; /* ... or that another doubts whether it lives (guarded) */
     uint16_t
         slot; /* of the lock's name, once the claim has a value; and whether its form is BRACED (keys.h) */
     bool braced;
     uint8_t numbers;       /* how many fencing numbers a grant wants, and then has; 0: no fencing */
     uint8_t given_numbers; /* how many the message brought (guarded) */
-    uint8_t confirms;      /* grants that were asked for anew, because they came late */
-    uint8_t passes;        /* hand-overs inside the process since the server's grant */
-    uint8_t polls;         /* quick ones made, plus 1; 0: none is due (guarded) */
+    uint8_t allowed;  /* so many percent of the lease are left to the server's clock (guarded once granted) */
+    uint8_t confirms; /* grants that were asked for anew, because they came late */
+    uint8_t passes;   /* hand-overs inside the process since the server's grant */
+    uint8_t polls;    /* quick ones made, plus 1; 0: none is due (guarded) */
 } lk_redis_claim;
 
 static inline lk_redis_claim *lk_redis_claim_of(const locker_claim *claim)
@@ -69,9 +74,10 @@ static inline int64_t lk_redis_claim_direct_us(const lk_redis_claim *data, int64
 /* Renewals under way tell of another claim from now on; NULL: of none. */
 void lk_redis_claim_renewals_to_locked(lk_redis_claim *from, locker_claim *to) LK_REDIS_LOCKED;
 
-/* The name of a claim in a lock's queue: "instance value ttl_ms numbers owner"; of one that shares it behind an S, or a P, and the
- * number is that of the permits, and before the owner stands whether it is told its number (1 or 0; admit_lua.h). A 0 before the numbers says that it looks when it is told that it stands among the first, and clears the doubt by that
- * (wait_lua); earlier releases do not, and write none. */
+/* The name of a claim in a lock's queue: "instance value ttl_ms numbers owner", with a 0 before the numbers. Of one that shares the lock
+ * "Sinstance value ttl_ms 0 told owner", and of one that wants a permit "Pinstance value ttl_ms permits told owner"; `told` is 3 if it is told its
+ * number, and else 2. The 0, 2 and 3 mark a waiter that answers when another doubts that it lives (DROP_SILENT_LUA). Earlier releases
+ * don't answer; they write no 0, and 1 or 0 for `told`. */
 void lk_redis_member_text(const char *instance, const locker_claim *claim, const char *value,
                           char out[LK_REDIS_MEMBER_MAX]);
 

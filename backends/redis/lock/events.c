@@ -89,8 +89,9 @@ typedef enum {
     HANDED,  /* the lock is its waiter's */
     ENTERED, /* ... beside others that share it, or with a permit: it asks which */
     NEAR,    /* so it may be soon */
+    DOUBTED, /* another doubts whether its waiter lives */
     BROKEN,  /* the lock was taken from him whose info it has */
-    TAKEN    /* ... from one of whom nobody knew yet, or from one of several */
+    TAKEN    /* ... from a holder without an info, or from one of several holders */
 } kind;
 
 typedef struct {
@@ -109,7 +110,11 @@ static kind kind_of(const char **text)
     static const struct {
         const char *word;
         kind what;
-    } words[] = {{" near ", NEAR}, {" enter ", ENTERED}, {" broken ", BROKEN}, {" taken ", TAKEN}};
+    } words[] = {{" near ", NEAR},
+                 {" look ", DOUBTED},
+                 {" enter ", ENTERED},
+                 {" broken ", BROKEN},
+                 {" taken ", TAKEN}};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         const size_t len = strlen(words[i].word);
         if (strncmp(*text, words[i].word, len) == 0) {
@@ -159,13 +164,13 @@ static void tell_locked(lk_redis *r, lk_redis_claim *data, const message *m) LK_
     const bool is_broken = m->what == BROKEN || m->what == TAKEN;
     if (atomic_load_explicit(&data->held, memory_order_acquire)) {
         const char *const why =
-            m->what != NEAR && m->what != ENTERED ? why_lost(data, is_broken, (uint64_t)m->fence) : NULL;
+            is_broken || m->what == HANDED ? why_lost(data, is_broken, (uint64_t)m->fence) : NULL;
         if (why != NULL)
             svc->lease_lost(svc, data->core, why);
         return;
     }
-    if (m->what == NEAR) {
-        lk_redis_look_soon_locked(r, data);
+    if (m->what == NEAR || m->what == DOUBTED) {
+        lk_redis_look_soon_locked(r, data, m->what == DOUBTED);
         return;
     }
     if (m->what == ENTERED) {

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "clock_gain.h"
 #include "grant_info.h"
 #include "net/reply.h"
 #include "node.h"
@@ -160,6 +161,7 @@ static bool note_locked(lk_redis *r, lk_redis_claim *data) LK_REDIS_LOCKED
     lk_list_remove(&data->note);
     data->noted = true;
     lk_redis_claims_add_locked(&r->claims, data);
+    lk_redis_clock_look_back_locked(r, data);
     lk_redis_net_subscribe_locked(lk_redis_node_of(r, data->slot)->net, data->slot, false);
     return true;
 }
@@ -201,7 +203,7 @@ int64_t lk_redis_notes_run_locked(lk_redis *r, int64_t now)
     if (now < n->look_at)
         return n->look_at;
     for (lk_redis_node *node = r->nodes; node != NULL; node = node->next)
-        lk_redis_server_time_ask_locked(&node->time, node->commands, now);
+        lk_redis_clock_ask_locked(node, node->commands, now);
     if (!submit_all_locked(r, now - note_after_ns, &oldest))
         n->look_at = now + again_ns;
     else if (!lk_list_empty(&n->grants) || n->active) /* by itself: a wake-up for each lock would be dear */

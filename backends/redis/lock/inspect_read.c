@@ -20,7 +20,7 @@ static void read_member(const char *member, locker_waiter *waiter)
             waiter->permits = (int32_t)strtol(member, NULL, 10);
     }
     waiter->mode = kind == 'S' ? LOCKER_SHARED : LOCKER_EXCLUSIVE;
-    if ((kind == 'S' || kind == 'P') && (*member == '0' || *member == '1') && member[1] == ' ')
+    if ((kind == 'S' || kind == 'P') && *member >= '0' && *member <= '3' && member[1] == ' ')
         member += 2; /* whether it is told its number */
     lk_redis_copy_owner(waiter->owner, member);
 }

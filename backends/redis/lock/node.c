@@ -49,7 +49,7 @@ lk_redis_node *lk_redis_node_new(lk_redis *r, const char *peer)
         return NULL;
     node->r = r;
     lk_redis_fences_set_least(&node->fences, 0);
-    lk_redis_server_time_init(&node->time, &r->shared);
+    lk_redis_server_time_init(&node->time, &r->shared, r->set.clock_drift);
     lk_list_init(&node->renewals.waiting);
     node->net = lk_redis_net_new(&r->shared, &r->set.target, r->channel, r->owner, node, &node->commands,
                                  &node->renewing, r->set.wait_replicas > 0);
@@ -108,7 +108,7 @@ lk_redis_node *lk_redis_node_at_locked(lk_redis *r, const char *peer)
     leave_unused_locked(r); /* for who comes next */
     if (unused == NULL)
         return count < NODES_MAX ? lk_redis_node_new(r, peer) : NULL;
-    lk_redis_server_time_init(&unused->time, &r->shared);
+    lk_redis_server_time_init(&unused->time, &r->shared, r->set.clock_drift);
     lk_redis_net_move_locked(unused->net, peer);
     return unused;
 }

@@ -28,6 +28,9 @@ locker_status lk_redis_pass(void *self, locker_claim *from, locker_claim *to)
     taker->passes = (uint8_t)(giver->passes + 1);
     taker->valid_until = giver->valid_until;
     taker->era = giver->era;
+    taker->asks = giver->asks;
+    taker->leaps = giver->leaps;
+    taker->allowed = giver->allowed;
     taker->enrolled = giver->enrolled;
     taker->numbers = giver->numbers;
     taker->direct_us = lk_redis_claim_direct_us(giver, now);

@@ -87,16 +87,20 @@ static const char release_lua[] =
               "  return yields(v, beside .. 'info', ARGV[4]) and 2 or 0\n"
               "end\n";
 
+/* put(): SET, and false if the server can't write now; an error if it has become a replica. */
+#define PUT_LUA                                                                                              \
+    "local function put(...)\n"                                                                              \
+    "  local set = redis.pcall('SET', ...)\n"                                                                \
+    "  if set.err and string.find(set.err, 'READONLY', 1, true) then master() end\n"                         \
+    "  return not set.err\n"                                                                                 \
+    "end\n"
+
 /* KEYS: locks, and behind each its info and its counter; ARGV: for each its value, ttl_ms, token, the last number of its grant,
  * and its info. Answers a string with 1 or 0 for each; -: the server had no memory to write. Meanwhile a lock that is not there is set again, unless it was broken; the
  * counter is lifted, so that later grants have greater numbers: above the time, as one that is not there would be, since other locks
  * of the slot may have had greater numbers; and each has its info, by which a later one is told from an earlier. */
-static const char renew_lua[] = KNOWN_LUA YIELDS_LUA
+static const char renew_lua[] = KNOWN_LUA YIELDS_LUA PUT_LUA
     "local time = clock[1] * 1000000 + clock[2]\n"
-    "local function put(...)\n"
-    "  local set = redis.pcall('SET', ...)\n"
-    "  return not set.err\n"
-    "end\n"
     "local out = {}\n"
     "for i = 1, #KEYS / 3 do\n"
     "  local lock, info, counter = KEYS[3 * i - 2], KEYS[3 * i - 1], KEYS[3 * i]\n"
@@ -149,7 +153,7 @@ static const char shared_release_lua[] = KNOWN_LUA
 
 /* KEYS: as of *renew*, but the queue behind each lock; ARGV: for each its value, ttl_ms, number, the marker of its set, slot, and
  * info. Meanwhile each that was in a set enters it again under its marker. */
-static const char shared_renew_lua[] = KNOWN_LUA YIELDS_LUA
+static const char shared_renew_lua[] = KNOWN_LUA YIELDS_LUA PUT_LUA
     "local time = clock[1] * 1000000 + clock[2]\n"
     "local out = {}\n"
     "local function renew(i)\n"
@@ -168,7 +172,7 @@ static const char shared_renew_lua[] = KNOWN_LUA YIELDS_LUA
     "  if left > 0 and is == '0' and (v == marker or yields(v, beside .. 'info', token)) and\n"
     "    not redis.pcall('GET', beside .. 'broken:' .. value) and\n"
     "    not redis.pcall('GET', beside .. 'given:' .. value) then\n"
-    "    local fits = v == marker or not redis.pcall('SET', lock, marker, 'PX', ttl).err\n"
+    "    local fits = v == marker or put(lock, marker, 'PX', ttl)\n"
     "    is = fits and '1' or '-'\n"
     "    if fits and string.sub(marker, 1, 1) == 'P' then redis.call('ZADD', set .. ':slots', slot, value) end\n"
     "  end\n"
@@ -178,7 +182,7 @@ static const char shared_renew_lua[] = KNOWN_LUA YIELDS_LUA
     "      redis.call('HSET', set .. ':info', value, text)\n"
     "      local n = redis.pcall('GET', counter)\n"
     "      if not n or (type(n) == 'string' and (tonumber(n) or 0) < tonumber(token)) then\n"
-    "        if redis.pcall('SET', counter, string.format('%.0f', math.max(time, token))).err then is = '-' end\n"
+    "        if not put(counter, string.format('%.0f', math.max(time, token))) then is = '-' end\n"
     "      end\n"
     "    end\n" LATEST_LUA("lock") "  elseif is == '0' then\n"
                                    "    master()\n"

@@ -52,15 +52,21 @@ static const lk_redis_owner owner = {
     .on_left = on_left,
 };
 
-/* Nobody else sees it yet. */
-LK_UNCHECKED static bool make_parts(lk_redis *r, const locker_services *svc)
+/* Two hosts that were restored from one snapshot of memory draw the same random bits; no two connections are the same. */
+static void name_instance(lk_redis *r, const uint64_t random[2], uint64_t connection)
 {
-    uint64_t random[3];
-    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random ||
-        !lk_redis_shared_init(&r->shared, svc, random[2]))
-        return false;
-    lk_redis_values_init(&r->values, random);
+    lk_redis_values_init(&r->values, (const uint64_t[]){random[0] ^ connection, random[1]});
     (void)snprintf(r->channel, sizeof r->channel, "locker:wake:%s", r->values.name);
+}
+
+enum { RANDOM = 3 };
+
+/* Nobody else sees it yet. It has no name. */
+LK_UNCHECKED static bool make_parts(lk_redis *r, const locker_services *svc, uint64_t random[RANDOM])
+{
+    const size_t size = RANDOM * sizeof random[0];
+    if (getrandom(random, size, 0) != (ssize_t)size || !lk_redis_shared_init(&r->shared, svc, random[2]))
+        return false;
     lk_redis_slots_init(&r->slots);
     r->look_at = LOCKER_NEVER;
     lk_list_init(&r->cleanups);
@@ -83,12 +89,13 @@ static locker_status redis_open(const locker_driver_config *config, const locker
                                 locker_error *err)
 {
     lk_redis *r = calloc(1, sizeof *r);
+    uint64_t random[RANDOM], connection = 0;
     if (r == NULL)
         return lk_out_of_memory(err);
     locker_status status = lk_redis_settings_init(&r->set, config, err);
     if (status == LOCKER_OK && !lk_redis_recovery_init(r))
         status = lk_out_of_memory(err);
-    if (status == LOCKER_OK && !make_parts(r, svc)) {
+    if (status == LOCKER_OK && !make_parts(r, svc, random)) {
         const int why = errno;
         status = locker_error_set(
             err, LOCKER_UNAVAILABLE, why,
@@ -105,7 +112,8 @@ static locker_status redis_open(const locker_driver_config *config, const locker
     if (r->set.target.tls.on && r->set.target.tls.verify == LK_TLS_NONE)
         svc->log(svc, LOCKER_LOG_WARN,
                  "redis: tls_verify=none: whoever can redirect the connection can pose as the server");
-    status = lk_redis_net_connect(r->nodes->net, &scripts, err);
+    status = lk_redis_net_connect(r->nodes->net, &scripts, &connection, err);
+    name_instance(r, random, connection);
     if (status == LOCKER_OK)
         status = lk_redis_recovery_check(r, err);
     if (status != LOCKER_OK) {

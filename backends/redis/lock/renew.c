@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "batch.h"
+#include "clock_gain.h"
 #include "net/reply.h"
 #include "node.h"
 #include "recovery_renewals.h"
@@ -29,6 +30,7 @@ struct renewal {
     lk_redis_pipeline *on; /* it was sent */
     lk_list link;          /* in lk_redis_renewals.waiting, until it is sent */
     int64_t sent;          /* before the command could have been sent */
+    unsigned leaps;        /* how often a server's clock had leapt by then */
     uint16_t slot;         /* of a cluster: of all of them */
     size_t load;           /* so many of them are counted as under way */
     unsigned hops;         /* how often another server was said to have the slot */
@@ -185,6 +187,7 @@ static bool submit_locked(struct renewal *n) LK_REDIS_LOCKED
     char *out = lk_redis_room_locked(n->on, room);
     lk_redis_pipeline_bear_locked(n->on, patience_locked(n));
     n->sent = lk_redis_now(&r->shared);
+    n->leaps = LK_READ(n->node->r->shared.leaps);
     n->answered = n->again = n->waits = n->scripted = false;
     if (out == NULL ||
         !lk_redis_submit_locked(n->on, put_command_locked(r, n, script, whole, out), script_done_locked, n))
@@ -229,15 +232,27 @@ static void tell_lost_locked(struct renewal *n, const char *answers) LK_REDIS_LO
     }
 }
 
+/* The leases may have been confirmed before the server's clock leapt, which has been seen since: they are renewed again. */
+static bool is_of_before_locked(const struct renewal *n) LK_REDIS_LOCKED
+{
+    return n->leaps != LK_READ(n->node->r->shared.leaps);
+}
+
 static void extend_locked(struct renewal *n) LK_REDIS_LOCKED
 {
     lk_redis *r = n->node->r;
+    const bool is_of_before = is_of_before_locked(n);
     for (size_t i = 0; i < n->count; i++) {
         locker_claim *claim = take_locked(&n->ref[i]);
         if (claim == NULL || !may_renew_locked(r, claim))
             continue;
         lk_redis_claim *data = lk_redis_claim_of(claim);
-        const int64_t until = lk_redis_valid_until(&r->set, n->sent, claim->ttl_ns);
+        if (is_of_before) {
+            r->shared.svc->lease_shortened(r->shared.svc, claim, data->valid_until);
+            continue;
+        }
+        const int64_t until = lk_redis_valid_until(n->node, n->sent, claim->ttl_ns);
+        lk_redis_clock_note(n->node, data);
         if (until > data->valid_until)
             data->valid_until = until;
         data->era = n->torn ? 0 : lk_redis_era(n->node->commands);
@@ -298,6 +313,8 @@ static void send_locked(lk_redis_node *node, int64_t now) LK_REDIS_LOCKED
         if (!n->proven)
             lk_list_append(&sent, &n->flight);
     }
+    if (up)
+        lk_redis_clock_ask_locked(node, on, now);
     wait_locked(node, on, &sent);
 }
 
@@ -322,6 +339,10 @@ static void end_locked(struct renewal *n) LK_REDIS_LOCKED
 {
     lk_redis_node *const node = n->node;
     count_locked(n, 0);
+    if (node->r->shared.closing) { /* core's clock and services may be gone, as a thread outlives the close */
+        free_locked(n);
+        return;
+    }
     if (n->again || n->moved)
         compact_locked(n);
     if (n->again && !n->whole && n->count > 0) {
@@ -386,6 +407,7 @@ static void tear_locked(struct renewal *n) LK_REDIS_LOCKED
         const lk_redis_command a = LK_REDIS_COMMAND("EVAL", lk_redis_torn_extend, "1", keys.lock, value, ttl);
         const lk_redis_command info = LK_REDIS_COMMAND("PEXPIRE", lk_redis_keys_info(&keys), ttl);
         one->sent = lk_redis_now(&r->shared);
+        one->leaps = LK_READ(n->node->r->shared.leaps);
         if (lk_redis_claim_of(claim)->noted)
             lk_redis_torn_submit_locked(r, n->slot, &info, NULL, NULL);
         lk_redis_torn_submit_locked(r, n->slot, &a, torn_done_locked, one);

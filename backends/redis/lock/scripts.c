@@ -133,8 +133,88 @@
  * the queue, in the lock's slot. */
 #define MARK_LUA "string.sub(KEYS[2], 1, -6) .. 'broken:' .. "
 
-/* Behind `queue`, before a value: the name of the doubt whether its waiter is alive (wait_lua). */
+/* Behind `queue`, before a value: the name of the doubt whether its waiter is alive. */
 #define DOUBT_LUA "string.sub(queue, 1, -6) .. 'doubt:' .. "
+
+/* The waiter `value` lives, whose ttl that is. For half a spell nobody doubts it again: those who are told of a doubt, and doubt each
+ * other by what they do then, would go on for ever. */
+#define CLEAR_DOUBT_LUA                                                                                      \
+    "do\n"                                                                                                   \
+    "  local t = redis.call('TIME')\n"                                                                       \
+    "  redis.pcall('SET', " DOUBT_LUA "value, '0 ' .. t[1] * 1000 + math.floor(t[2] / 1000),\n"              \
+    "    'XX', 'PX', math.ceil(math.max(ttl / 3, 300)))\n"                                                   \
+    "end\n"
+
+/* Defines drop_silent(): of the queue's first three, without `member`, those go whose process does not listen any more, or is
+ * silent, but no more than `most`; who comes to stand among them is told. Returns how many went.
+ *
+ * A process may have died, or its host be cut off, while its connection is still there: for minutes the server does not know. So a look
+ * doubts each of the other first three that can clear a doubt (claim.h), and tells it; who lives looks, or asks for the lock, at once.
+ * That clears the doubt (CLEAR_DOUBT_LUA). The first look makes the doubt 1. Each later one adds the half spells that have passed since, two
+ * at most, where a `spell` is a third of the member's ttl, and 0.3 s at least. With 5 the member goes: after two spells and three looks
+ * at least. A stall of the server, after which all looks come together, or a step of its clock counts for one spell at most, so it
+ * judges nobody. One that lives and was only late finds that it has no place, and takes the last. What a message has granted is never
+ * taken back. Nobody is told of a doubt that can't be kept, as where the user has no right to that key: each would be told anew by
+ * each look, and those who are told would go on for ever. */
+#define DROP_SILENT_LUA                                                                                       \
+    "local heard = {}\n"                                                                                      \
+    "local function hears(inst)\n"                                                                            \
+    "  if heard[inst] == nil then\n"                                                                          \
+    "    local count = " EARS_LUA "\n"                                                                        \
+    "    heard[inst] = count == nil or tonumber(count) > 0\n"                                                 \
+    "  end\n"                                                                                                 \
+    "  return heard[inst]\n"                                                                                  \
+    "end\n"                                                                                                   \
+    "local function is_silent(lock, queue, m)\n"                                                              \
+    "  local kind, inst, value, ttl, rest = string.match(m, '^([SP]?)(%x+) (%x+) ([1-9]%d*) (.*)$')\n"        \
+    "  local clears = kind == '' and '^0%d+ ' or '^%d+ [23] '\n"                                              \
+    "  if not kind or #value ~= 32 or not string.find(rest, clears) then return false end\n"                  \
+    "  local doubt, spell = " DOUBT_LUA "value, math.max(ttl / 3, 300)\n"                                     \
+    "  local said = redis.pcall('GET', doubt) or '0 0'\n"                                                     \
+    "  local looks, last = string.match(type(said) == 'string' and said or '', '^(%d) (%d+)$')\n"             \
+    "  local halves = looks and math.floor(2 * math.abs(now - last) / spell) or 0\n"                          \
+    "  if halves < 1 then return false end\n"                                                                 \
+    "  local is_told = looks ~= '0'\n"                                                                        \
+    "  if not is_told then halves = 1 end\n"                                                                  \
+    "  looks = looks + math.min(halves, 2)\n"                                                                 \
+    "  local kept = redis.pcall('SET', doubt, looks .. ' ' .. now,\n"                                         \
+    "    'PX', math.ceil(math.max(2 * spell, 2500)))\n"                                                       \
+    "  if kept.err then return false end\n"                                                                   \
+    "  local text = value .. (kind == '' and ' look ' or ' enter ') .. lock\n"                                \
+    "  if not is_told then " TELL_LUA " end\n"                                                                \
+    "  return looks >= 5\n"                                                                                   \
+    "end\n"                                                                                                   \
+    "local function drop_silent(lock, queue, member, most)\n"                                                 \
+    "  local gone, dead = 0, false\n"                                                                         \
+    "  repeat\n"                                                                                              \
+    "    dead = false\n"                                                                                      \
+    "    for _, m in ipairs(redis.pcall('ZRANGE', queue, 0, 2)) do\n"                                         \
+    "      local inst = string.match(m, '^[SP]?(%x+) ')\n"                                                    \
+    "      if inst and m ~= member and gone < most and (not hears(inst) or is_silent(lock, queue, m)) then\n" \
+    "        redis.pcall('ZREM', queue, m)\n"                                                                 \
+    "        dead, gone = true, gone + 1\n"                                                                   \
+    "      end\n"                                                                                             \
+    "    end\n"                                                                                               \
+    "  until not dead or gone >= most\n"                                                                      \
+    "  if gone > 0 then\n"                                                                                    \
+    "    local near = math.max(3 - gone, 0)\n" TELL_NEAR_LUA "  end\n"                                        \
+    "  return gone\n"                                                                                         \
+    "end\n"
+
+/* Beside a queue, and beside the companion of one of several locks: a key that never exists. No lock has that name, as it is reserved
+ * (keys.c), and each set of holders has its epoch behind it (admit_lua.h). */
+#define NO_KEY_LUA      "string.sub(KEYS[2], 1, -6) .. 'shared:'"
+#define NO_KEY_EACH_LUA "string.match(KEYS[2 * i], '^.*:') .. 'shared:'"
+
+/* For a script that answers how it stands with a lock, and may write nothing: set `may` to the answer to a write that changes nothing, DEL
+ * of a key that never exists. Return it if it is the error of a server that has become a replica. The data of such a server may be old,
+ * and its clock may be ahead: then it takes a lock for expired that the new master keeps. Other errors of that write say nothing about the
+ * lock. */
+#define MASTER_BY_LUA(name)                                                                                  \
+    "local may = redis.pcall('DEL', " name ")\n"                                                             \
+    "if type(may) == 'table' and string.find(may.err, 'READONLY', 1, true) then return may end\n"
+#define MASTER_LUA      MASTER_BY_LUA(NO_KEY_LUA)
+#define MASTER_EACH_LUA MASTER_BY_LUA(NO_KEY_EACH_LUA)
 
 /* KEYS: locks, and behind each its info; ARGV: their values, one behind the other, and then ttl_ms: one for all, or one for
  * each. Answers a string with 1 or 0 for each. */
@@ -149,7 +229,7 @@ static const char renew_lua[] =
             "    out[i] = '1'\n"
             "  else\n"
             "    out[i] = '0'\n"
-            "  end\n"
+            "    " MASTER_EACH_LUA "  end\n"
             "end\n"
             "return table.concat(out)\n";
 
@@ -181,7 +261,7 @@ static const char note_lua[] = "if redis.call('GET', KEYS[1]) == ARGV[1] then\n"
     "    queue.err and {} or queue, type(last) == 'string' and string.sub(last, 1, 32) or ''}\n"              \
     "end\n"
 
-static const char show_lua[] = LOOK_LUA "return look()\n";
+static const char show_lua[] = LOOK_LUA MASTER_LUA "return look()\n";
 
 /* How a process is told a text: on the channel of its instance; answers how many heard it, or an error. And how many listen
  * there. */
@@ -189,15 +269,13 @@ static const char show_lua[] = LOOK_LUA "return look()\n";
 #pragma GCC diagnostic ignored "-Woverlength-strings"
 #define OF_KIND(name) one_##name
 #define TELL_LUA      "redis.pcall('PUBLISH', 'locker:wake:' .. inst, text)"
-#define HEARS_LUA     "redis.pcall('PUBSUB', 'NUMSUB', 'locker:wake:' .. inst)[2]"
-#define EARS_LUA      HEARS_LUA
+#define EARS_LUA      "redis.pcall('PUBSUB', 'NUMSUB', 'locker:wake:' .. inst)[2]"
 #define BEGIN_LUA
 #define WAIT_BEGIN_LUA
 #include "scripts_told.h"
 #include "shared_told.h"
 #undef OF_KIND
 #undef TELL_LUA
-#undef HEARS_LUA
 #undef EARS_LUA
 #undef BEGIN_LUA
 #undef WAIT_BEGIN_LUA
@@ -206,7 +284,6 @@ static const char show_lua[] = LOOK_LUA "return look()\n";
  * by it when that was the master: nobody is told anything unless somebody listens here. */
 #define OF_KIND(name) cluster_##name
 #define TELL_LUA      "tell(inst, text)"
-#define HEARS_LUA     "ears(inst)"
 #define EARS_LUA      "redis.pcall('PUBSUB', 'SHARDNUMSUB', 'locker:wake:' .. inst .. tag)[2]"
 #define SLOT_LUA                                                                                             \
     "local function tell(inst, s)\n"                                                                         \
@@ -214,12 +291,8 @@ static const char show_lua[] = LOOK_LUA "return look()\n";
     "  local n = redis.pcall('PUBSUB', 'SHARDNUMSUB', inst)[2]\n"                                            \
     "  return n and n > 0 and redis.pcall('SPUBLISH', inst, s) or 0\n"                                       \
     "end\n"
-#define BEGIN_LUA "local tag = KEYS[3]:match('{%d+}$')\n" SLOT_LUA
-#define WAIT_BEGIN_LUA                                                                                       \
-    "local tag = ARGV[#ARGV]\n"                                                                              \
-    "local function ears(inst)\n"                                                                            \
-    "  return redis.pcall('PUBSUB', 'SHARDNUMSUB', 'locker:wake:' .. inst .. tag)[2]\n"                      \
-    "end\n" SLOT_LUA
+#define BEGIN_LUA      "local tag = KEYS[3]:match('{%d+}$')\n" SLOT_LUA
+#define WAIT_BEGIN_LUA "local tag = ARGV[#ARGV]\n" SLOT_LUA
 #include "scripts_told.h"
 #include "shared_told.h"
 
@@ -238,6 +311,7 @@ static const char shared_renew_lua[] = GET_LUA NOW_LUA
                        "    redis.call('ZADD', set, now + ttl, value)\n" LATEST_LUA(
                            "lock") "    out[i] = '1'\n"
                                    "  end\n"
+                                   "  if out[i] == '0' then\n" MASTER_EACH_LUA "  end\n"
                                    "end\n" EACH_LUA("#KEYS / 2") "return table.concat(out)\n";
 
 /* A page of those who hold the lock, in the order in which their leases end; a renewal moves a holder ahead, so pages one behind the
@@ -245,7 +319,7 @@ static const char shared_renew_lua[] = GET_LUA NOW_LUA
  * the value whose lease that is ('': the first page); the greatest token that counts ('': any). Answers {marker, the holders, where the next page begins ('': it is the
  * last), how many wait, the first of them, the counter}; of a holder its value, how many ms are left, and what is told of it. {''}
  * for a lock that is none of these. Of a page only those are looked at whom it may take 2 ms to compare. */
-static const char shared_show_lua[] = GET_LUA NOW_LUA NAMED_LUA
+static const char shared_show_lua[] = GET_LUA NOW_LUA NAMED_LUA MASTER_LUA
     "local v = get(KEYS[1])\n"
     "local kind, epoch = string.match(v or '', " MARKER_LUA ")\n"
     "if not kind then return {''} end\n"

@@ -43,8 +43,7 @@ static const char OF_KIND(acquire_lua)[] = BEGIN_LUA
     "    if member ~= '' then\n"
     "      local there = redis.pcall('PEXPIRE', KEYS[2], ARGV[4])\n"
     "      if type(there) == 'number' then\n" ENROL_LUA "      end\n"
-    "      local queue = KEYS[2]\n"
-    "      redis.pcall('DEL', " DOUBT_LUA "value)\n"
+    "      local queue = KEYS[2]\n" CLEAR_DOUBT_LUA
     "      if there == 0 then redis.pcall('PEXPIRE', KEYS[2], ARGV[4]) end\n"
     "      local rank, count = redis.pcall('ZRANK', KEYS[2], member), redis.pcall('ZCARD', KEYS[2])\n"
     "      if type(rank) == 'number' and rank < 8388607 and type(count) == 'number' then\n"
@@ -89,7 +88,7 @@ static const char OF_KIND(release_lua)[] = BEGIN_LUA
     "    if inst then " TELL_LUA " end\n"
     "  end\n"
     "  v = redis.pcall('GET', " MARK_LUA "ARGV[1])\n"
-    "  return v and (type(v) == 'table' and v or -1) or 0\n"
+    "  " MASTER_LUA "  return v and (type(v) == 'table' and v or -1) or 0\n"
     "end\n"
     "if KEYS[4] then redis.pcall('DEL', KEYS[4]) end\n" COUNTER_LUA HAND_OVER_LUA "return answer\n";
 
@@ -97,55 +96,14 @@ static const char OF_KIND(release_lua)[] = BEGIN_LUA
  * kept in ms, and then the member of each who asks. Of a queue's first three those go whose process does not listen any more, or is
  * silent (100 in all, for the server serves nobody else meanwhile), and who comes to stand among them is told. Answers three numbers
  * for each: PTTL, how many stand before the member (-1: it is not there), how many stand there. What writes first is called so
- * that a server which has become a replica says so.
- *
- * A process may have died, or its host be cut off, while its connection is still there: for minutes the server does not know. So a look
- * doubts each of the other first three that can clear a doubt (claim.h). The doubted is told that it stands near, and looks, or asks
- * for the lock, within a third of its ttl, its `spell` (0.3 s at least); that clears it. A doubt counts looks of others, half a spell apart, and with the
- * fifth the member goes. As it counts looks and no time, a stall of the server, after which all looks come together, or a step of its
- * clock judges nobody. One that lives and was only late finds that it has no place, and takes the last. What a message has granted is
- * never taken back. */
+ * that a server which has become a replica says so. */
 static const char OF_KIND(wait_lua)[] = WAIT_BEGIN_LUA
-    "local out, heard, n, most = {}, {}, #KEYS / 2, 100\n"
-    "local function hears(inst)\n"
-    "  if heard[inst] == nil then\n"
-    "    local count = " HEARS_LUA "\n"
-    "    heard[inst] = count == nil or tonumber(count) > 0\n"
-    "  end\n"
-    "  return heard[inst]\n"
-    "end\n"
-    "local t = redis.call('TIME')\n"
-    "local now = t[1] * 1000 + math.floor(t[2] / 1000)\n"
-    "local function is_silent(lock, queue, m)\n"
-    "  local inst, value, ttl = string.match(m, '^(%x+) (%x+) ([1-9]%d*) 0%d+ ')\n"
-    "  if not inst or #value ~= 32 then return false end\n"
-    "  local doubt, spell = " DOUBT_LUA "value, math.max(ttl / 3, 300)\n"
-    "  local said = redis.pcall('GET', doubt)\n"
-    "  local looks, last = string.match(type(said) == 'string' and said or '0 0', '^(%d) (%d+)$')\n"
-    "  if not looks or now - last < spell / 2 then return false end\n"
-    "  redis.pcall('SET', doubt, looks + 1 .. ' ' .. now, 'PX', math.ceil(math.max(2 * spell, 2500)))\n"
-    "  local text = value .. ' near ' .. lock\n"
-    "  if looks == '0' then " TELL_LUA " end\n"
-    "  return looks == '4'\n"
-    "end\n"
-    "for i = 1, n do\n"
-    "  local lock, queue, member, gone, dead = KEYS[2 * i - 1], KEYS[2 * i], ARGV[1 + i], 0, false\n"
+    "local out, n, most = {}, #KEYS / 2, 100\n" NOW_LUA DROP_SILENT_LUA "for i = 1, n do\n"
+    "  local lock, queue, member = KEYS[2 * i - 1], KEYS[2 * i], ARGV[1 + i]\n"
     "  redis.call('PEXPIRE', queue, ARGV[1])\n"
-    "  local own = string.match(member, '^%S+ (%x+) ')\n"
-    "  if own then redis.pcall('DEL', " DOUBT_LUA "own) end\n"
-    "  repeat\n"
-    "    dead = false\n"
-    "    for _, m in ipairs(redis.pcall('ZRANGE', queue, 0, 2)) do\n"
-    "      local inst = string.match(m, '^[SP]?(%x+) ')\n"
-    "      if inst and m ~= member and gone < most and (not hears(inst) or is_silent(lock, queue, m)) then\n"
-    "        redis.pcall('ZREM', queue, m)\n"
-    "        dead, gone = true, gone + 1\n"
-    "      end\n"
-    "    end\n"
-    "  until not dead or gone >= most\n"
-    "  most = most - gone\n"
-    "  if gone > 0 then\n"
-    "    local near = math.max(3 - gone, 0)\n" TELL_NEAR_LUA "  end\n"
+    "  local value, ttl = string.match(member, '^%S+ (%x+) (%d+) ')\n"
+    "  if value then\n" CLEAR_DOUBT_LUA "  end\n"
+    "  most = most - drop_silent(lock, queue, member, most)\n"
     "  local rank, count = redis.pcall('ZRANK', queue, member), redis.pcall('ZCARD', queue)\n"
     "  out[3 * i - 2], out[3 * i - 1], out[3 * i] = redis.call('PTTL', lock),\n"
     "    type(rank) == 'number' and rank or -1, type(count) == 'number' and count or 0\n"
@@ -161,14 +119,13 @@ static const char OF_KIND(wait_lua)[] = WAIT_BEGIN_LUA
  * answers OK only until the local deadline of its lease, which comes before the lease's end here, so the mark
  * need not last longer than that. It comes before the lock goes: in a slot of a cluster that is on its way it can't be made
  * here, and nothing is broken. (What changes nothing stands before it: a script that has written may go on where there is no
- * memory; and a user without the right to delete is refused before the holder is told.) */
-static const char OF_KIND(break_lua)[] = BEGIN_LUA LOOK_LUA COUNTER_LUA
+ * memory; and a user without the right to delete, whom MASTER_LUA's `may` shows, is refused before the holder is told.) */
+static const char OF_KIND(break_lua)[] = BEGIN_LUA LOOK_LUA COUNTER_LUA MASTER_LUA
     "local answer, direct = look(), 0\n"
     "local value, ttl, info = answer[2], answer[3], answer[4]\n"
     "if answer[1] == tonumber(ARGV[2]) and value == ARGV[1] then\n"
     "  if #value == 32 then\n"
     "    if ttl > 0 then redis.call('PEXPIRE', KEYS[1], ttl) end\n"
-    "    local may = redis.pcall('DEL', " MARK_LUA "'')\n"
     "    if ttl > 0 and type(may) == 'number' then may = redis.pcall('SET', " MARK_LUA
     "value, '1', 'PX', ttl) end\n"
     "    if type(may) == 'table' and may.err then return may end\n"

@@ -17,13 +17,6 @@ typedef struct {
     int64_t clock_drift; /* of the server's, in percent */
 } lk_redis_settings;
 
-/* The local deadline of a lease (Redlock's allowance for clock drift):
- * https://redis.io/docs/latest/develop/use/patterns/distributed-locks/ */
-static inline int64_t lk_redis_valid_until(const lk_redis_settings *set, int64_t sent, int64_t ttl_ns)
-{
-    return sent + ttl_ns - ttl_ns / 100 * set->clock_drift - 2 * LK_MS;
-}
-
 extern const locker_parameter lk_redis_params[];
 
 /* On settings that are all zero. Clear them also when it fails. */

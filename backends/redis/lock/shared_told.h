@@ -26,6 +26,10 @@ static const char OF_KIND(shared_acquire_lua)[] = BEGIN_LUA GET_LUA COUNTER_LUA
                    "  return {1, tonumber(token or 0), tonumber(slot or 0), tonumber(epoch)}\n"
                    "end\n"
                    "if ARGV[4] == '1' then redis.pcall('DEL', " MARK_LUA "value) end\n"
+                   "if waits and ARGV[4] == '1' then\n"
+                   "  local queue = KEYS[2]\n" CLEAR_DOUBT_LUA DROP_SILENT_LUA
+                   "  drop_silent(KEYS[1], queue, member, 100)\n"
+                   "end\n"
                    "local kept = v == 'E' .. value\n"
                    "local ours = kind or v and #v == 32 and not string.find(v, '[^0-9a-f]') and string.find(v, '^[0-7]', 17)\n"
                    "if ours and (k == 'P' or kind == 'P') and not (k == kind and limit == most) then\n"
@@ -64,7 +68,7 @@ static const char OF_KIND(shared_acquire_lua)[] = BEGIN_LUA GET_LUA COUNTER_LUA
                                                            "  if there == 0 then redis.call('PEXPIRE', KEYS[2], ARGV[3]) end\n"
                                                            "  local rank, all = redis.call('ZRANK', KEYS[2], member), redis.call('ZCARD', KEYS[2])\n"
                                                            "  if rank and rank < 8388607 then state = state + 2 * (rank + 1) + 16777216 * all end\n"
-                                                           "end\n"
+                                                           "else\n" MASTER_LUA "end\n"
                                                            "if kind == 'P' then left = redis.call('ZRANGE', set, 0, 0, 'WITHSCORES')[2] - now end\n"
                                                            "local last = redis.pcall('GET', KEYS[3])\n"
                                                            "return {2, left or redis.call('PTTL', KEYS[1]), state, type(last) == 'string' and tonumber(last) or 0}\n";
@@ -83,16 +87,17 @@ static const char OF_KIND(shared_release_lua)[] = BEGIN_LUA GET_LUA COUNTER_LUA
         "KEYS[1]") "elseif kind and (answer == 1 or #over > 0) or v == 'E' .. one then\n" HAND_OVER_LUA
                    "elseif not v and gone == 1 and type(redis.pcall('ZSCORE', KEYS[2], 'free')) == 'string' then\n"
                    "  direct = " ASK_US "\n" HAND_OVER_LUA "end\n"
+                   "if answer ~= 1 then\n" MASTER_LUA "end\n"
                    "return answer\n";
 
 /* ARGV: the marker that was seen; the values of those whose locks are to be taken away, one behind the other. Answers those of them
  * that were, in that order; none, too, when it is another marker by now. What it leaves of each is as *break* does. Each right that the
  * user may lack is asked for by a command that changes nothing, before the first of them is told. */
-static const char OF_KIND(shared_break_lua)[] = BEGIN_LUA GET_LUA COUNTER_LUA
+static const char OF_KIND(shared_break_lua)[] = BEGIN_LUA GET_LUA COUNTER_LUA MASTER_LUA
     "local v, answer, direct, member, grown = get(KEYS[1]), {}, 0\n"
     "if v ~= ARGV[1] then return answer end\n" MEMBERS_LUA "local before = many\n"
     "if many > 0 and ARGV[2] ~= '' then\n" WRITE_LUA "  redis.call('HDEL', set .. ':info', '')\n"
-    "  redis.call('DEL', " MARK_LUA "'')\n" LATEST_LUA(
+    "  redis.call('DEL', " NO_KEY_LUA ")\n" LATEST_LUA(
         "KEYS[1]") "end\n"
                    "for at = 1, #ARGV[2], 32 do\n"
                    "  local one = string.sub(ARGV[2], at, at + 31)\n"

@@ -1,5 +1,6 @@
 /* sharing.c: see sharing.h. */
 #include "sharing.h"
+#include "clock_gain.h"
 #include "script_call.h"
 #include "waiters.h"
 
@@ -46,6 +47,7 @@ void lk_redis_sharing_watch(lk_redis *r, lk_redis_claim *data)
     lk_redis_lock(&r->shared);
     data->noted = true;
     lk_redis_claims_add_locked(&r->claims, data);
+    lk_redis_clock_look_back_locked(r, data);
     lk_redis_net_subscribe_locked(lk_redis_node_of(r, data->slot)->net, data->slot, true);
     lk_redis_unlock(&r->shared);
 }

@@ -85,7 +85,7 @@ static bool is_look(const redisReply *reply)
     return is;
 }
 
-/* "since_ms token slot instance 1 owner"; 0: it is not told its number. */
+/* "since_ms token slot instance told owner"; 0, or 2 where an earlier release let it in: it is not told its number. */
 static void read_info(const char *text, locker_holder *holder)
 {
     int64_t since, token, slot, told;
@@ -97,7 +97,7 @@ static void read_info(const char *text, locker_holder *holder)
     if (!lk_redis_read_number(&text, ' ', &told))
         return;
     holder->since_unix_ms = since > 0 ? since : -1;
-    holder->token = told != 0 ? (uint64_t)token : 0;
+    holder->token = (told & 1) != 0 ? (uint64_t)token : 0;
     holder->slot = (int32_t)slot;
     lk_redis_copy_owner(holder->owner, text);
 }

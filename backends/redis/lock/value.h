@@ -1,4 +1,4 @@
-/* value.h: the values that say whose a lock is: 127 random bits of the instance plus a number, as hex digits, of which the
+/* value.h: the values that say whose a lock is: 127 bits of the instance (redis.c) plus a number, as hex digits, of which the
  * first half names the instance; and numbers, read back from texts of ours. */
 #pragma once
 

@@ -56,19 +56,29 @@ static void look_by_locked(lk_redis *r, lk_redis_claim *data, int64_t at) LK_RED
     r->shared.svc->attend(r->shared.svc);
 }
 
+/* One that was doubted meanwhile looks at once: the answer may be to what was sent before. */
+static int64_t look_in_locked(lk_redis *r, const lk_redis_claim *data,
+                              const lk_redis_standing *s) LK_REDIS_LOCKED
+{
+    return data->doubted ? 0 : lk_redis_wait_locked(r, data, s);
+}
+
 int64_t lk_redis_look_after_locked(lk_redis *r, lk_redis_claim *data, const lk_redis_standing *standing)
 {
     const int64_t now = lk_redis_now(&r->shared);
-    look_by_locked(r, data, now + lk_redis_wait_locked(r, data, standing));
+    look_by_locked(r, data, now + look_in_locked(r, data, standing));
     return now + itself_ns;
 }
 
-void lk_redis_look_soon_locked(lk_redis *r, lk_redis_claim *data)
+void lk_redis_look_soon_locked(lk_redis *r, lk_redis_claim *data, bool at_once)
 {
-    const int64_t soon = lk_redis_now(&r->shared) + poll_ns(r, data);
+    const int64_t poll = poll_ns(r, data), soon = lk_redis_now(&r->shared) + (at_once ? 0 : poll);
     data->near = true; /* also when an answer that doesn't know of it is under way */
+    data->doubted = data->doubted || at_once;
     if (soon < data->look_at)
         look_by_locked(r, data, soon);
+    else if (soon + poll / 10 < data->ask_at) /* else it asks as often already, with its jitter */
+        r->shared.svc->wake(r->shared.svc, data->core);
 }
 
 /* What a look has shown: it may be ours now, is still another's, or was handed to us and the message of that lost. */
@@ -78,8 +88,8 @@ static void take_standing_locked(lk_redis *r, lk_redis_claim *data,
     const bool is_free = s->left_ms == -2, is_missing = s->rank < 0;
     if (is_free || is_missing)
         r->shared.svc->wake(r->shared.svc, data->core);
-    look_by_locked(
-        r, data, lk_redis_now(&r->shared) + (is_free ? poll_ns(r, data) : lk_redis_wait_locked(r, data, s)));
+    look_by_locked(r, data,
+                   lk_redis_now(&r->shared) + (is_free ? poll_ns(r, data) : look_in_locked(r, data, s)));
 }
 
 static bool is_answer(const look *l, const redisReply *reply)
@@ -196,7 +206,7 @@ static look *add_locked(lk_redis *r, look *l, lk_redis_claim *data) LK_REDIS_LOC
         return NULL;
     l->values[l->count++] = data->number;
     data->looking = true;
-    data->near = false;
+    data->near = data->doubted = false;
     if (l->count < most)
         return l;
     send_locked(l);

@@ -23,7 +23,7 @@ int64_t lk_redis_wait_locked(lk_redis *r, const lk_redis_claim *data,
  * that is due, whatever was lost. */
 int64_t lk_redis_look_after_locked(lk_redis *r, lk_redis_claim *data,
                                    const lk_redis_standing *standing) LK_REDIS_LOCKED;
-/* It has come to stand among the first. */
-void lk_redis_look_soon_locked(lk_redis *r, lk_redis_claim *data) LK_REDIS_LOCKED;
+/* It has come to stand among the first; `at_once`: another doubts whether it lives. */
+void lk_redis_look_soon_locked(lk_redis *r, lk_redis_claim *data, bool at_once) LK_REDIS_LOCKED;
 /* Submit what is due; answers when it wants to be called again. The caller pumps. */
 int64_t lk_redis_looks_run_locked(lk_redis *r, int64_t now) LK_REDIS_LOCKED;

@@ -4,6 +4,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "lk_table.h"
 #include "master.h"
 #include "net.h"
 #include "subscription.h"
@@ -217,9 +218,11 @@ void lk_redis_net_moved(lk_redis_net *net, const redisReply *reply)
     lk_redis_unlock(net->shared);
 }
 
+/* Where the server doesn't tell who it is, another connection beside a silent one would be of no use (may_be_apart_locked). */
 static bool wants_apart_locked(const lk_redis_net *net) LK_REDIS_LOCKED
 {
-    return net->keeps_apart || (net->silent_since != 0 &&
+    const bool is_known = net->server.run[0] != '\0' && net->server.replication[0] != '\0';
+    return net->keeps_apart || (is_known && net->silent_since != 0 &&
                                 net->silent_since == lk_redis_pipeline_silent_since_locked(&net->pipeline));
 }
 
@@ -398,8 +401,7 @@ static void have_apart_later_locked(lk_redis_net *net) LK_REDIS_LOCKED
 /* Beside a command connection that is silent it has to be known that it is the same life of that server. The run is the same. */
 static bool may_be_apart_locked(const lk_redis_net *net, const lk_redis_socket *socket) LK_REDIS_LOCKED
 {
-    return net->keeps_apart ||
-           (net->server.run[0] != '\0' && same_id(socket->server.replication, net->server.replication));
+    return net->keeps_apart || same_id(socket->server.replication, net->server.replication);
 }
 
 static void connect_apart_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
@@ -480,7 +482,8 @@ static void ask_who_is_master_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
     const int64_t until = lk_redis_system_now() + net->target->connect_timeout_ns;
     lk_redis_socket *const socket = lk_redis_connect_other(net->target, peer, &net->scripts, until);
     lk_redis_lock(shared);
-    net->ask_at = lk_redis_now(shared) + doubt_ns;
+    if (!shared->closing) /* core's clock may be gone, as a thread outlives the close */
+        net->ask_at = lk_redis_now(shared) + doubt_ns;
     if (socket == NULL || shared->closing || era != lk_redis_era(&net->pipeline) ||
         net->pipeline.state != LK_REDIS_UP || same_id(socket->server.run, net->server.run)) {
         lk_redis_socket_free(socket, false);
@@ -513,7 +516,15 @@ static void prepare(lk_redis_net *net, const lk_redis_scripts *scripts)
     net->pipeline.silence_ns = net->apart.silence_ns = net->target->command_timeout_ns;
 }
 
-locker_status lk_redis_net_connect(lk_redis_net *net, const lk_redis_scripts *scripts, locker_error *err)
+/* The server counts its connections for as long as it runs. Redis 5 does not tell the number, but its time. */
+static uint64_t number_of(const lk_redis_socket *socket)
+{
+    const int64_t number = socket->client_id != 0 ? socket->client_id : socket->server_us;
+    return (uint64_t)lk_hash_text(socket->server.run) << 32 ^ (uint64_t)number;
+}
+
+locker_status lk_redis_net_connect(lk_redis_net *net, const lk_redis_scripts *scripts, uint64_t *connection,
+                                   locker_error *err)
 {
     const int64_t until = lk_redis_system_now() + net->target->connect_timeout_ns;
     lk_redis_failure why;
@@ -526,6 +537,7 @@ locker_status lk_redis_net_connect(lk_redis_net *net, const lk_redis_scripts *sc
             socket->map = NULL;
             lk_redis_lock(net->shared);
             memcpy(net->home, socket->peer, sizeof net->home);
+            *connection = number_of(socket);
             take_map_locked(net, map);
             install_unlocking(net, socket);
             lk_redis_unlock(net->shared);

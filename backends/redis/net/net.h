@@ -55,8 +55,10 @@ void lk_redis_net_want_map_locked(lk_redis_net *net) LK_REDIS_LOCKED;
 void lk_redis_net_settle(lk_redis_net *net) LK_UNCHECKED;
 /* Of one that was settled. */
 void lk_redis_net_free(lk_redis_net *net) LK_UNCHECKED;
-/* The first connection, blocking. A server that is loading its data is waited for. `scripts` gets their hashes. */
-locker_status lk_redis_net_connect(lk_redis_net *net, const lk_redis_scripts *scripts, locker_error *err);
+/* The first connection, blocking. A server that is loading its data is waited for. `scripts` gets their hashes; *connection, a
+ * number that no other connection to that server has. */
+locker_status lk_redis_net_connect(lk_redis_net *net, const lk_redis_scripts *scripts, uint64_t *connection,
+                                   locker_error *err);
 /* End the threads, at the latest when `until` has come. False: one goes on, and on_left is called. */
 bool lk_redis_net_stop(lk_redis_net *net, int64_t until);
 /* Of a fork's child, which has no other thread: close its own descriptors, and nothing else. */

@@ -28,6 +28,9 @@ typedef struct {
     unsigned eras LK_GUARDED_BY(mutex);    /* how many servers there were: none has the number of another */
     /* Of a cluster: counts what has become known of its slots, from 1. Release/acquire hands over where they are. */
     atomic_uint maps;
+    /* How often a server's clock has gained more than leases allowed for. A lease whose request was sent before that, and answered
+     * after it, may be from before it: of whichever server, as a request may be answered by another one than it was sent to. Relaxed. */
+    atomic_uint leaps;
 } lk_redis_shared;
 
 /* `seed`: random bits. False: errno says why; nothing is left to be destroyed. Nobody else sees it yet. */

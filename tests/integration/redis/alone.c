@@ -1,6 +1,7 @@
 /* alone.c: the driver without core; see alone.h. */
 #include "alone.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -22,15 +23,24 @@ int64_t lk_alone_now(void)
     return locker_system_clock()->now(NULL) + lk_alone.ahead;
 }
 
+/* Count the driver's calls of core's clock and services after the close, which frees both. (Those of the tests are static.) */
+static void note_call(void)
+{
+    if (lk_alone.ended)
+        lk_alone.late++;
+}
+
 static int64_t now(void *context)
 {
     (void)context;
+    note_call();
     return lk_alone_now();
 }
 
 static void wait(void *context, pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t until)
 {
     (void)context;
+    note_call();
     if (until != LOCKER_NEVER && !pthread_equal(pthread_self(), lk_alone.tester)) {
         const int64_t span = until - lk_alone_now();
         lk_alone.until = until;
@@ -44,6 +54,7 @@ static const locker_clock shifted = {.now = now, .wait = wait};
 static void wake(const locker_services *svc, locker_claim *claim)
 {
     (void)svc;
+    note_call();
     ((lk_asker *)(void *)claim)->wakes++;
 }
 
@@ -51,6 +62,7 @@ static void extended(const locker_services *svc, locker_claim *claim, int64_t un
 {
     lk_asker *asker = (void *)claim;
     (void)svc;
+    note_call();
     if (asker->extended < (int)(sizeof asker->until / sizeof asker->until[0]))
         asker->until[asker->extended] = until;
     asker->extended++;
@@ -59,12 +71,23 @@ static void extended(const locker_services *svc, locker_claim *claim, int64_t un
 static void lost(const locker_services *svc, locker_claim *claim, const char *why)
 {
     (void)svc, (void)why;
+    note_call();
     ((lk_asker *)(void *)claim)->lost++;
+}
+
+static void shortened(const locker_services *svc, locker_claim *claim, int64_t until)
+{
+    lk_asker *const asker = (void *)claim;
+    (void)svc;
+    note_call();
+    asker->shortened++;
+    asker->at_most = until;
 }
 
 static void suspect(const locker_services *svc, bool out_of_reach)
 {
     (void)svc;
+    note_call();
     if (out_of_reach)
         lk_alone.lost++;
     else
@@ -74,12 +97,20 @@ static void suspect(const locker_services *svc, bool out_of_reach)
 static void attend(const locker_services *svc)
 {
     (void)svc;
+    note_call();
     lk_alone.attends++;
 }
 
-static void log_nothing(const locker_services *svc, locker_log_level level, const char *format, ...)
+static void log_line(const locker_services *svc, locker_log_level level, const char *format, ...)
 {
-    (void)svc, (void)level, (void)format;
+    va_list args;
+    (void)svc;
+    note_call();
+    if (level > LOCKER_LOG_WARN)
+        return;
+    va_start(args, format);
+    (void)vsnprintf(lk_alone.told, sizeof lk_alone.told, format, args);
+    va_end(args);
 }
 
 static bool log_wanted(const locker_services *svc, locker_log_level level)
@@ -95,7 +126,8 @@ static const locker_services services = {.clock = &shifted,
                                          .suspect = suspect,
                                          .attend = attend,
                                          .log_wanted = log_wanted,
-                                         .log = log_nothing};
+                                         .log = log_line,
+                                         .lease_shortened = shortened};
 
 static locker_status open_alone(const locker_driver_config *config, const locker_services *svc, void **self,
                                 locker_error *err)
@@ -106,10 +138,10 @@ static locker_status open_alone(const locker_driver_config *config, const locker
     return status;
 }
 
-void lk_alone_begin_at(const char *hosts, const char *query)
+static void begin(const char *scheme, const char *hosts, const char *query)
 {
     static locker_driver driver;
-    char uri[128];
+    char uri[256];
     const locker_driver_options options = {.size = sizeof options, .uri = uri};
     locker_error err;
     driver = lk_redis_driver;
@@ -118,10 +150,27 @@ void lk_alone_begin_at(const char *hosts, const char *query)
     driver.dispatch = NULL;
     assert_true(driver.claim_size <= LK_CLAIM_SIZE_AT_MOST);
     lk_alone.ahead = 0;
+    lk_alone.told[0] = '\0';
     lk_alone.tester = pthread_self();
-    lk_alone.lost = lk_alone.found = 0;
-    snprintf(uri, sizeof uri, "redis://%s/0?command_timeout=20s%s", hosts, query);
+    lk_alone.lost = lk_alone.found = lk_alone.late = 0;
+    lk_alone.ended = false;
+    snprintf(uri, sizeof uri, "%s://%s/0?command_timeout=20s%s", scheme, hosts, query);
     assert_ok(locker_open_driver(&driver, &options, &lk_alone.l, &err), err);
+}
+
+void lk_alone_begin_at(const char *hosts, const char *query)
+{
+    begin("redis", hosts, query);
+}
+
+void lk_alone_begin_cluster(const char *hosts)
+{
+    begin("redis+cluster", hosts, "");
+}
+
+void lk_alone_begin_sentinels(const char *hosts, const char *query)
+{
+    begin("redis+sentinel", hosts, query);
 }
 
 void lk_alone_begin(int port, const char *query)
@@ -134,6 +183,7 @@ void lk_alone_begin(int port, const char *query)
 void lk_alone_end(void)
 {
     lk_close_locker(lk_alone.l);
+    lk_alone.ended = true;
 }
 
 locker_status lk_asker_ask_for(lk_asker *asker, int64_t patience)
@@ -213,6 +263,15 @@ void lk_asker_enrol(lk_asker *asker, lk_server *server, const char *key)
     lk_require_told(&asker->wakes, "it should subscribe");
     assert_int_equal(lk_asker_ask(asker), LOCKER_BUSY);
     lk_require_queue(server, key, 1);
+}
+
+void lk_alone_hear(lk_server *server)
+{
+    lk_asker holder, waiter;
+    assert_int_equal(lk_asker_come(&holder, "heard"), LOCKER_OK);
+    lk_asker_enrol(&waiter, server, "heard");
+    lk_redis_driver.withdraw(lk_alone.self, lk_asker_claim(&waiter));
+    lk_asker_give(&holder);
 }
 
 void lk_read_member(lk_server *server, const char *key, char member[256], char instance[33], char value[33])

@@ -22,6 +22,8 @@ typedef struct {
     _Alignas(16) char data[LK_CLAIM_SIZE_AT_MOST];
     atomic_int wakes, extended, lost;
     int64_t until[4]; /* what the first extensions said */
+    atomic_int shortened;
+    int64_t at_most; /* what the last of these said */
 } lk_asker;
 
 /** A locker whose core sees to nothing: it gives the driver its configuration, and ends it. */
@@ -31,9 +33,12 @@ typedef struct {
     atomic_int_least64_t ahead; /* of the system's clock */
     atomic_int lost, found;     /* how often the server was out of reach, and there again */
     atomic_int attends;         /* how often dispatch was asked for */
+    char told[512];             /* the last warning */
     pthread_t tester;
     atomic_int_least64_t longest; /* of the waits of the driver's own thread that have an end */
     atomic_int_least64_t until;   /* ... and the end of the latest */
+    atomic_bool ended;            /* lk_alone_end() has closed the locker */
+    atomic_int late;              /* the driver's calls of core's clock and services since then */
 } lk_alone_locker;
 
 extern lk_alone_locker lk_alone;
@@ -41,6 +46,9 @@ extern lk_alone_locker lk_alone;
 /** Opens it at hosts, each with its port, or at the one on this port; `query` stands behind the others. */
 void lk_alone_begin_at(const char *hosts, const char *query);
 void lk_alone_begin(int port, const char *query);
+void lk_alone_begin_cluster(const char *hosts);
+/** Opens it by Sentinels: `hosts` has them with their ports, a slash, and the master's name. */
+void lk_alone_begin_sentinels(const char *hosts, const char *query);
 void lk_alone_end(void);
 
 /** By the clock that is put ahead. */
@@ -66,6 +74,9 @@ locker_status lk_asker_come(lk_asker *asker, const char *key);
 
 /** Another has the lock: it stands in the queue, and hears. */
 void lk_asker_enrol(lk_asker *asker, lk_server *server, const char *key);
+
+/** It hears from the server from here on. A share that is taken before may be renewed at any later moment, when it begins to. */
+void lk_alone_hear(lk_server *server);
 
 void lk_asker_give(lk_asker *asker);
 locker_status lk_asker_pass(lk_asker *from, lk_asker *to, const char *key);

@@ -240,6 +240,60 @@ static void a_foreign_lock_is_broken(void **state)
     lk_close_locker(l);
 }
 
+/* What is written to learn whether the server is still the master deletes no lock, whatever that is called. */
+static const char *const beside[] = {"a{b}c:locker:info:", "a{b}c:locker:queue:", "a{b}c:locker:broken:"};
+enum { BESIDE = sizeof beside / sizeof *beside };
+
+static void expect_neighbours_to_stay(lk_env *env, locker_mode mode, bool renews)
+{
+    locker *l = lk_open_at(env->server, renews ? "ttl=1s" : "ttl=90s");
+    locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
+    locker_handle *neighbours[BESIDE];
+    options.mode = mode;
+    for (int i = 0; i < BESIDE; i++)
+        neighbours[i] = lk_take(l, beside[i], NULL);
+    locker_handle *held = lk_take(l, "a{b}c", &options);
+    lk_server_do(env->server, "DEL a{b}c");
+    if (renews)
+        assert_true(lk_readable(locker_handle_fd(held), LK_TEST_PATIENCE_MS));
+    lk_give_lost(held);
+    for (int i = 0; i < BESIDE; i++) {
+        assert_int_equal(lk_server_integer(env->server, "EXISTS %s", beside[i]), 1);
+        lk_give(neighbours[i]);
+    }
+    lk_close_locker(l);
+}
+
+static void a_release_of_what_is_gone_deletes_no_neighbour(void **state)
+{
+    expect_neighbours_to_stay(*state, LOCKER_EXCLUSIVE, false);
+    expect_neighbours_to_stay(*state, LOCKER_SHARED, false);
+}
+
+static void a_renewal_of_what_is_gone_deletes_no_neighbour(void **state)
+{
+    expect_neighbours_to_stay(*state, LOCKER_EXCLUSIVE, true);
+    expect_neighbours_to_stay(*state, LOCKER_SHARED, true);
+}
+
+static void a_break_deletes_no_neighbour(void **state)
+{
+    static const locker_mode modes[] = {LOCKER_EXCLUSIVE, LOCKER_SHARED};
+    lk_env *env = *state;
+    locker *l = lk_open_at(env->server, "ttl=90s");
+    locker_error err;
+    for (int i = 0; i < 2; i++) {
+        locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
+        options.mode = modes[i];
+        locker_handle *const neighbour = lk_take(l, "a{b}c:locker:broken:", NULL);
+        locker_handle *const held = lk_take(l, "a{b}c", &options);
+        assert_ok(locker_break(l, "a{b}c", NULL, NULL, &err), err);
+        lk_give_lost(held);
+        lk_give(neighbour);
+    }
+    lk_close_locker(l);
+}
+
 /* ------------------------------------------------------------------ what others see ---- */
 
 static void expect_plain_string(lk_server *server, const char *key)
@@ -363,13 +417,23 @@ static void show_names_a_holder_at_once(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    server_test(redis_py_holds_and_we_wait),       server_test(redis_py_lets_its_lease_end),
-    server_test(we_hold_and_redis_py_waits),       server_test(a_redis_py_lock_that_took_our_place_stays),
-    server_test(who_polls_has_a_turn_beside_ours), server_test(a_holder_without_a_ttl),
-    server_test(a_holder_whose_ttl_ends),          server_test(the_poll_is_a_parameter),
-    server_test(a_foreign_lock_is_broken),         server_test(the_lock_is_a_plain_string),
-    server_test(nothing_stays_for_ever),           server_test(show_names_those_who_wait),
-    server_test(show_names_a_holder_at_once),      server_test(a_key_in_braces_is_another),
+    server_test(redis_py_holds_and_we_wait),
+    server_test(redis_py_lets_its_lease_end),
+    server_test(we_hold_and_redis_py_waits),
+    server_test(a_redis_py_lock_that_took_our_place_stays),
+    server_test(who_polls_has_a_turn_beside_ours),
+    server_test(a_holder_without_a_ttl),
+    server_test(a_holder_whose_ttl_ends),
+    server_test(the_poll_is_a_parameter),
+    server_test(a_foreign_lock_is_broken),
+    server_test(the_lock_is_a_plain_string),
+    server_test(nothing_stays_for_ever),
+    server_test(show_names_those_who_wait),
+    server_test(show_names_a_holder_at_once),
+    server_test(a_key_in_braces_is_another),
+    server_test(a_release_of_what_is_gone_deletes_no_neighbour),
+    server_test(a_renewal_of_what_is_gone_deletes_no_neighbour),
+    server_test(a_break_deletes_no_neighbour),
 };
 
 const lk_group lk_clients = {"clients", tests, sizeof tests / sizeof tests[0], NULL, NULL};

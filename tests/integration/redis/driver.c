@@ -107,6 +107,74 @@ static void what_is_unanswered_goes_with_the_connection(void **state)
     lk_alone_end();
 }
 
+static bool is_logging_in(void *context)
+{
+    const lk_passed *const hello = context;
+    (void)lk_redis_driver.dispatch(lk_alone.self);
+    return lk_proxy_requests(hello->proxy, hello->kind) > hello->count;
+}
+
+static bool is_without_clients(void *context)
+{
+    char list[8192];
+    const bool told = lk_server_text(context, list, sizeof list, "CLIENT LIST");
+    return told && strchr(list, '\n') == strrchr(list, '\n'); /* the only one is the test's own */
+}
+
+/* The proxy keeps back what the driver's thread waits for while it connects. So the locker closes first, and the thread ends after that. */
+static void end_before_its_thread(lk_env *env, lk_asker *asker)
+{
+    lk_redis_driver.withdraw(lk_alone.self, lk_asker_claim(asker)); /* as core does before it closes */
+    lk_alone_end();
+    lk_proxy_hold(env->proxy, false, false);
+    lk_require(is_without_clients, env->server, "the thread should end, and the connections with it");
+    assert_int_equal(lk_alone.late, 0);
+}
+
+static void a_renewal_that_outlives_the_close_uses_no_clock(void **state)
+{
+    lk_env *env = *state;
+    lk_asker asker;
+    lk_alone_begin(lk_proxy_port(env->proxy), "&connect_timeout=2m&cleanup_timeout=1ms");
+    assert_int_equal(lk_asker_come(&asker, "outlived"), LOCKER_OK);
+    lk_passed hello = lk_proxy_passed(env->proxy, "HELLO");
+    lk_proxy_hold(env->proxy, false, true);
+    lk_alone.ahead = second_ns; /* a grant as old as that is noted, and its holder subscribes */
+    lk_require(is_logging_in, &hello, "the driver's thread should connect");
+    lk_asker_renew(&asker);
+    end_before_its_thread(env, &asker);
+    assert_int_equal(asker.extended, 0);
+}
+
+static atomic_int named_port;
+
+static size_t name_master(const lk_message *request, char *out, size_t size)
+{
+    char port[8];
+    (void)request;
+    const int length = snprintf(port, sizeof port, "%d", named_port);
+    return (size_t)snprintf(out, size, "*2\r\n$9\r\n127.0.0.1\r\n$%d\r\n%s\r\n", length, port);
+}
+
+/* The proxy plays the Sentinel. It names another master, to which the thread connects while the locker closes. */
+static void a_doubt_that_outlives_the_close_uses_no_clock(void **state)
+{
+    lk_env *env = *state;
+    lk_asker asker;
+    char hosts[64];
+    lk_proxy_answer(env->proxy, "GET-MASTER-ADDR-BY-NAME", name_master);
+    named_port = env->server->port;
+    (void)snprintf(hosts, sizeof hosts, "127.0.0.1:%d/the-master", lk_proxy_port(env->proxy));
+    lk_alone_begin_sentinels(hosts,
+                             "&connect_timeout=2m&cleanup_timeout=1ms&wait_replicas=1&wait_timeout=1ms");
+    const lk_passed hello = lk_proxy_passed(env->proxy, "HELLO");
+    named_port = lk_proxy_port(env->proxy);
+    lk_proxy_hold(env->proxy, false, true);
+    assert_int_equal(lk_asker_come(&asker, "doubted"), LOCKER_UNAVAILABLE);
+    lk_proxy_await_passed(hello, 1);
+    end_before_its_thread(env, &asker);
+}
+
 static void a_renewal_extends_no_lock_of_another(void **state)
 {
     lk_env *env = *state;
@@ -197,7 +265,7 @@ static void a_proof_that_comes_after_the_lease_is_none(void **state)
     lk_alone_end();
 }
 
-/* A try whose answer was lost is told of what it has, and not that somebody has it. */
+/* The answer to a try was lost. The repeated try returns the lock that the first one took, and not BUSY. */
 static void a_try_that_is_made_again_finds_its_own_lock(void **state)
 {
     lk_env *env = *state;
@@ -804,6 +872,8 @@ static const struct CMUnitTest tests[] = {
     server_test(a_lease_is_lost_once),
     server_test(renewals_outlive_their_script),
     proxied_test(what_is_unanswered_goes_with_the_connection),
+    proxied_test(a_renewal_that_outlives_the_close_uses_no_clock),
+    proxied_test(a_doubt_that_outlives_the_close_uses_no_clock),
     server_test(a_renewal_extends_no_lock_of_another),
     proxied_test(a_renewal_that_was_lost_with_its_connection_is_made_again),
     server_test(a_release_takes_no_lock_of_another),

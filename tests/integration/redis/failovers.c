@@ -127,6 +127,165 @@ static void renewals_of_shares_follow_the_master(void **state)
     expect_renewals_to_follow(*state, &share);
 }
 
+/* Take a lock and make a replica of its server the master. The old server has ended the lock already, as one whose clock is ahead does,
+ * and gets no data from the new master, because it logs in there with a password that nobody asked for. */
+static locker_handle *take_and_demote(lk_env *env, locker *l, const locker_lock_options *options)
+{
+    locker_handle *held = lk_take(l, "demoted", options);
+    env->second = lk_test_redis(NULL);
+    lk_follow(env->second, env->server);
+    lk_require_confirming(env->server, 1);
+    lk_server_do(env->second, "REPLICAOF NO ONE");
+    lk_server_do(env->server, "DEL demoted");
+    lk_server_do(env->server, "CONFIG SET masterauth nobody");
+    lk_server_do(env->server, "REPLICAOF 127.0.0.1 %d", env->second->port);
+    return held;
+}
+
+static void expect_the_master_to_be_asked(lk_env *env, locker_mode mode)
+{
+    locker *l = lk_open_at(env->server, "ttl=90s");
+    locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
+    options.mode = mode;
+    lk_give(take_and_demote(env, l, &options));
+    assert_int_equal(lk_server_integer(env->second, "EXISTS demoted"), 0);
+    lk_close_locker(l);
+}
+
+static void a_release_does_not_believe_a_replica(void **state)
+{
+    expect_the_master_to_be_asked(*state, LOCKER_EXCLUSIVE);
+}
+
+static void nor_does_that_of_a_share(void **state)
+{
+    expect_the_master_to_be_asked(*state, LOCKER_SHARED);
+}
+
+static void expect_renewals_not_to_believe_it(lk_env *env, locker_mode mode)
+{
+    locker *l = lk_open_at(env->server, "ttl=2s");
+    locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
+    options.mode = mode;
+    locker_handle *held = take_and_demote(env, l, &options);
+    (void)assert_unless_late(!lk_readable(locker_handle_fd(held), 2000)); /* a lease */
+    lk_give_unless_late(held);
+    lk_close_locker(l);
+}
+
+static void a_renewal_does_not_believe_a_replica(void **state)
+{
+    expect_renewals_not_to_believe_it(*state, LOCKER_EXCLUSIVE);
+}
+
+static void nor_does_a_renewal_of_a_share(void **state)
+{
+    expect_renewals_not_to_believe_it(*state, LOCKER_SHARED);
+}
+
+/* The old server has carried out a break, too, of which the new master has not heard. */
+static void expect_no_break_to_be_believed(lk_env *env, locker_mode mode)
+{
+    static const char value_lua[] = "local v = redis.call('GET', 'demoted') "
+                                    "local epoch = string.match(v, '^S(.*)') "
+                                    "local set = '{demoted}:locker:shared:' .. (epoch or '') "
+                                    "return epoch and redis.call('ZRANGE', set, 0, 0)[1] or v";
+    locker *l = lk_open_at(env->server, "ttl=90s");
+    locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
+    options.mode = mode;
+    locker_handle *held = take_and_demote(env, l, &options);
+    char value[64];
+    assert_true(lk_server_text(env->second, value, sizeof value, "EVAL %s 0", value_lua));
+    lk_server_do(env->server, "REPLICAOF NO ONE");
+    lk_server_do(env->server, "SET {demoted}:locker:broken:%s 1", value);
+    lk_server_do(env->server, "REPLICAOF 127.0.0.1 %d", env->second->port);
+    lk_give(held);
+    assert_int_equal(lk_server_integer(env->second, "EXISTS demoted"), 0);
+    lk_close_locker(l);
+}
+
+static void nor_does_a_release_believe_its_breaks(void **state)
+{
+    expect_no_break_to_be_believed(*state, LOCKER_EXCLUSIVE);
+}
+
+static void nor_does_the_release_of_a_share(void **state)
+{
+    expect_no_break_to_be_believed(*state, LOCKER_SHARED);
+}
+
+static void expect_looks_not_to_believe_it(lk_env *env, locker_mode mode)
+{
+    locker *l = lk_open_at(env->server, "ttl=90s");
+    locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
+    locker_info info = LOCKER_INFO_INIT;
+    locker_error err;
+    options.mode = mode;
+    locker_handle *held = take_and_demote(env, l, &options);
+    assert_ok(locker_show(l, "demoted", &info, &err), err);
+    assert_true(info.held);
+    locker_info_clear(&info);
+    lk_give(held);
+    lk_close_locker(l);
+}
+
+static void a_look_does_not_believe_a_replica(void **state)
+{
+    expect_looks_not_to_believe_it(*state, LOCKER_EXCLUSIVE);
+}
+
+static void nor_does_a_look_at_a_share(void **state)
+{
+    expect_looks_not_to_believe_it(*state, LOCKER_SHARED);
+}
+
+static void a_break_does_not_believe_a_replica(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_at(env->server, "ttl=90s");
+    locker_error err;
+    locker_handle *held = take_and_demote(env, l, NULL);
+    assert_ok(locker_break(l, "demoted", NULL, NULL, &err), err);
+    assert_int_equal(lk_server_integer(env->second, "EXISTS demoted"), 0);
+    lk_give_lost(held);
+    lk_close_locker(l);
+}
+
+/* The new master has no such lock. */
+static void expect_tries_not_to_believe_it(lk_env *env, const locker_lock_options *options)
+{
+    locker *l = lk_open_at(env->server, "ttl=90s");
+    locker_handle *held;
+    locker_error err;
+    env->second = lk_test_redis(NULL);
+    lk_give(lk_take(l, "demoted", options)); /* by now it has the scripts */
+    lk_server_do(env->server, "SET demoted somebody");
+    lk_server_do(env->server, "CONFIG SET masterauth nobody");
+    lk_server_do(env->server, "REPLICAOF 127.0.0.1 %d", env->second->port);
+    assert_status(LOCKER_OK, locker_try_lock(l, "demoted", options, &held, &err), err);
+    lk_give(held);
+    lk_close_locker(l);
+}
+
+static void a_try_does_not_believe_a_replica(void **state)
+{
+    expect_tries_not_to_believe_it(*state, NULL);
+}
+
+static void nor_does_a_try_to_share(void **state)
+{
+    locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
+    options.mode = LOCKER_SHARED;
+    expect_tries_not_to_believe_it(*state, &options);
+}
+
+static void nor_does_a_try_of_a_permit(void **state)
+{
+    locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
+    options.permits = 2;
+    expect_tries_not_to_believe_it(*state, &options);
+}
+
 /* A release that hands the lock on takes the number. */
 static void a_hand_over_by_a_new_master_takes_a_greater_token(void **state)
 {
@@ -243,7 +402,7 @@ static void a_release_over_a_change_of_masters_is_unknown(void **state)
     release_over(*state, become_another);
 }
 
-/* A waiter that has moved to a new master hears what that one tells. */
+/* A waiter subscribes at the new master, and receives its messages. */
 static void a_waiter_listens_to_the_new_master(void **state)
 {
     lk_env *env = *state;
@@ -612,6 +771,18 @@ static const struct CMUnitTest tests[] = {
     server_test(tokens_grow_for_those_who_move),
     server_test(renewals_follow_the_master),
     server_test(renewals_of_shares_follow_the_master),
+    server_test(a_release_does_not_believe_a_replica),
+    server_test(nor_does_that_of_a_share),
+    server_test(a_renewal_does_not_believe_a_replica),
+    server_test(nor_does_a_renewal_of_a_share),
+    server_test(nor_does_a_release_believe_its_breaks),
+    server_test(nor_does_the_release_of_a_share),
+    server_test(a_look_does_not_believe_a_replica),
+    server_test(nor_does_a_look_at_a_share),
+    server_test(a_break_does_not_believe_a_replica),
+    server_test(a_try_does_not_believe_a_replica),
+    server_test(nor_does_a_try_to_share),
+    server_test(nor_does_a_try_of_a_permit),
     server_test(a_hand_over_by_a_new_master_takes_a_greater_token),
     server_test(tokens_grow_over_a_crash_that_lost_counts),
     proxied_test(a_release_over_a_loss_of_data_is_unknown),

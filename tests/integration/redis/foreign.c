@@ -203,16 +203,21 @@ static void *break_by_force(void *argument)
     return NULL;
 }
 
+static long long scripts_run_by(lk_server *server)
+{
+    return lk_calls_of(server, "eval") + lk_calls_of(server, "evalsha");
+}
+
 /* Return the status of a break that looks at the key made by the command `seen`, and deletes the key made by `there`. */
 static locker_status break_behind_a_look(lk_env *env, breaking *b, const char *seen, const char *there)
 {
     pthread_t thread;
     lk_server_do(env->server, "DEL turns");
     lk_server_do(env->server, seen);
-    const unsigned asked = lk_proxy_requests(env->proxy, "turns");
+    const long long run = scripts_run_by(env->server);
     lk_proxy_hold(env->proxy, 0, 1);
     assert_int_equal(pthread_create(&thread, NULL, break_by_force, b), 0);
-    while (lk_proxy_requests(env->proxy, "turns") == asked)
+    while (scripts_run_by(env->server) == run)
         usleep(1000);
     lk_server_do(env->server, "DEL turns"); /* behind the look, which the server has had */
     lk_server_do(env->server, there);

@@ -10,6 +10,20 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+/* The library's calls of getrandom() (CMakeLists.txt). */
+ssize_t __real_getrandom(void *, size_t, unsigned);
+ssize_t __wrap_getrandom(void *, size_t, unsigned);
+
+static atomic_bool draws_the_same; /* as hosts do that were restored from one snapshot of memory */
+
+ssize_t __wrap_getrandom(void *bytes, size_t count, unsigned flags)
+{
+    if (!draws_the_same)
+        return __real_getrandom(bytes, count, flags);
+    memset(bytes, 'Z', count);
+    return (ssize_t)count;
+}
+
 /* ------------------------------------------------------------------ how long it lasts ---- */
 
 static void expect_allowance(locker_handle *held, int64_t percent, const char *way)
@@ -151,6 +165,33 @@ static void answers_that_are_all_late_are_taken_in_the_end(void **state)
 }
 
 /* ------------------------------------------------------------------ that it is the only one ---- */
+
+static void expect_busy(locker *l, const char *key)
+{
+    locker_handle *held = NULL;
+    locker_error err;
+    assert_status(LOCKER_BUSY, locker_try_lock(l, key, NULL, &held, &err), err);
+}
+
+/* Two lockers that draw the same random bits are two: neither has what the other holds, or is handed what was the other's. */
+static void hosts_of_one_snapshot_exclude_each_other(void **state)
+{
+    lk_env *env = *state;
+    draws_the_same = true;
+    locker *one = lk_open_at(env->server, "ttl=30s"), *other = lk_open_at(env->server, "ttl=30s");
+    draws_the_same = false;
+    locker_handle *held = lk_take(one, "snapshot", NULL);
+    lk_locking waiter;
+    expect_busy(other, "snapshot"); /* the first call of each, so their values differ by the name alone */
+    lk_locking_start(&waiter, other, "snapshot", NULL);
+    lk_require_queue(env->server, "snapshot", 1);
+    lk_give(held);
+    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
+    expect_busy(one, "snapshot");
+    lk_give(waiter.held);
+    lk_close_locker(other);
+    lk_close_locker(one);
+}
 
 /* A message of an earlier grant comes when another has the lock: it grants nothing, also when there is no
  * counter that says how old it is, or one that has begun anew. */
@@ -682,6 +723,7 @@ static const struct CMUnitTest tests[] = {
     server_test(a_grant_that_is_found_late_starts_anew),
     proxied_test(an_answer_that_comes_late_is_confirmed),
     proxied_test(answers_that_are_all_late_are_taken_in_the_end),
+    server_test(hosts_of_one_snapshot_exclude_each_other),
     server_test(an_old_message_grants_nothing),
     proxied_test(a_grant_that_was_broken_before_it_was_seen_is_none),
     server_test(a_lock_whose_holder_is_known_is_not_passed_on),

@@ -23,6 +23,9 @@ static const lk_group *const groups[] = {&lk_restarts,
                                          &lk_waiters,
                                          &lk_sharing,
                                          &lk_recovery,
+#ifdef LK_CLOCK_SHIM
+                                         &lk_clocks,
+#endif
                                          &lk_cluster_well,
                                          &lk_cluster_slots,
                                          &lk_cluster_faults,

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "alone.h"
@@ -254,7 +255,7 @@ static void a_failover_that_lost_the_lock_loses_nothing(void **state)
     lk_close_locker(before);
 }
 
-/* A server that was the master is one that isn't known: it has not heard of what was granted meanwhile. */
+/* The mark of an earlier master is not trusted: locks may have been granted at another server since then. */
 static void a_master_of_before_is_not_known(void **state)
 {
     lk_env *env = *state;
@@ -336,6 +337,8 @@ static void take_alone(lk_env *env, lk_asker *asker, locker_mode mode, char valu
 {
     know(env->server, 90000);
     lk_alone_begin(env->server->port, "&ttl=90s&recovery=90s");
+    if (mode == LOCKER_SHARED)
+        lk_alone_hear(env->server);
     lk_asker_make(asker, "mine");
     lk_asker_claim(asker)->mode = mode;
     assert_int_equal(lk_asker_ask(asker), LOCKER_OK);
@@ -555,7 +558,7 @@ static void a_share_that_is_over_is_not_set_again(void **state)
 }
 
 /* The master of a lock becomes a replica of one that lacks it, and whose data are known as long as nobody has come to it. */
-static void replace_the_master(lk_env *env, lk_asker *asker)
+static void take_beside_a_replica(lk_env *env, lk_asker *asker, locker_mode mode)
 {
     char hosts[64];
     begin_replica(env);
@@ -563,8 +566,17 @@ static void replace_the_master(lk_env *env, lk_asker *asker)
     leave_it_behind(env);
     snprintf(hosts, sizeof hosts, "127.0.0.1:%d,127.0.0.1:%d", env->server->port, env->second->port);
     lk_alone_begin_at(hosts, "&ttl=90s&recovery=90s");
-    assert_int_equal(lk_asker_come(asker, "mine"), LOCKER_OK);
+    if (mode == LOCKER_SHARED)
+        lk_alone_hear(env->server);
+    lk_asker_make(asker, "mine");
+    lk_asker_claim(asker)->mode = mode;
+    assert_int_equal(lk_asker_ask(asker), LOCKER_OK);
     lk_server_do(env->second, "REPLICAOF NO ONE");
+}
+
+static void replace_the_master(lk_env *env, lk_asker *asker)
+{
+    take_beside_a_replica(env, asker, LOCKER_EXCLUSIVE);
     lk_follow(env->server, env->second);
 }
 
@@ -580,6 +592,34 @@ static void a_replica_tells_a_renewal_of_no_loss(void **state)
     assert_int_equal(asker.lost, 0);
     assert_int_equal(asker.extended, 1);
     end_alone(&asker);
+}
+
+/* It had lost its data, and is a replica before the holder could set its lock again there. It gets no data from the new master. */
+static void renew_at_a_replica_that_recovers(lk_env *env, locker_mode mode)
+{
+    lk_asker asker;
+    take_beside_a_replica(env, &asker, mode);
+    lk_server_do(env->server, "DEL mine");
+    know_until(env->server, 90000, 1000 * (int64_t)time(NULL) + 80000);
+    lk_server_do(env->server, "CONFIG SET masterauth nobody");
+    lk_server_do(env->server, "REPLICAOF 127.0.0.1 %d", env->second->port);
+    lk_asker_renew(&asker);
+    lk_require_told(&lk_alone.found, "it should go to the new master");
+    lk_asker_renew(&asker);
+    lk_alone_ping();
+    assert_int_equal(asker.lost, 0);
+    assert_true(asker.extended > 0); /* a share that begins to hear is renewed once more */
+    end_alone(&asker);
+}
+
+static void a_replica_that_recovers_is_left_by_a_renewal(void **state)
+{
+    renew_at_a_replica_that_recovers(*state, LOCKER_EXCLUSIVE);
+}
+
+static void a_replica_that_recovers_is_left_by_that_of_a_share(void **state)
+{
+    renew_at_a_replica_that_recovers(*state, LOCKER_SHARED);
 }
 
 static void a_replica_tells_a_release_of_no_loss(void **state)
@@ -841,6 +881,8 @@ static const struct CMUnitTest tests[] = {
     server_test(a_share_that_was_broken_is_not_set_again),
     server_test(a_share_that_is_over_is_not_set_again),
     server_test(a_replica_tells_a_renewal_of_no_loss),
+    server_test(a_replica_that_recovers_is_left_by_a_renewal),
+    server_test(a_replica_that_recovers_is_left_by_that_of_a_share),
     server_test(a_replica_tells_a_release_of_no_loss),
     server_test(a_renewal_that_is_late_sets_nothing_again),
     server_test(what_cannot_be_set_now_is_not_lost),

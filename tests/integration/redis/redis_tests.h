@@ -2,7 +2,7 @@
  * redis_tests.h: tests of the Redis driver against real servers. Each test starts a server of its own
  * (lk_env, *state of a test), and may put a proxy in front of it. The group files hold the tests: restarts.c,
  * logins.c, refusals.c, replies.c, clients.c, operators.c, foreign.c, hostile.c, failovers.c, addresses.c, sentinels.c, sentinels_tls.c, grants.c, tls.c, sharing.c, recovery.c;
- * driver.c, passing.c, messages.c and a part of waiters.c those of the driver alone (alone.h); cluster.c, cluster_slots.c and
+ * driver.c, passing.c, messages.c, clocks.c and a part of waiters.c those of the driver alone (alone.h); cluster.c, cluster_slots.c and
  * cluster_faults.c those of Redis Cluster (cluster_tests.h).
  */
 #pragma once
@@ -32,8 +32,8 @@ typedef struct {
 
 extern const lk_group lk_restarts, lk_logins, lk_refusals, lk_replies, lk_clients, lk_operators, lk_foreign,
     lk_hostile, lk_failovers, lk_addresses, lk_sentinels, lk_grants, lk_driver, lk_passing, lk_messages,
-    lk_waiters, lk_sharing, lk_recovery, lk_tls, lk_sentinels_tls, lk_cluster_well, lk_cluster_slots,
-    lk_cluster_faults, lk_cluster_down;
+    lk_waiters, lk_sharing, lk_recovery, lk_clocks, lk_tls, lk_sentinels_tls, lk_cluster_well,
+    lk_cluster_slots, lk_cluster_faults, lk_cluster_down;
 
 /** Setup functions of cmocka: a server with default options, and one that writes each change to disk. */
 int lk_env_plain(void **state);

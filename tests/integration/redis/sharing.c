@@ -254,6 +254,7 @@ void lk_expect_over_share_lost(lk_server *server, const char *query)
     locker *l = lk_open_at(server, "ttl=10m");
     locker_handle *held = lk_take(l, "over", &share);
     lk_alone_begin(server->port, query);
+    lk_alone_hear(server);
     make_sharing(&asker, "over");
     assert_int_equal(lk_asker_ask(&asker), LOCKER_OK);
     assert_true(lk_server_text(server, marker, sizeof marker, "GET over"));
@@ -414,6 +415,37 @@ static void a_marker_without_a_set_is_shown_and_broken(void **state)
     lk_close_locker(l);
 }
 
+/* An earlier release that lets one of ours in writes down what its member says: 2 and 3, where ours write 0 and 1. */
+static void whom_an_earlier_release_let_in_is_named_alike(void **state)
+{
+    lk_env *env = *state;
+    locker_lock_options reads = LOCKER_LOCK_OPTIONS_INIT;
+    locker_break_options named = LOCKER_BREAK_OPTIONS_INIT;
+    locker *l = lk_open_at(env->server, "");
+    locker_error err;
+    reads.mode = LOCKER_SHARED;
+    locker_handle *const held = lk_take(l, "let-in", &reads);
+    named.token = locker_handle_token(held);
+    for (int told = 2; told <= 3; told++) {
+        locker_info info = LOCKER_INFO_INIT;
+        lk_server_do(
+            env->server, "EVAL %s 1 let-in %d",
+            "local set = '{let-in}:locker:shared:' .. string.sub(redis.call('GET', KEYS[1]), 2) .. ':info'\n"
+            "local value, info = unpack(redis.call('HGETALL', set))\n"
+            "info = string.gsub(info, '^(%d+ %d+ %d+ %x+) %d ', '%1 ' .. ARGV[1] .. ' ')\n"
+            "redis.call('HSET', set, value, info)",
+            told);
+        assert_ok(locker_show(l, "let-in", &info, &err), err);
+        assert_int_equal(info.token, told == 3 ? named.token : 0);
+        locker_info_clear(&info);
+        assert_status(told == 3 ? LOCKER_OK : LOCKER_BUSY, locker_break(l, "let-in", &named, NULL, &err),
+                      err);
+    }
+    (void)locker_unlock(held, NULL);
+    locker_handle_free(held);
+    lk_close_locker(l);
+}
+
 /* Which permits wait for, as for all that is no lock of ours: redis-py's is 32 hex digits too. */
 static void permits_wait_for_a_uuid(void **state)
 {
@@ -460,7 +492,7 @@ static const char copy_lua[] =
     "end\n"
     "return redis.call('ZCARD', KEYS[1])\n";
 
-/* A look tells a thousand, and a break ends all, or the one who is named, whoever it is. */
+/* locker_show() lists the first thousand holders. locker_break() ends all of them, or any single holder that it names. */
 static void break_more_than_a_thousand(lk_env *env, bool by_owner)
 {
     enum { MORE = 1100, TOLD = 1000 };
@@ -665,6 +697,7 @@ static const struct CMUnitTest tests[] = {
     server_test(scripts_are_sent_once),
     server_test(a_marker_without_a_set_is_shown_and_broken),
     proxied_test(an_attempt_that_finds_itself_in_moves_the_marker),
+    server_test(whom_an_earlier_release_let_in_is_named_alike),
     server_test(permits_wait_for_a_uuid),
     server_test(more_than_a_thousand_readers),
     server_test(more_than_a_thousand_readers_of_a_name),
