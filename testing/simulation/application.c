@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "application.h"
+#include "steps.h"
 #include "world/files.h"
 #include "world/seams.h"
 
@@ -360,6 +361,8 @@ static void draw_uses(lk_sim_application *of, const locker_semantics *semantics)
     if (of->knows_uses)
         return;
     of->knows_uses = true;
+    if (of->is_modelled)
+        return;
     for (unsigned key = 0; (has_modes || has_permits) && key < LK_SIM_KEYS_MAX; key++) {
         const uint64_t kind = lk_sim_draw_from(&of->random, 5);
         of->uses[key].has_modes = has_modes && (kind == 1 || kind == 2);
@@ -458,7 +461,7 @@ static void do_one(inhabitant *p)
         open_anew(p, at);
     else if (kind < 4)
         show_one(p, at);
-    else if (kind < 7)
+    else if (kind < 7 && !p->of->is_modelled)
         break_one(p, at);
     else
         take_one(p, at);
@@ -524,6 +527,7 @@ static inhabitant *new_process(lk_sim_application *application)
                                    .rate_ppm = (int64_t)lk_sim_draw(10001) - 5000};
     if (application->is_one)
         p->process->ahead_ns = p->process->rate_ppm = 0;
+    lk_sim_step("clock %d %lld", p->process->pid, (long long)p->process->rate_ppm);
     return p;
 }
 

@@ -20,6 +20,7 @@ typedef struct {
     uint64_t random;                  /**< what uses are drawn from, where the driver has more than one */
     bool knows_uses;                  /**< they are drawn */
     lk_sim_use uses[LK_SIM_KEYS_MAX]; /**< of each key */
+    bool is_modelled;                 /**< nothing is done that the models leave out */
     bool is_one;                      /**< all its processes are one to the service, with one clock */
     unsigned keys;
     unsigned slots;        /**< so many processes run at once */

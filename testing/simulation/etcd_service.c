@@ -56,10 +56,13 @@ static void hang_up(session *s)
     forget(s);
 }
 
+/* What had come before its member served anybody is read here. */
 static void send_output(session *s)
 {
     size_t count;
+    s->member->of->reads = s;
     const void *const bytes = lk_simetcd_wire_output(s->wire, &count);
+    s->member->of->reads = NULL;
     if (count == 0)
         return;
     tell_bytes(s, "to", bytes, count);
@@ -115,6 +118,20 @@ static void on_ended(void *context, int64_t create_revision)
         etcd->on_ended((uint64_t)create_revision);
 }
 
+static void on_asked(void *context, uint64_t request)
+{
+    const lk_sim_etcd *const etcd = context;
+    if (etcd->on_asked != NULL && etcd->reads != NULL)
+        etcd->on_asked(etcd->reads->connection, request);
+}
+
+static void on_done(void *context, const lk_simetcd_done *done)
+{
+    const lk_sim_etcd *const etcd = context;
+    if (etcd->on_done != NULL)
+        etcd->on_done(done);
+}
+
 static int64_t delay(void *context, lk_simetcd_delay what, int member)
 {
     const lk_sim_etcd *const etcd = context;
@@ -162,8 +179,10 @@ static void received(void *context, const char *bytes, size_t count)
     lk_sim_etcd *const etcd = s->member->of;
     advance(etcd);
     tell_bytes(s, "from", (const unsigned char *)bytes, count);
+    etcd->reads = s;
     (void)lk_simetcd_wire_feed(s->wire, bytes,
                                count); /* what it doesn't understand it is told, and then it is closed */
+    etcd->reads = NULL;
     etcd->answers = true;
     settle(etcd);
 }
@@ -274,15 +293,18 @@ static void begin_member(lk_sim_etcd *etcd, int id)
     lk_sim_network_add(&member->service);
 }
 
-void lk_sim_etcd_begin(lk_sim_etcd *etcd, int members, int tick_ms)
+void lk_sim_etcd_begin(lk_sim_etcd *etcd, int members, int tick_ms, bool reads_late)
 {
     *etcd = (lk_sim_etcd){.count = members, .due = INT64_MAX};
     lk_simetcd_setup setup = {.members = members,
                               .tick_ms = tick_ms,
+                              .reads_late = reads_late,
                               .delay = delay,
                               .draw = draw,
                               .on_answer = on_answer,
                               .on_ended = on_ended,
+                              .on_asked = on_asked,
+                              .on_done = on_done,
                               .context = etcd};
     for (int i = 0; i < members; i++) {
         begin_member(etcd, i);

@@ -24,12 +24,17 @@ struct lk_sim_etcd {
     void (*on_answer)(lk_sim_etcd_member *member);
     /** A lock's key is about to be removed, because its lease has expired. NULL: nobody asks. */
     void (*on_ended)(uint64_t token);
-    bool answers; /**< some wait to be sent */
-    int64_t due;  /**< the event that is to come for it; INT64_MAX: none */
+    /** A request has come over the connection, and has that number. NULL: nobody asks. */
+    void (*on_asked)(const lk_sim_connection *connection, uint64_t request);
+    /** Something was carried out. NULL: nobody asks. */
+    void (*on_done)(const lk_simetcd_done *done);
+    const struct lk_sim_etcd_session *reads; /**< whose bytes are being read */
+    bool answers;                            /**< some wait to be sent */
+    int64_t due;                             /**< the event that is to come for it; INT64_MAX: none */
 };
 
-/** Listen at etcd1.example:2379 and so on, from now on. */
-void lk_sim_etcd_begin(lk_sim_etcd *etcd, int members, int tick_ms);
+/** Listen at etcd1.example:2379 and so on, from now on. `reads_late`: members that stood still may read what was before. */
+void lk_sim_etcd_begin(lk_sim_etcd *etcd, int members, int tick_ms, bool reads_late);
 void lk_sim_etcd_end(lk_sim_etcd *etcd);
 
 /** A member stands still, as by SIGSTOP; and goes on. */

@@ -22,6 +22,7 @@ typedef struct {
 typedef struct {
     bool
         is_inside; /**< it is in the processes themselves: nothing goes wrong, and none of the next but the first two is called */
+    unsigned modelled_threads; /**< so many has a process at most where the run is modelled; 0: one */
     /** It listens from now on. Answers the URI, which lasts until the end. `random`: what it draws for itself, by
      * lk_sim_draw_from(). `bounds`: all zero. */
     const char *(*begin)(uint64_t *random, lk_sim_bounds *bounds);

@@ -5,6 +5,7 @@
 #include "judge.h"
 #include "server_clock.h"
 #include "state.h"
+#include "steps.h"
 #include "world/seams.h"
 
 #define MS INT64_C(1000000)
@@ -69,6 +70,8 @@ static struct {
     int64_t forgot_at[LK_SIM_KEYS_MAX];      /* when the service lost what it knew of it; -1: never */
     int64_t flushed_at[LK_SIM_KEYS_MAX];     /* likewise, and the same server went on */
     int64_t forgot_ends_at[LK_SIM_KEYS_MAX]; /* when it lost nothing that was confirmed; -1: never */
+    int64_t queue_lost_at
+        [LK_SIM_KEYS_MAX]; /* when it lost the queue of more than LK_SIM_FIRST, and told nobody; -1: never */
     int64_t deaf_from, deaf_until; /* a leader heard of no touch for too long: the latest such time */
     unsigned grants;
 } judge;
@@ -80,7 +83,7 @@ void lk_sim_judge_begin(const lk_sim_bounds *bounds)
     lk_sim_server_clock_begin();
     for (unsigned i = 0; i < LK_SIM_KEYS_MAX; i++)
         judge.idle_since[i] = judge.free_since[i] = judge.forgot_at[i] = judge.flushed_at[i] =
-            judge.forgot_ends_at[i] = -1;
+            judge.forgot_ends_at[i] = judge.queue_lost_at[i] = -1;
     for (unsigned i = 0; i < LK_SIM_KEYS_MAX; i++)
         for (unsigned permits = 0; permits <= SLOTS; permits++)
             judge.used_with_at[i][permits] = -1;
@@ -173,10 +176,20 @@ void lk_sim_judge_forgets_all(void)
         lk_sim_judge_forgets(key);
 }
 
+void lk_sim_judge_loses_queue(unsigned key)
+{
+    if (judge.bounds.waiters == NULL || judge.bounds.waiters(key) <= LK_SIM_FIRST)
+        return;
+    judge.queue_lost_at[key] = lk_sim_now();
+    for (lk_sim_hold *asks = judge.asking; asks != NULL; asks = asks->next)
+        asks->was_first = asks->key == key && judge.bounds.is_first(key, asks->process->pid);
+}
+
 void lk_sim_judge_flushes(void)
 {
     for (unsigned key = 0; key < LK_SIM_KEYS_MAX; key++) {
         lk_sim_judge_forgets(key);
+        lk_sim_judge_loses_queue(key);
         judge.flushed_at[key] = lk_sim_now();
     }
 }
@@ -298,11 +311,11 @@ static unsigned greatest_of(unsigned key, unsigned kind, bool all)
 static int64_t sent_at(const lk_sim_hold *hold)
 {
     const int64_t term = judge.bounds.term_ns;
-    if (hold->until_local == INT64_MAX)
+    if (hold->most_local == INT64_MAX)
         return hold->asked_at;
     const int64_t lease = hold->ttl_ns - hold->ttl_ns / 100 * judge.bounds.drift;
     return lk_sim_true(hold->process,
-                       hold->until_local - (judge.bounds.has_leases ? lease : term - term / 100));
+                       hold->most_local - (judge.bounds.has_leases ? lease : term - term / 100));
 }
 
 /* What its deadline counts from was sent before the service lost its data; where locks have no leases it was asked for before
@@ -379,7 +392,7 @@ static bool may_have_been_over(const lk_sim_hold *hold, int64_t at)
 {
     const int64_t gained = lk_sim_server_clock_gained(sent_at(hold)),
                   allowed = hold->ttl_ns / 101 * judge.bounds.drift;
-    return judge.bounds.has_leases && gained > allowed && at >= hold->until + allowed - gained;
+    return judge.bounds.has_leases && gained > allowed && at >= hold->most + allowed - gained;
 }
 
 static bool may_be_over(const lk_sim_hold *hold)
@@ -467,6 +480,7 @@ void lk_sim_judge_asks(lk_sim_hold *hold, lk_sim_process *process, unsigned key,
     add(&judge.asking, hold);
     lk_sim_tell("%d asks for key %u, %s, for %lld ms", process->pid, key, kind_name(hold),
                 (long long)options->wait_ms);
+    lk_sim_step("calls %d %lld %d", process->pid, (long long)hold->ttl_ns, hold->renews);
 }
 
 /* A break may have sent somebody back to the end of the queue. */
@@ -615,7 +629,7 @@ static void knows_from_now(lk_sim_hold *hold, const lk_sim_break *b)
     hold->breaks_at = b->began;
 }
 
-/* What it reads of core no thread writes meanwhile, as in the next ones: all are fibers, of which one runs. */
+/* It reads core's members without a mutex, as the next functions do: all threads are fibers here, and only one runs at a time. */
 LK_UNCHECKED void lk_sim_judge_granted(lk_sim_hold *hold, locker_handle *handle)
 {
     take_out(&judge.asking, hold);
@@ -681,9 +695,35 @@ static void see_busy(const lk_sim_hold *hold)
         lk_sim_fail("key %u: a try was told busy, and there was room", hold->key);
 }
 
-/* Somebody had it otherwise, or wanted to. */
+/* True if the key is held with as many permits as the call names, and was when the call began. */
+static bool is_held_likewise(const lk_sim_hold *hold)
+{
+    for (lk_sim_hold *other = judge.holds; other != NULL; other = other->next)
+        if (other->key == hold->key && other->permits == hold->permits && !other->gives &&
+            other->granted_at < hold->asked_at && lk_sim_judge_is_held(other) && !is_excused(other))
+            return true;
+    return false;
+}
+
+/* True if the call's locker had the key with another number of permits, and may not know yet that somebody broke that. */
+static bool may_miss_break(const lk_sim_hold *hold)
+{
+    for (const lk_sim_hold *other = judge.holds; other != NULL; other = other->next)
+        if (other->key == hold->key && other->locker == hold->locker && other->permits != hold->permits &&
+            may_be_broken(other))
+            return true;
+    return false;
+}
+
+/* Fail unless the key was held or wanted in another way. A call that names the holders' number is not refused because of calls that only
+ * want the key. */
 static void see_other_use(const lk_sim_hold *hold)
 {
+    const bool may_be_told =
+        !judge.bounds.has_order || may_miss_break(hold) || was_any_break(hold->key, hold->asked_at);
+    if (!may_be_told && is_held_likewise(hold))
+        lk_sim_fail("key %u: a call was told of another use, and named the holders' number of permits",
+                    hold->key);
     for (int32_t permits = 0; permits <= SLOTS; permits++)
         if (permits != hold->permits && judge.used_with_at[hold->key][permits] >= 0 &&
             judge.used_with_at[hold->key][permits] >= hold->asked_at - free_ns)
@@ -697,6 +737,7 @@ void lk_sim_judge_refused(lk_sim_hold *hold, locker_status status, const char *t
 {
     take_out(&judge.asking, hold);
     line_up(hold);
+    lk_sim_step("leaves %d", hold->process->pid);
     lk_sim_tell("a call of %d for key %u, %s: %s", hold->process->pid, hold->key, kind_name(hold),
                 locker_status_name(status));
     if (status == LOCKER_BUSY)
@@ -723,14 +764,31 @@ void lk_sim_judge_refused(lk_sim_hold *hold, locker_status status, const char *t
                     (long long)((lk_sim_now() - hold->asked_at) / MS));
 }
 
+/* By the process' clock, how long the lock is its holder's still. */
+static void tell_deadline(const char *step, const lk_sim_hold *hold)
+{
+    const int64_t left = hold->until_local - lk_sim_local(hold->process, lk_sim_now());
+    lk_sim_step("%s %d %llu %lld", step, hold->process->pid, (unsigned long long)hold->token,
+                (long long)(left > 0 ? left : 0));
+}
+
 /* The deadline's true time is reckoned once. */
 bool lk_sim_judge_is_held(lk_sim_hold *hold)
 {
     const lk_claim *const claim = hold->handle->claim;
-    const int64_t until = LK_READ(claim->valid_until);
+    const int64_t until = LK_READ(claim->valid_until), suspect = LK_READ(claim->suspect_at);
+    if (suspect > hold->suspect_local)
+        hold->moved_at = lk_sim_now();
+    hold->suspect_local = suspect;
     if (until != hold->until_local) {
+        const bool is_new = hold->until_local == 0, is_forward = until > hold->until_local;
         hold->until_local = until;
         hold->until = until == INT64_MAX ? INT64_MAX : lk_sim_true(hold->process, until);
+        if (is_forward) {
+            hold->most_local = until;
+            hold->most = hold->until;
+        }
+        tell_deadline(is_new ? "granted" : "moved", hold);
     }
     return LK_READ(claim->phase) == LK_GRANTED && lk_sim_now() < hold->until;
 }
@@ -763,6 +821,7 @@ LK_UNCHECKED void lk_sim_judge_gives(lk_sim_hold *hold)
     hold->gave_lost = !lk_sim_judge_is_held(hold);
     hold->gave_at = lk_sim_now();
     hold->gives = true;
+    lk_sim_step("leaves %d", hold->process->pid);
 }
 
 static bool was_released(unsigned key, uint64_t token)
@@ -827,7 +886,9 @@ static void see_release(const lk_sim_hold *hold)
         lk_sim_fail("key %u: unlock of token %llu answered OK, and token %llu had been granted before",
                     hold->key, (unsigned long long)hold->token, (unsigned long long)hold->gave_behind);
     /* What was given before a failover may have been carried out by a master that the replica hadn't heard of. */
-    const bool proves = judge.bounds.breaks_prove && hold->gave_at > last_forgot_at(hold->key);
+    const bool proves =
+        judge.bounds.breaks_prove && hold->gave_at > last_forgot_at(hold->key) &&
+        !was_over_when_asked_twice(hold, lk_sim_now()); /* the mark of a break ends with the lease */
     for (const lk_sim_break *b = judge.breaks; proves && b != NULL; b = b->next)
         if (has_broken(b, hold) && b->began > last_forgot_at(b->key))
             lk_sim_fail("key %u: unlock of token %llu answered OK, and it had been broken", hold->key,
@@ -1057,8 +1118,8 @@ static void see_renewed(const lk_sim_hold *hold)
 {
     const int64_t sent = sent_at(hold) + (judge.bounds.shares_leases ? hold->ttl_ns / 8 : 0);
     int64_t since = calm_since(sent > hold->granted_at ? sent : hold->granted_at);
-    if (since < hold->process->changed_at)
-        since = hold->process->changed_at;
+    since = lk_time_later(since, hold->process->changed_at);
+    since = lk_time_later(since, hold->moved_at); /* it may allow for more than clock_drift */
     if (hold->renews && lk_sim_judge_is_calm() && !*hold->leaves && hold->until > since &&
         lk_sim_now() - since > (hold->until - since) / 3 + renews_ns && !is_excused(hold))
         lk_sim_fail("key %u: token %llu of process %d is not renewed, and has %lld ms left", hold->key,
@@ -1088,6 +1149,7 @@ static void see_loss(lk_sim_hold *hold)
     if (hold->over < 0 && (phase == LK_LOST || phase == LK_GRANTED)) {
         see_renewed(hold);
         hold->over = ran;
+        lk_sim_step("lost %d %llu", hold->process->pid, (unsigned long long)hold->token);
     }
     if (hold->over >= 0 && !hold->told && !LK_READ(hold->handle->unlocked) && ran - hold->over > told_ns)
         lk_sim_fail("key %u: process %d lost token %llu, and wasn't told", hold->key, hold->process->pid,
@@ -1197,10 +1259,26 @@ static void count(users *u, const lk_sim_hold *hold, bool holds)
         judge.used_with_at[hold->key][hold->permits] = lk_sim_now();
 }
 
+/* True if the waiter's process could not connect lately, and may let some time pass before it tries again: until it has. */
+static bool may_back_off(const lk_sim_hold *asks)
+{
+    const int64_t at = asks->process->given_up_at;
+    return at > 0 && lk_sim_now() < at + judge.bounds.back_ns;
+}
+
+/* True if the waiter may not know yet that the service has lost its queue. A waiter that stood behind the first three, and was not
+ * the last, asks for its place once in as many polls as waiters stood there. */
+static bool may_miss_queue(const lk_sim_hold *asks)
+{
+    const int64_t at = judge.queue_lost_at[asks->key];
+    return asks->asked_at <= at && !asks->was_first && asks->crowd > LK_SIM_FIRST + 1 &&
+           lk_sim_now() < at + (int64_t)asks->crowd * judge.bounds.poll_ns;
+}
+
 /* Who asks could have the key now: he waits, and nobody is in the way, nor waits in front of him. */
 static bool has_room(const users *u, const lk_sim_hold *asks)
 {
-    if (!asks->waits || asks->process->stopped || u->is_mixed)
+    if (!asks->waits || asks->process->stopped || u->is_mixed || may_back_off(asks) || may_miss_queue(asks))
         return false;
     if (asks->permits > 0)
         return u->permits < (unsigned)asks->permits;
@@ -1279,13 +1357,21 @@ static void look_at_holds(users *of)
     }
 }
 
+static void see_crowd(lk_sim_hold *asks)
+{
+    const size_t waiters = judge.bounds.waiters == NULL || !asks->waits ? 0 : judge.bounds.waiters(asks->key);
+    if (asks->crowd < waiters)
+        asks->crowd = waiters;
+}
+
 void lk_sim_judge_look(void)
 {
     users of[LK_SIM_KEYS_MAX] = {0};
     bool is_idle[LK_SIM_KEYS_MAX] = {false};
     look_at_holds(of);
-    for (const lk_sim_hold *hold = judge.asking; hold != NULL; hold = hold->next) {
+    for (lk_sim_hold *hold = judge.asking; hold != NULL; hold = hold->next) {
         count(&of[hold->key], hold, false);
+        see_crowd(hold);
         see_overtaken(hold);
         if (hold->waits)
             judge.used_at[hold->key] = lk_sim_now();

@@ -34,6 +34,8 @@ typedef struct lk_sim_hold {
     int64_t leaves_at;      /**< before that it doesn't go by itself; 0: it may be canceled */
     int64_t ends_at;        /**< before that its time is not over, whether it may be canceled or not */
     bool renews;            /**< it is to be renewed */
+    size_t crowd;           /**< the most that stood in the service's queue of the key since the call began */
+    bool was_first;         /**< its process stood among the first alone of the queue that was lost lately */
     int64_t place_at;       /**< since then it certainly stands in line by itself */
     int64_t
         overtaken_at; /**< one who came later, beside whom it may be, was granted it; of the time that its process ran; -1: never */
@@ -48,7 +50,12 @@ typedef struct lk_sim_hold {
     int64_t first_until; /**< the deadline that it was granted with; 0: it was handed on inside its process */
     bool told;           /**< on_lost was called, or needs not be */
     int64_t until_local; /**< the deadline that was seen last, of its process' clock */
-    int64_t until;       /**< the true time of that */
+    int64_t most_local;  /**< ... as it was confirmed, before it was shortened */
+    int64_t most;        /**< ... in true time */
+    int64_t moved_at;    /**< when it was seen to move forward, or to be confirmed as it was */
+    int64_t
+        suspect_local; /**< when it is suspect, by the process' clock: each confirmation moves that forward */
+    int64_t until;     /**< the true time of that */
     int64_t over;      /**< when it was first seen to be lost, of the time that its process ran; -1: never */
     int64_t broken_at; /**< somebody was told that he broke it, and it may have listened; 0: nobody */
     int64_t breaks_at; /**< when that one had begun to */
@@ -67,9 +74,14 @@ typedef struct lk_sim_hold {
 /** A call that breaks a lock. */
 typedef struct lk_sim_break lk_sim_break;
 
+/** So many of a queue ask often for their places, and so does the last. */
+enum { LK_SIM_FIRST = 3 };
+
 /** What a service's driver promises when all is well. What is not set is not judged. */
 typedef struct {
-    int64_t idle_ns;    /**< so long at most is a key free that somebody waits for; 0: all is never well */
+    int64_t idle_ns; /**< so long at most is a key free that somebody waits for; 0: all is never well */
+    int64_t
+        poll_ns; /**< what one of many waiters lets pass for each of them before it asks for its place again */
     int64_t broken_ns;  /**< after so long at most the holder knows that its lock was broken */
     int64_t call_ns;    /**< so long at most does a call wait for the service's answer */
     int64_t cleanup_ns; /**< so long is tried to give back what nobody wants */
@@ -88,7 +100,11 @@ typedef struct {
     bool tells_breaks;  /**< lk_sim_judge_carried_out() is called */
     bool (*is_free)(
         unsigned key); /**< the service has no lock of the key, nor a lease that could end; NULL: not known */
-    bool has_replica;  /**< who has only looked may not know yet that he is connected to one */
+    size_t (*waiters)(unsigned key); /**< how many stand in the service's queue of the key; NULL: not known */
+    bool (*is_first)(
+        unsigned key,
+        int pid);     /**< a process stands among its first LK_SIM_FIRST alone; set where `waiters` is */
+    bool has_replica; /**< who has only looked may not know yet that he is connected to one */
 } lk_sim_bounds;
 
 void lk_sim_judge_begin(const lk_sim_bounds *bounds);
@@ -106,6 +122,8 @@ void lk_sim_judge_forgets(unsigned key);
 void lk_sim_judge_forgets_all(void);
 /** Somebody deletes them, and the server itself goes on: who connects anew can't know. */
 void lk_sim_judge_flushes(void);
+/** The service loses the queue of the key, and tells nobody. */
+void lk_sim_judge_loses_queue(unsigned key);
 /** A failover loses what replicas did not have to confirm of the key, or of all: all but grants and renewals. `goes_on`: as long
  * as it isn't called anew, as by those who use the old master still. */
 void lk_sim_judge_forgets_ends(unsigned key);

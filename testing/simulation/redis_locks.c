@@ -112,6 +112,50 @@ void lk_sim_redis_locks_put(const char *name)
         lk_sim_judge_carried_out((unsigned)(name[name[0] == '{'] - 'a'));
 }
 
+void lk_sim_redis_locks_expire(const char *name)
+{
+    if (strstr(name, ":locker:queue") != NULL)
+        lk_sim_judge_loses_queue((unsigned)(name[1] - 'a'));
+}
+
+static const lk_sr_key *queue_of(unsigned key)
+{
+    char name[64];
+    (void)snprintf(name, sizeof name, "{%s}:locker:queue", lk_sim_redis_key_names[key]);
+    return find_key(name);
+}
+
+size_t lk_sim_redis_locks_waiters(unsigned key)
+{
+    const lk_sr_key *const queue = queue_of(key);
+    return queue != NULL ? queue->items.count : 0;
+}
+
+/* A member ends in the owner: "host:pid:program", or "number of pid" (application.c). */
+static bool is_of(lk_sr_text member, int pid)
+{
+    char text[256], usual[32], own[32];
+    (void)snprintf(text, sizeof text, "%.*s", LK_SR_SHOWN(member));
+    (void)snprintf(usual, sizeof usual, ":%d:", pid);
+    (void)snprintf(own, sizeof own, " of %d", pid);
+    const char *const end = strstr(text, own);
+    return strstr(text, usual) != NULL || (end != NULL && end[strlen(own)] == '\0');
+}
+
+bool lk_sim_redis_locks_is_first(unsigned key, int pid)
+{
+    const lk_sr_key *const queue = queue_of(key);
+    bool is_first = false;
+    for (size_t i = 0; queue != NULL && i < queue->items.count; i++) {
+        if (!is_of(lk_sr_view(&queue->items.at[i].name), pid))
+            continue;
+        if (i >= LK_SIM_FIRST)
+            return false;
+        is_first = true;
+    }
+    return is_first;
+}
+
 void lk_sim_redis_stranger(lk_sim_redis *at, bool is_asking, unsigned key, int64_t span_ms)
 {
     char name[32], span[32], answer[64];

@@ -28,6 +28,15 @@ bool lk_sim_redis_locks_were_lost(unsigned key);
 /** SET has put something there. */
 void lk_sim_redis_locks_put(const char *name);
 
+/** The server's clock was set, which ends that key. */
+void lk_sim_redis_locks_expire(const char *name);
+
+/** How many stand in the queue of that key. */
+size_t lk_sim_redis_locks_waiters(unsigned key);
+
+/** Whether that process is among the first LK_SIM_FIRST of them, and not behind them as well. */
+bool lk_sim_redis_locks_is_first(unsigned key, int pid);
+
 /** Somebody who takes a key by SET NX, keeps it until its lease is over, and shares no clock with anybody. His answer to `at` is
  * told to the judge. */
 void lk_sim_redis_stranger(lk_sim_redis *at, bool is_asking, unsigned key, int64_t span_ms);

@@ -193,6 +193,14 @@ static void put(void *context, lk_sr_text name)
         redis->puts(text);
 }
 
+static void ran(void *context, lk_sr_client *client, const lk_sr_text *argv, size_t argc, lk_sr_text answer)
+{
+    const lk_sim_redis *const redis = context;
+    const session *const s = lk_sr_client_user(client);
+    if (redis->ran != NULL && s->connection != NULL)
+        redis->ran(redis, s->connection, argv, argc, answer);
+}
+
 void lk_sim_redis_begin(lk_sim_redis *redis, const char *host, const lk_sim_redis *clock, uint64_t seed)
 {
     *redis = (lk_sim_redis){.service = {.host = host,
@@ -211,6 +219,7 @@ void lk_sim_redis_begin(lk_sim_redis *redis, const char *host, const lk_sim_redi
                                              .clock_ns = INT64_C(1700000000000000000),
                                              .ready = ready,
                                              .put = put,
+                                             .ran = ran,
                                              .context = redis});
     lk_sim_network_add(&redis->service);
 }
@@ -226,9 +235,25 @@ void lk_sim_redis_restart(lk_sim_redis *redis, bool keeps_data)
     lk_sim_redis_settle(redis);
 }
 
+/* Report which keys end when the clock is set forward by so much. A replica's are its master's, by whose clock they end. */
+static void tell_expired(const lk_sim_redis *redis, int64_t by_ns)
+{
+    const int64_t before_ms = lk_sr_clock_ms(redis->server), now_ms = before_ms + by_ns / 1000000;
+    if (redis->expires == NULL || lk_sr_is_replica(redis->server))
+        return;
+    LK_LIST_EACH(link, &redis->server->spaces[0].keys) {
+        const lk_sr_key *const key = LK_CONTAINER(link, lk_sr_key, link);
+        char text[256];
+        (void)snprintf(text, sizeof text, "%.*s", LK_SR_SHOWN(lk_sr_view(&key->name)));
+        if (key->expires_ms >= before_ms && key->expires_ms <= now_ms)
+            redis->expires(text);
+    }
+}
+
 void lk_sim_redis_set_clock(lk_sim_redis *redis, int64_t by_ns)
 {
     lk_sim_redis_advance(redis);
+    tell_expired(redis, by_ns);
     redis->lead_ns += by_ns;
     lk_sr_set_clock(redis->server, redis->server->now_ns + redis->server->clock_ns + by_ns);
     lk_sim_redis_settle(redis);

@@ -20,6 +20,11 @@ struct lk_sim_redis {
     void (*tells)(lk_sim_connection *, const char *text);
     /** SET has put something there. NULL: nobody wants to know. */
     void (*puts)(const char *name);
+    /** Its clock has been set, which ends that key. NULL: nobody wants to know. */
+    void (*expires)(const char *name);
+    /** A command that came over this connection was carried out. NULL: nobody wants to know. */
+    void (*ran)(const lk_sim_redis *, const lk_sim_connection *, const lk_sr_text *argv, size_t argc,
+                lk_sr_text answer);
     /** These commands of its are lost, as its replica that had not heard them is a master now. NULL: nobody wants to know. */
     void (*loses)(lk_sr_text commands);
 };

@@ -5,6 +5,7 @@
 #include "application.h"
 #include "faults.h"
 #include "judge.h"
+#include "steps.h"
 #include "world/files.h"
 #include "world/seams.h"
 
@@ -346,10 +347,20 @@ static unsigned at_most(unsigned drawn, unsigned limit)
     return limit > 0 && drawn > limit ? limit : drawn;
 }
 
+bool lk_sim_is_modelled(void)
+{
+    return run.plan->modelled;
+}
+
 bool lk_sim_may_be_shared(unsigned key)
 {
     const lk_sim_use *const use = &run.application.uses[key];
     return !run.application.knows_uses || use->has_modes || use->permits > 0;
+}
+
+static unsigned modelled_threads(void)
+{
+    return run.service->modelled_threads > 0 ? run.service->modelled_threads : 1;
 }
 
 static void begin(const lk_sim_plan *plan)
@@ -362,13 +373,15 @@ static void begin(const lk_sim_plan *plan)
     run.term_ns = bounds.term_ns;
     run.settle_ns = bounds.settle_ns;
     lk_sim_judge_begin(&bounds);
-    run.application = (lk_sim_application){.uri = uri,
-                                           .random = ~run.random,
-                                           .is_one = run.service->is_inside,
-                                           .keys = at_most(keys, plan->keys),
-                                           .slots = at_most(processes, plan->processes),
-                                           .rest_ns = bounds.term_ns > lease_ns ? bounds.term_ns : lease_ns,
-                                           .threads_most = plan->threads};
+    run.application =
+        (lk_sim_application){.uri = uri,
+                             .random = ~run.random,
+                             .is_one = run.service->is_inside,
+                             .is_modelled = plan->modelled,
+                             .keys = at_most(keys, plan->modelled ? 1 : plan->keys),
+                             .slots = at_most(processes, plan->processes),
+                             .rest_ns = bounds.term_ns > lease_ns ? bounds.term_ns : lease_ns,
+                             .threads_most = plan->modelled ? modelled_threads() : plan->threads};
     lk_sim_application_begin(&run.application);
     if (!run.service->is_inside)
         lk_sim_at(50 * MS, fault_comes, NULL);
@@ -382,7 +395,8 @@ void lk_sim_run_with(const lk_sim_faulty *service, const lk_sim_plan *plan, FILE
     run.plan = plan;
     run.result = result;
     lk_sim_on_fail = failed;
-    lk_sim_begin(plan->seed + plan->course * UINT64_C(0x9e3779b97f4a7c15) / 2, trace);
+    lk_sim_begin(plan->seed + plan->course * UINT64_C(0x9e3779b97f4a7c15) / 2, plan->modelled ? NULL : trace);
+    lk_sim_steps_begin(plan->modelled ? trace : NULL);
     lk_sim_network_begin();
     lk_sim_network_answers = answers;
     begin(plan);

@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -17,6 +18,7 @@ typedef struct {
         threads; /**< at most so many at first, in all, in a process; 0: as the seed has it */
     uint64_t
         course; /**< another one of all but the faults: who goes on, how long messages take; 0: the seed's */
+    bool modelled; /**< nothing happens that the models leave out, and the trace has steps alone (steps.h) */
 } lk_sim_plan;
 
 typedef struct {
@@ -41,6 +43,9 @@ void lk_sim_run_memory(const lk_sim_plan *plan, FILE *trace, lk_sim_result *resu
 void lk_sim_run_zookeeper(const lk_sim_plan *plan, FILE *trace, lk_sim_result *result);
 /** The same with etcd. */
 void lk_sim_run_etcd(const lk_sim_plan *plan, FILE *trace, lk_sim_result *result);
+
+/** Whether the run has only what the models have: locks of one holder, one server that keeps its data, no breaks. */
+bool lk_sim_is_modelled(void);
 
 /** Whether several may hold the key at once, or that is not known yet. */
 bool lk_sim_may_be_shared(unsigned key);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "etcd_service.h"
+#include "etcd_steps.h"
 #include "faults.h"
 #include "judge.h"
 #include "world/seams.h"
@@ -26,6 +27,7 @@ static struct {
     pair pairs[MOST][MOST];
     lk_sim_fault awaited; /* strikes when a member answers */
     bool awaits;          /* that has not come yet */
+    bool ends;            /* no fault comes any more */
     bool compacts;        /* what is old is forgotten now and then, and soon */
     int64_t settle_ns;
     uint64_t term; /* of who led when that was looked at */
@@ -341,7 +343,8 @@ static bool make_at(const lk_sim_fault *fault, int member)
 
 static void strikes(void *context)
 {
-    run.awaits = !make_at(&run.awaited, member_of(context));
+    if (!run.ends)
+        run.awaits = !make_at(&run.awaited, member_of(context));
 }
 
 /* While the answer is on its way, or a bit later. */
@@ -402,6 +405,9 @@ static const char *begin(uint64_t *random, lk_sim_bounds *bounds)
                    cleanup = cleanups[lk_sim_draw_from(random, 4)];
     run.forgets = count == 1 && lk_sim_draw_from(random, 3) == 0;
     run.compacts = lk_sim_draw_from(random, 2) == 0;
+    bool reads_late = lk_sim_draw_from(random, 2) == 0;
+    if (lk_sim_is_modelled())
+        run.forgets = reads_late = false;
     run.settle_ns = 2 * election_ns + 1000 * MS;
     *bounds =
         (lk_sim_bounds){.call_ns = command * MS,
@@ -421,16 +427,18 @@ static const char *begin(uint64_t *random, lk_sim_bounds *bounds)
             run.pairs[from][to] = (pair){from, to};
     run.machine = (lk_sim_process){.host = "etcd"};
     lk_sim_stand_in(&run.machine);
-    lk_sim_etcd_begin(&run.etcd, count, tick_ms);
+    lk_sim_etcd_begin(&run.etcd, count, tick_ms, reads_late);
     run.etcd.on_answer = answers;
     run.etcd.on_ended = lk_sim_judge_ended;
+    if (lk_sim_is_modelled())
+        lk_sim_etcd_steps_begin(&run.etcd);
     lk_sim_at(50 * MS, look_at_members, NULL);
     if (run.compacts)
         lk_sim_at(500 * MS, compacts, NULL);
     (void)snprintf(run.uri, sizeof run.uri,
                    "etcd://etcd1.example%s/?command_timeout=%ums&connect_timeout=1s&cleanup_timeout=%ums",
                    count > 1 ? ",etcd2.example,etcd3.example" : "", command, cleanup);
-    lk_sim_tell("%d members, %s", count, run.uri);
+    lk_sim_tell("%d members%s, %s", count, reads_late ? " of before 3.4.42" : "", run.uri);
     return run.uri;
 }
 
@@ -439,8 +447,10 @@ static void end(void)
     lk_sim_etcd_end(&run.etcd);
 }
 
+/* Nor does the one that is about to strike: where it can't, it would wait for another answer, however late that comes. */
 static void settle(void)
 {
+    run.ends = true;
     run.awaits = false;
 }
 

@@ -7,6 +7,7 @@
 #include "judge.h"
 #include "redis_clocks.h"
 #include "redis_locks.h"
+#include "redis_steps.h"
 #include "world/seams.h"
 
 #define MS INT64_C(1000000)
@@ -205,8 +206,8 @@ static void counters_stay(void *context)
 static bool has_no_counters(const lk_sim_fault *given)
 {
     lk_sim_fault fault = *given;
-    if (counters_until > lk_sim_now() ||
-        run.clocks.go_back) /* on a clock that is behind they begin anew too low */
+    if (counters_until > lk_sim_now() || run.clocks.go_back ||
+        lk_sim_is_modelled()) /* on a clock that is behind they begin anew too low */
         return false;
     fault.span_ns = lease_ns / 4 + fault.span_ns;
     counters_until = lk_sim_now() + fault.span_ns;
@@ -433,7 +434,8 @@ static const char *draw_uri(uint64_t *random, lk_sim_bounds *bounds)
                    command = one_of(random, commands, 2), cleanup = one_of(random, cleanups, 4);
     bounds->call_ns = (int64_t)command * MS;
     bounds->cleanup_ns = (int64_t)cleanup * MS;
-    bounds->idle_ns = (int64_t)poll * MS + 250 * MS;
+    bounds->poll_ns = (int64_t)poll * MS;
+    bounds->idle_ns = bounds->poll_ns + 250 * MS;
     bounds->drift = run.clocks.drift - 1;
     (void)snprintf(
         run.uri, sizeof run.uri,
@@ -449,7 +451,8 @@ static const char *draw_uri(uint64_t *random, lk_sim_bounds *bounds)
  * it back. */
 static void draw_recovery(uint64_t random)
 {
-    run.recovers = lk_sim_draw_from(&random, 4) == 0 && run.has_tokens && !run.has_strangers;
+    run.recovers =
+        lk_sim_draw_from(&random, 4) == 0 && run.has_tokens && !run.has_strangers && !lk_sim_is_modelled();
     if (run.recovers)
         run.forgets = lk_sim_draw_from(&random, 2) == 0;
 }
@@ -458,7 +461,8 @@ static void draw_recovery(uint64_t random)
  * stranger has, or a server that recovers waits for, goes by it too. */
 static void draw_clocks(uint64_t random)
 {
-    run.clocks.are_set = lk_sim_draw_from(&random, 2) == 0 && !run.has_strangers && !run.recovers;
+    run.clocks.are_set =
+        lk_sim_draw_from(&random, 2) == 0 && !run.has_strangers && !run.recovers && !lk_sim_is_modelled();
     run.clocks.go_back =
         run.clocks.are_set && !run.forgets && !run.fails_over && lk_sim_draw_from(&random, 3) > 0;
     run.clocks.drift = run.clocks.are_set && lk_sim_draw_from(&random, 2) == 0 ? 10 : 1;
@@ -492,20 +496,25 @@ static const char *begin(uint64_t *random, lk_sim_bounds *bounds)
                               .keeps_count = true,
                               .breaks_prove = true,
                               .is_free = is_free,
+                              .waiters = lk_sim_redis_locks_waiters,
+                              .is_first = lk_sim_redis_locks_is_first,
                               .has_leases = true};
     run.forgets = lk_sim_draw_from(random, 5) == 0;
     run.fails_over = lk_sim_draw_from(random, 4) == 0;
     run.has_strangers = lk_sim_draw_from(random, 4) == 0;
+    if (lk_sim_is_modelled())
+        run.forgets = run.fails_over = run.has_strangers = false;
     for (unsigned i = 0; i < SERVERS; i++)
         lk_sim_redis_begin(&run.at[i], hosts[i], i > 0 ? &run.at[0] : NULL,
                            lk_sim_draw_from(random, UINT64_MAX));
     run.at[0].tells = run.at[1].tells = tells;
     run.at[0].puts = run.at[1].puts = lk_sim_redis_locks_put;
+    run.at[0].expires = run.at[1].expires = lk_sim_redis_locks_expire;
     run.at[0].loses = run.at[1].loses = lk_sim_redis_locks_lose;
     bounds->tells_breaks = true;
     run.master = &run.at[0];
     run.master->service.alias = "redis.example";
-    run.has_tokens = lk_sim_draw_from(random, 8) > 0;
+    run.has_tokens = lk_sim_draw_from(random, 8) > 0 || lk_sim_is_modelled();
     run.confirms = run.fails_over && lk_sim_draw_from(random, 2) == 0;
     draw_recovery(~*random);
     draw_clocks(*random ^ UINT64_C(0x636c6f636b));
@@ -517,6 +526,8 @@ static const char *begin(uint64_t *random, lk_sim_bounds *bounds)
         lk_sim_redis_replicate(run.master, other());
     if (run.has_strangers)
         lk_sim_at(100 * MS, stranger_comes, NULL);
+    if (lk_sim_is_modelled())
+        lk_sim_redis_steps_begin(run.master);
     lk_sim_stand_in(&run.master->machine);
     return draw_uri(random, bounds);
 }

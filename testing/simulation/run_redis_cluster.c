@@ -446,7 +446,8 @@ static const char *draw_uri(uint64_t *random, lk_sim_bounds *bounds)
                    cleanup = lk_sim_draw_from(random, 4) == 0 ? 300 : 2000;
     bounds->call_ns = (int64_t)command * MS;
     bounds->cleanup_ns = (int64_t)cleanup * MS;
-    bounds->idle_ns = (int64_t)poll * MS + 250 * MS;
+    bounds->poll_ns = (int64_t)poll * MS;
+    bounds->idle_ns = bounds->poll_ns + 250 * MS;
     bounds->drift = run.clocks.drift - 1;
     (void)snprintf(
         run.uri, sizeof run.uri,
@@ -467,6 +468,8 @@ static const char *begin(uint64_t *random, lk_sim_bounds *bounds)
                               .term_ns = lease_ns,
                               .keeps_count = true,
                               .breaks_prove = true,
+                              .waiters = lk_sim_redis_locks_waiters,
+                              .is_first = lk_sim_redis_locks_is_first,
                               .has_leases = true,
                               .tells_breaks = true};
     lk_sim_redis_locks_begin(find);
@@ -482,6 +485,7 @@ static const char *begin(uint64_t *random, lk_sim_bounds *bounds)
     for (unsigned i = 0; i < LK_SIM_NODES; i++) {
         lk_sim_cluster_node(i)->tells = tells;
         lk_sim_cluster_node(i)->puts = lk_sim_redis_locks_put;
+        lk_sim_cluster_node(i)->expires = lk_sim_redis_locks_expire;
         lk_sim_cluster_node(i)->loses = lk_sim_redis_locks_lose;
     }
     for (unsigned place = 0; place < LK_SIM_PLACES; place++)

@@ -8,6 +8,7 @@
 #include "judge.h"
 #include "world/seams.h"
 #include "zookeeper_service.h"
+#include "zookeeper_steps.h"
 
 #define MS INT64_C(1000000)
 
@@ -24,6 +25,7 @@ static struct {
     pair pairs[LK_SIM_ZOOKEEPER_MOST][LK_SIM_ZOOKEEPER_MOST];
     lk_sim_fault awaited;                     /* strikes at a moment of its own */
     bool awaits;                              /* that has not come yet */
+    bool ends;                                /* no fault comes any more */
     int64_t timeout_ns;                       /* of sessions */
     int64_t led_until[LK_SIM_ZOOKEEPER_MOST]; /* when it was stopped as the others' leader; 0: it was not */
     int64_t settle_ns;
@@ -334,6 +336,8 @@ static bool part_of_quiet(const lk_sim_fault *given, int server)
 static void strikes(void *context)
 {
     const int server = server_of(context);
+    if (run.ends)
+        return;
     run.awaits =
         is_for_quiet(&run.awaited) ? !part_of_quiet(&run.awaited, server) : !make_at(&run.awaited, server);
 }
@@ -380,7 +384,7 @@ static const char *begin(uint64_t *random, lk_sim_bounds *bounds)
     const int count = lk_sim_draw_from(random, 4) == 0 ? 1 : LK_SIM_ZOOKEEPER_MOST;
     const int timeout_ms = 400 + 300 * (int)lk_sim_draw_from(random, 4);
     const bool knows_tick = lk_sim_draw_from(random, 2) == 0;
-    run.forgets = count == 1 && lk_sim_draw_from(random, 3) == 0;
+    run.forgets = count == 1 && lk_sim_draw_from(random, 3) == 0 && !lk_sim_is_modelled();
     run.timeout_ns = timeout_ms * MS;
     run.settle_ns = run.timeout_ns + 1000 * MS; /* sessions that nobody has end */
     *bounds = (lk_sim_bounds){.call_ns = 1000 * MS,
@@ -400,6 +404,8 @@ static const char *begin(uint64_t *random, lk_sim_bounds *bounds)
     run.zookeeper.on_answer = answers;
     run.zookeeper.on_ended = lk_sim_judge_ended;
     run.zookeeper.on_late = lk_sim_judge_trouble;
+    if (lk_sim_is_modelled())
+        lk_sim_zookeeper_steps_begin(&run.zookeeper);
     lk_sim_at(100 * MS, look_at_servers, NULL);
     (void)snprintf(run.uri, sizeof run.uri,
                    "zookeeper://zk1.example%s/?session_timeout=%dms&command_timeout=1s&connect_timeout=1s%s",
@@ -411,6 +417,13 @@ static const char *begin(uint64_t *random, lk_sim_bounds *bounds)
 static void end(void)
 {
     lk_sim_zookeeper_end(&run.zookeeper);
+}
+
+/* Nor does the one that is about to strike: where it can't, it would wait for another answer, however late that comes. */
+static void settle(void)
+{
+    run.ends = true;
+    run.awaits = false;
 }
 
 /* Sessions are closed, and with them their nodes; empty containers a server removes in time. */
@@ -431,7 +444,12 @@ static lk_sim_service *server(unsigned place)
 
 void lk_sim_run_zookeeper(const lk_sim_plan *plan, FILE *trace, lk_sim_result *result)
 {
-    static const lk_sim_faulty service = {
-        .begin = begin, .end = end, .server = server, .make = make, .left = left};
+    static const lk_sim_faulty service = {.modelled_threads = 2,
+                                          .begin = begin,
+                                          .end = end,
+                                          .server = server,
+                                          .make = make,
+                                          .settle = settle,
+                                          .left = left};
     lk_sim_run_with(&service, plan, trace, result);
 }

@@ -11,7 +11,7 @@
 static const char usage[] =
     "usage: locker-simulate [--driver NAME] [--first SEED] [--seeds N] [--jobs N] [--stop]\n"
     "       locker-simulate [--driver NAME] --seed SEED [--trace FILE] [--without N,N...] [--processes N] [--threads N]\n"
-    "                       [--keys N] [--course N]\n"
+    "                       [--keys N] [--course N] [--modelled]\n"
     "\n"
     "Runs the library, as it is built, against a simulated service, network and time. All that happens follows from\n"
     "the seed: the same one gives the same run, step by step.\n"
@@ -27,6 +27,7 @@ static const char usage[] =
     "  --processes N, --threads N, --keys N\n"
     "                 at most so many at first, in each process, in all\n"
     "  --course N     another one of all that is no fault: who goes on, how long messages take\n"
+    "  --modelled     no more happens than the models have, and the trace has their steps alone\n"
     "  --results      for programs: a line for each seed, of seed, steps, grants, faults that were made and that were\n"
     "                 drawn, simulated ns, ns of processor and why it failed, with tabs between them\n"
     "\n"
@@ -124,7 +125,8 @@ static const char *limits_with(const char *name, const char *value)
 {
     static char text[4096];
     const size_t at = strlen(text);
-    (void)snprintf(text + at, sizeof text - at, " --%s %s", name, value);
+    (void)snprintf(text + at, sizeof text - at, " --%s%s%s", name, value != NULL ? " " : "",
+                   value != NULL ? value : "");
     return text;
 }
 
@@ -159,26 +161,23 @@ static void limit_plan(lk_sim_orders *o, int option, const char *name, char *val
     case 'C':
         o->plan.course = number(value, 0);
         break;
+    case 'M':
+        o->plan.modelled = true;
+        break;
     default:
         abort();
     }
 }
 
-static const struct option known[] = {{"driver", required_argument, NULL, 'd'},
-                                      {"first", required_argument, NULL, 'f'},
-                                      {"seeds", required_argument, NULL, 'n'},
-                                      {"jobs", required_argument, NULL, 'j'},
-                                      {"seed", required_argument, NULL, 's'},
-                                      {"trace", required_argument, NULL, 't'},
-                                      {"stop", no_argument, NULL, 'e'},
-                                      {"results", no_argument, NULL, 'r'},
-                                      {"without", required_argument, NULL, 'w'},
-                                      {"processes", required_argument, NULL, 'P'},
-                                      {"threads", required_argument, NULL, 'T'},
-                                      {"keys", required_argument, NULL, 'K'},
-                                      {"course", required_argument, NULL, 'C'},
-                                      {"help", no_argument, NULL, 'h'},
-                                      {NULL, 0, NULL, 0}};
+static const struct option known[] = {
+    {"driver", required_argument, NULL, 'd'},  {"first", required_argument, NULL, 'f'},
+    {"seeds", required_argument, NULL, 'n'},   {"jobs", required_argument, NULL, 'j'},
+    {"seed", required_argument, NULL, 's'},    {"trace", required_argument, NULL, 't'},
+    {"stop", no_argument, NULL, 'e'},          {"results", no_argument, NULL, 'r'},
+    {"without", required_argument, NULL, 'w'}, {"processes", required_argument, NULL, 'P'},
+    {"threads", required_argument, NULL, 'T'}, {"keys", required_argument, NULL, 'K'},
+    {"course", required_argument, NULL, 'C'},  {"modelled", no_argument, NULL, 'M'},
+    {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
 
 static lk_sim_orders read_orders(int argc, char **argv)
 {
@@ -192,6 +191,7 @@ static lk_sim_orders read_orders(int argc, char **argv)
         case 'T':
         case 'K':
         case 'C':
+        case 'M':
             limit_plan(&o, option, known[i].name, optarg);
             break;
         case 'd':

@@ -76,6 +76,8 @@ static void due_comes(void *context);
 /* What the last call has made to be sent; and when it wants to be called again. */
 static void settle(lk_sim_zookeeper *zookeeper)
 {
+    if (zookeeper->on_settled != NULL)
+        zookeeper->on_settled(zookeeper);
     while (zookeeper->answers) {
         zookeeper->answers = false;
         for (session *s = zookeeper->first, *next; s != NULL; s = next) {
@@ -123,6 +125,18 @@ static void on_ended(void *context, int64_t czxid)
 
 /* ------------------------------------------------------------------ clients ---- */
 
+static void asked(void *context, const lk_simzk_request *request)
+{
+    const session *const s = context;
+    s->server->of->on_asked(s->connection, lk_simzk_wire_session(s->wire), request);
+}
+
+static void answered(void *context, const lk_simzk_answer *answer, lk_simzk_kind kind, size_t end)
+{
+    const session *const s = context;
+    s->server->of->on_answered(s->connection, lk_simzk_wire_session(s->wire), answer, kind, end);
+}
+
 static void *accepted(void *self, lk_sim_connection *connection)
 {
     lk_sim_zookeeper_server *const server = self;
@@ -135,6 +149,8 @@ static void *accepted(void *self, lk_sim_connection *connection)
                    .connection = connection,
                    .heard_at = lk_sim_now()};
     server->of->first = s;
+    if (server->of->on_asked != NULL)
+        lk_simzk_wire_listen(s->wire, (lk_simzk_wire_listener){asked, answered, s});
     return s;
 }
 

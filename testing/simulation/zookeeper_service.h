@@ -37,6 +37,12 @@ struct lk_sim_zookeeper {
     /** A message between two servers is late. Two such delays may keep an answer back for an eighth of a session's time-out, and then
      * the client leaves its server. May be NULL. */
     void (*on_late)(int64_t span_ns);
+    /** Something may have changed at the servers; a client's request has arrived; and it is answered, by what ends behind so many bytes
+     * of what is sent there next (zookeeper_steps.c). NULL, all or none: nobody asks. */
+    void (*on_settled)(const lk_sim_zookeeper *zookeeper);
+    void (*on_asked)(lk_sim_connection *connection, int64_t session, const lk_simzk_request *request);
+    void (*on_answered)(lk_sim_connection *connection, int64_t session, const lk_simzk_answer *answer,
+                        lk_simzk_kind asked, size_t end);
     bool answers;           /**< some wait to be sent */
     int64_t due;            /**< the event that is to come for it; INT64_MAX: none */
     int64_t timeless_until; /**< what is due waits: servers that stood still read first */

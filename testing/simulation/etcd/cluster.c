@@ -5,7 +5,10 @@
 #include "member.h"
 #include "serve.h"
 
-enum { THAW_NS = 500000 };
+enum {
+    THAW_NS = 500000,
+    LATE_NS = 500000000
+}; /* LATE_NS: how long a member reads what was before it stood still */
 
 /* ------------------------------------------------------------------ life ---- */
 
@@ -108,6 +111,8 @@ void lk_simetcd_continue(lk_simetcd *e, int member)
     if (!m->stopped)
         return;
     m->stopped = false;
+    if (e->setup.reads_late && e->setup.members > 1)
+        m->late_until = e->now + LATE_NS;
     lk_simetcd_release(e, &m->held, e->setup.draw != NULL ? THAW_NS : 0);
 }
 
@@ -127,6 +132,7 @@ void lk_simetcd_start(lk_simetcd *e, int member, bool with_data)
         m->disk_term = m->disk_commit = 0;
         m->disk_vote = -1;
         e->ended = e->setup.members == 1 ? 0 : e->ended;
+        e->done = e->setup.members == 1 ? 0 : e->done;
     }
     lk_simetcd_member_start(m);
 }

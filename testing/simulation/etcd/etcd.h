@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 typedef struct lk_simetcd lk_simetcd;
+typedef struct lk_simetcd_done lk_simetcd_done; /* state.h */
 
 enum { LK_SIMETCD_MEMBERS_MAX = 3 };
 
@@ -33,6 +34,7 @@ typedef struct {
     int members;
     int32_t tick_ms;        /* 0: 100; between heartbeats */
     int32_t election_ticks; /* 0: 10 */
+    bool reads_late;        /* members that stood still may read what was before: as before 3.4.42 */
     lk_simetcd_clock clocks[LK_SIMETCD_MEMBERS_MAX];
     /* ns that it takes, at that member, or on the way to it. NULL: none */
     int64_t (*delay)(void *context, lk_simetcd_delay what, int member);
@@ -41,6 +43,10 @@ typedef struct {
     void (*on_answer)(void *context);
     /* A key is about to be removed because its lease has expired; likewise. */
     void (*on_ended)(void *context, int64_t create_revision);
+    /* A client's request has come, and has that number; likewise. */
+    void (*on_asked)(void *context, uint64_t request);
+    /* A request was carried out, by the first member that does so, or a member has read; likewise. */
+    void (*on_done)(void *context, const lk_simetcd_done *done);
     void *context;
 } lk_simetcd_setup;
 

@@ -7,7 +7,7 @@
 #include "serve.h"
 #include "watch.h"
 
-enum { SYNC_MS = 100 };
+enum { SYNC_MS = 100, LAG_MS = 200 };
 
 /* ------------------------------------------------------------------ turns ---- */
 
@@ -17,13 +17,19 @@ static void send_all(lk_simetcd_member *m, lk_list *messages)
         lk_simetcd_send(m->e, LK_CONTAINER(link, lk_simetcd_message, link));
 }
 
+/* One that may read late is behind for a while: what it reads shows what was before. */
+static int64_t lag_ns(const lk_simetcd_member *m)
+{
+    return m->e->now < m->late_until ? (int64_t)lk_simetcd_draw(m->e, LAG_MS * LK_SIMETCD_MS) : 0;
+}
+
 static void hand_on(lk_simetcd_member *m, int64_t until)
 {
     if (until <= m->handed)
         return;
     m->handed = until;
     lk_simetcd_post(m, LK_SIMETCD_APPLIES, (uint64_t)until,
-                    lk_simetcd_delay_of(m->e, LK_SIMETCD_APPLY, m->id));
+                    lk_simetcd_delay_of(m->e, LK_SIMETCD_APPLY, m->id) + lag_ns(m));
 }
 
 static void start_write(lk_simetcd_member *m)
@@ -185,6 +191,7 @@ void lk_simetcd_member_start(lk_simetcd_member *m)
     m->lead = -1;
     m->applied = m->handed = 0;
     m->read_count = 0;
+    m->late_until = 0;
     m->raft = (lk_simetcd_raft){.id = m->id,
                                 .members = e->setup.members,
                                 .election_ticks = e->setup.election_ticks,

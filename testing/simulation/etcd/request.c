@@ -56,6 +56,7 @@ static const struct {
     [LK_SIMETCD_REVOKE] = {"/etcdserverpb.Lease/LeaseRevoke", &lk_etcd_pb__lease_revoke__descriptor},
     [LK_SIMETCD_ASK] = {"/etcdserverpb.Lease/LeaseTimeToLive", &lk_etcd_pb__lease_ask__descriptor},
     [LK_SIMETCD_STATUS] = {"/etcdserverpb.Maintenance/Status", &lk_etcd_pb__status__descriptor},
+    [LK_SIMETCD_MEMBERS] = {"/etcdserverpb.Cluster/MemberList", &lk_etcd_pb__member_list__descriptor},
     [LK_SIMETCD_WATCH] = {"/etcdserverpb.Watch/Watch", &lk_etcd_pb__watch__descriptor},
 };
 
@@ -103,7 +104,8 @@ bool lk_simetcd_writes(lk_simetcd_kind kind, const ProtobufCMessage *message)
     const LkEtcdPb__Txn *const txn = (const LkEtcdPb__Txn *)(const void *)message;
     if (kind == LK_SIMETCD_TXN)
         return !reads_only(txn->success, txn->n_success) || !reads_only(txn->failure, txn->n_failure);
-    return kind != LK_SIMETCD_RANGE && kind != LK_SIMETCD_ASK && kind != LK_SIMETCD_STATUS;
+    return kind != LK_SIMETCD_RANGE && kind != LK_SIMETCD_ASK && kind != LK_SIMETCD_STATUS &&
+           kind != LK_SIMETCD_MEMBERS;
 }
 
 /* ------------------------------------------------------------------ at the door ---- */

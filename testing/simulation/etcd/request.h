@@ -17,6 +17,7 @@ typedef enum {
     LK_SIMETCD_REVOKE,
     LK_SIMETCD_ASK, /* how much time a lease has left */
     LK_SIMETCD_STATUS,
+    LK_SIMETCD_MEMBERS, /* which there are */
     LK_SIMETCD_WATCH,
     LK_SIMETCD_KINDS,
     LK_SIMETCD_NOTHING = LK_SIMETCD_KINDS /* a new leader's first entry */

@@ -71,6 +71,8 @@ uint64_t lk_simetcd_ask(lk_simetcd_member *m, lk_simetcd_kind kind, ProtobufCMes
     r->done = done;
     r->context = context;
     lk_simetcd_post(m, LK_SIMETCD_ARRIVES, r->id, lk_simetcd_delay_of(m->e, LK_SIMETCD_HANDLE, m->id));
+    if (done != NULL && m->e->setup.on_asked != NULL)
+        m->e->setup.on_asked(m->e->setup.context, r->id);
     return r->id;
 }
 
@@ -158,11 +160,24 @@ static void refuse_reads(lk_simetcd_member *m, const lk_simetcd_error *error)
     read_next(m);
 }
 
+static void tell_done(const lk_simetcd_member *m, const lk_simetcd_done *done)
+{
+    if (m->e->setup.on_done != NULL)
+        m->e->setup.on_done(m->e->setup.context, done);
+}
+
 static void read_now(lk_simetcd_member *m, lk_simetcd_request *r)
 {
     lk_simetcd_arena arena = {0};
     lk_simetcd_answer answer;
     lk_simetcd_apply(&m->store, r->kind, r->message, 0, &arena, &answer);
+    tell_done(m, &(lk_simetcd_done){.request = r->id,
+                                    .kind = r->kind,
+                                    .message = r->message,
+                                    .answer = &answer,
+                                    .store = &m->store,
+                                    .index = m->applied,
+                                    .reads = true});
     if (answer.header != NULL)
         lk_simetcd_sign(m, answer.header);
     finish(r, answer.error, answer.message);
@@ -325,8 +340,25 @@ static void tell_status(lk_simetcd_member *m, lk_simetcd_request *r)
     header.revision = m->store.revision;
     lk_simetcd_sign(m, &header);
     told.header = &header;
-    told.version = (char *)(uintptr_t) "3.4.23";
+    told.version = (char *)(uintptr_t)(m->e->setup.reads_late ? "3.4.23" : "3.4.42");
     told.leader = m->lead != -1 ? first_member + (uint64_t)m->lead : 0;
+    finish(r, NULL, &told.base);
+}
+
+static void tell_members(lk_simetcd_member *m, lk_simetcd_request *r)
+{
+    LkEtcdPb__MembersTold told = LK_ETCD_PB__MEMBERS_TOLD__INIT;
+    LkEtcdPb__Header header = LK_ETCD_PB__HEADER__INIT;
+    LkEtcdPb__Member members[LK_SIMETCD_MEMBERS_MAX], *each[LK_SIMETCD_MEMBERS_MAX];
+    lk_simetcd_sign(m, &header);
+    told.header = &header;
+    told.n_members = (size_t)m->e->setup.members;
+    told.members = each;
+    for (size_t i = 0; i < told.n_members; i++) {
+        lk_etcd_pb__member__init(&members[i]);
+        members[i].id = first_member + i;
+        each[i] = &members[i];
+    }
     finish(r, NULL, &told.base);
 }
 
@@ -342,6 +374,13 @@ static bool is_serializable(const lk_simetcd_request *r)
     return r->kind == LK_SIMETCD_RANGE && ((const LkEtcdPb__Range *)(const void *)r->message)->serializable;
 }
 
+/* True if it answers by what it knew before it stood still, or little more (etcd#20418). */
+static bool reads_late(const lk_simetcd_member *m, const lk_simetcd_request *r)
+{
+    return m->e->now < m->late_until && !lk_simetcd_writes(r->kind, r->message) &&
+           lk_simetcd_draw(m->e, 2) == 0;
+}
+
 void lk_simetcd_arrives(lk_simetcd_member *m, uint64_t id)
 {
     lk_simetcd_request *const r = find(m, id);
@@ -350,9 +389,11 @@ void lk_simetcd_arrives(lk_simetcd_member *m, uint64_t id)
         finish(r, error, NULL);
     } else if (r->kind == LK_SIMETCD_STATUS) {
         tell_status(m, r);
+    } else if (r->kind == LK_SIMETCD_MEMBERS) {
+        tell_members(m, r);
     } else if (r->kind == LK_SIMETCD_ASK) {
         ask_of_lease(m, r);
-    } else if (is_serializable(r)) {
+    } else if (is_serializable(r) || reads_late(m, r)) {
         read_now(m, r);
     } else if (lk_simetcd_writes(r->kind, r->message)) {
         if (r->kind == LK_SIMETCD_GRANT)
@@ -393,6 +434,16 @@ static void apply_entry(lk_simetcd_member *m, const lk_simetcd_entry *entry, int
                 lk_simetcd_lease_find(&m->store,
                                       ((const LkEtcdPb__LeaseGrant *)(const void *)entry->message)->id),
                 0);
+    if (index > m->e->done) {
+        m->e->done = index;
+        tell_done(m, &(lk_simetcd_done){.request = entry->id,
+                                        .kind = entry->kind,
+                                        .message = entry->message,
+                                        .answer = &answer,
+                                        .store = &m->store,
+                                        .index = index,
+                                        .expires = entry->expires});
+    }
     if (entry->kind != LK_SIMETCD_COMPACT)
         lk_simetcd_notify(m, events);
     if (answer.header != NULL)

@@ -29,6 +29,18 @@ typedef struct {
     lk_simetcd_message *message;
 } lk_simetcd_event;
 
+/* What a member has done, and what it has then: of `index` entries of the log. */
+struct lk_simetcd_done {
+    uint64_t request;
+    lk_simetcd_kind kind;
+    const ProtobufCMessage *message;
+    const lk_simetcd_answer *answer;
+    const lk_simetcd_store *store;
+    int64_t index;
+    bool expires; /* a lease whose time is over: none has asked */
+    bool reads;   /* without the log */
+};
+
 /* ---------------------------------------------------------------- members ---- */
 
 typedef enum {
@@ -73,6 +85,7 @@ typedef struct {
     uint64_t reads[8]; /* contexts of the read that waits to be confirmed */
     unsigned read_count;
     int64_t read_again, read_until;
+    int64_t late_until; /* what it reads until then may be of before it stood still */
 
     /* its disk, and what is being written */
     int64_t disk_term, disk_commit;
@@ -90,6 +103,7 @@ struct lk_simetcd {
     int64_t now;
     uint64_t serial; /* of requests */
     int64_t ended;   /* until that index expired leases were told of */
+    int64_t done;    /* until that index what was carried out was told of */
     lk_list events;  /* in their order */
     lk_list clogged[LK_SIMETCD_MEMBERS_MAX][LK_SIMETCD_MEMBERS_MAX]; /* messages that wait */
     bool is_clogged[LK_SIMETCD_MEMBERS_MAX][LK_SIMETCD_MEMBERS_MAX];

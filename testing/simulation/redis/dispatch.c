@@ -159,6 +159,9 @@ static bool serve(lk_sr_client *client, const lk_sr_request *request)
             return false;
         }
         lk_sr_call_run(&call);
+        if (server->setup.ran != NULL)
+            server->setup.ran(server->setup.context, client, request->argv, request->argc,
+                              (lk_sr_text){client->out.data + before, client->out.len - before});
         lk_sr_stream_flush(server);
         client->written = server->offset;
     }

@@ -31,6 +31,8 @@ typedef struct {
     void (*ready)(void *context, lk_sr_client *client);
     /** SET has put something there; likewise. */
     void (*put)(void *context, lk_sr_text name);
+    /** A client's command was carried out, with this answer. NULL: nobody wants to know. */
+    void (*ran)(void *context, lk_sr_client *client, const lk_sr_text *argv, size_t argc, lk_sr_text answer);
     void *context;
 } lk_sr_setup;
 

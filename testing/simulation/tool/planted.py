@@ -11,6 +11,7 @@ from pathlib import Path
 import program
 
 FOLDER = Path(program.ROOT) / "testing" / "simulation" / "planted"
+STEPS = FOLDER / "steps"  # what the models refuse (script/prove --traces --planted)
 sys.path.insert(0, os.path.join(program.ROOT, "tests", "mutants"))
 from workshop import Workshop, git  # noqa: E402
 
@@ -28,8 +29,8 @@ class Plant:
         return subprocess.run(("git", "apply", *how, str(self.file)), cwd=folder, capture_output=True, text=True).stderr
 
 
-def chosen(names):
-    plants = [Plant(file) for file in sorted(FOLDER.glob("*.patch"))]
+def chosen(names, folder=FOLDER):
+    plants = [Plant(file) for file in sorted(folder.glob("*.patch"))]
     for name in names:
         if name not in [plant.name for plant in plants]:
             print(f"simulate: nothing planted is called {name}; there are {', '.join(plant.name for plant in plants)}",
@@ -40,7 +41,7 @@ def chosen(names):
 
 def check(names):
     """Whether each applies to the files as they are."""
-    plants = chosen(names)
+    plants = chosen(names) + ([] if names else chosen([], STEPS))
     bad = [plant for plant in plants if plant.apply(program.ROOT, "--check")]
     for plant in bad:
         print(f"simulate: {plant.file.name} does not apply any more: write it anew", file=sys.stderr)

@@ -23,6 +23,10 @@ typedef struct {
     int64_t changed_at;   /**< when it was stopped, or went on, lately */
     int64_t stood_ns;     /**< for how long it was stopped, before that */
     int64_t connected_at; /**< when it lately got a connection */
+    int64_t
+        given_up_at; /**< when it lately closed a connection that no service had answered; 0: never, or that service has answered
+                             another since */
+    const void *given_up; /**< ... that service */
 } lk_sim_process;
 
 typedef struct lk_sim_fiber lk_sim_fiber;

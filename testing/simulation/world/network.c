@@ -18,10 +18,19 @@ enum { SERVICES_MAX = 16, PROCESSES_MAX = 32, RECEIVE_BYTES = 1 << 20, SHORT_PPM
 /* A piece that is on its way. */
 typedef struct piece {
     struct piece *next;
+    int64_t sent_at;
+    uint64_t number;
     int64_t at; /* when it arrives, if the way isn't clogged */
     size_t count;
     char bytes[];
 } piece;
+
+/* The client is to be seen reading that byte. */
+typedef struct mark {
+    struct mark *next;
+    uint64_t behind; /* of all bytes that the service has sent */
+    uint64_t mark;
+} mark;
 
 typedef enum { FRESH, CONNECTING, UP, REFUSED, RESET, ENDED } lk_sim_connection_state;
 
@@ -40,6 +49,10 @@ struct lk_sim_connection {
     bool was_answered;          /* before that its send buffer is empty enough for what it sends */
     int64_t late_to, late_from; /* nothing arrives before */
     int64_t receive_timeout_ns; /* 0: none */
+    int64_t sent_at;            /* when the service's latest piece was sent */
+    uint64_t sent_number;       /* ... and its number */
+    uint64_t said, read;        /* so many bytes by the service, in all; and so many of them by the client */
+    mark *marks;                /* in order */
     unsigned coming;            /* events that have a pointer to it */
 };
 
@@ -53,6 +66,7 @@ static struct {
     } ways[SERVICES_MAX * PROCESSES_MAX];
     size_t way_count;
     lk_sim_connection *first;
+    uint64_t pieces;
 } net;
 
 void lk_sim_network_begin(void)
@@ -98,6 +112,8 @@ static void forget(lk_sim_connection *c)
         *(p == c->to ? &c->to : &c->from) = p->next;
         free(p);
     }
+    for (mark *m; (m = c->marks) != NULL; free(m))
+        c->marks = m->next;
     free(c->received);
     free(c);
 }
@@ -122,6 +138,8 @@ static void keep(lk_sim_connection *c, const piece *p)
     }
     memcpy(c->received + c->received_count, p->bytes, p->count);
     c->received_count += p->count;
+    if (!c->was_answered && c->process->given_up == c->service)
+        c->process->given_up_at = 0;
     c->was_answered = true;
     lk_sim_file_changed(c);
 }
@@ -138,6 +156,8 @@ static void deliver(lk_sim_connection *c)
     const bool silent = c->service->silent;
     for (piece *p; arrived(p = c->to, way->clogged_to || silent);) {
         c->to = p->next;
+        c->sent_at = p->sent_at;
+        c->sent_number = p->number;
         if (c->session != NULL)
             c->service->received(c->session, p->bytes, p->count);
         free(p);
@@ -190,18 +210,47 @@ static void put(lk_sim_connection *c, piece **queue, const char *bytes, size_t c
     piece *const p = malloc(sizeof *p + count);
     if (p == NULL)
         abort();
-    *p = (piece){.at = arrival(c, last, queue_is_to ? c->late_to : c->late_from), .count = count};
+    *p = (piece){.sent_at = lk_sim_now(),
+                 .number = ++net.pieces,
+                 .at = arrival(c, last, queue_is_to ? c->late_to : c->late_from),
+                 .count = count};
     memcpy(p->bytes, bytes, count);
     *queue = p;
     come_at(c, p->at);
+    if (queue_is_to && lk_sim_network_sent != NULL)
+        lk_sim_network_sent(p->number);
 }
 
 void (*lk_sim_network_answers)(lk_sim_process *process);
+void (*lk_sim_network_sent)(uint64_t number);
+void (*lk_sim_network_read)(uint64_t mark);
+
+void lk_sim_connection_mark(lk_sim_connection *connection, size_t behind, uint64_t number)
+{
+    mark **at = &connection->marks;
+    while (*at != NULL)
+        at = &(*at)->next;
+    *at = malloc(sizeof **at);
+    if (*at == NULL)
+        abort();
+    **at = (mark){.behind = connection->said + behind, .mark = number};
+}
+
+static void has_read(lk_sim_connection *c, size_t count)
+{
+    c->read += count;
+    for (mark *m; (m = c->marks) != NULL && m->behind <= c->read; free(m)) {
+        c->marks = m->next;
+        if (lk_sim_network_read != NULL)
+            lk_sim_network_read(m->mark);
+    }
+}
 
 void lk_sim_connection_send(lk_sim_connection *connection, const char *bytes, size_t count)
 {
     if (lk_sim_network_answers != NULL)
         lk_sim_network_answers(connection->process);
+    connection->said += count;
     for (size_t n; count > 0; bytes += n, count -= n) { /* in pieces, now and then */
         n = lk_sim_chance(SHORT_PPM) ? 1 + lk_sim_draw(count) : count;
         put(connection, &connection->from, bytes, n);
@@ -218,6 +267,16 @@ void lk_sim_connection_close(lk_sim_connection *connection)
 lk_sim_process *lk_sim_connection_process(const lk_sim_connection *connection)
 {
     return connection->process;
+}
+
+int64_t lk_sim_connection_sent_at(const lk_sim_connection *connection)
+{
+    return connection->sent_at;
+}
+
+uint64_t lk_sim_connection_sent_number(const lk_sim_connection *connection)
+{
+    return connection->sent_number;
 }
 
 void lk_sim_network_goes_on(void)
@@ -322,6 +381,7 @@ static ssize_t receive_now(lk_sim_connection *c, char *bytes, size_t room)
         memcpy(bytes, c->received, n);
         c->received_count -= n;
         memmove(c->received, c->received + n, c->received_count);
+        has_read(c, n);
         return (ssize_t)n;
     }
     if (c->state == ENDED)
@@ -372,6 +432,10 @@ static void socket_close(void *self)
     lk_sim_connection *const c = self;
     c->client_open = false;
     c->end_to = true;
+    if (c->state != FRESH && !c->was_answered) {
+        c->process->given_up_at = lk_sim_now();
+        c->process->given_up = c->service;
+    }
     if (c->session != NULL)
         come_at(c, arrival(c, c->to, c->late_to));
     forget(c);

@@ -32,6 +32,15 @@ void lk_sim_connection_send(lk_sim_connection *connection, const char *bytes, si
 void lk_sim_connection_close(lk_sim_connection *connection);
 /** Whose the other end is. */
 lk_sim_process *lk_sim_connection_process(const lk_sim_connection *connection);
+/** When the client sent what the service has received last. */
+int64_t lk_sim_connection_sent_at(const lk_sim_connection *connection);
+/** ... and its number among all that clients send. */
+uint64_t lk_sim_connection_sent_number(const lk_sim_connection *connection);
+/** Called when a client sends the bytes of that number. NULL: nobody wants to know. */
+extern void (*lk_sim_network_sent)(uint64_t number);
+/** A mark behind so many bytes of what the service sends next; and what is called when the client has read them. NULL as above. */
+void lk_sim_connection_mark(lk_sim_connection *connection, size_t behind, uint64_t number);
+extern void (*lk_sim_network_read)(uint64_t mark);
 
 /** The way between a process and a service. */
 typedef struct {

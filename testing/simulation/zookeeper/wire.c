@@ -20,7 +20,8 @@ struct lk_simzk_wire {
     lk_simzk_connection *connection; /* once the client has said hello */
     bool closed;
     int64_t session;
-    lk_simzk_writer in, out; /* not read yet; to be taken */
+    lk_simzk_wire_listener listener; /* all NULL: there is none */
+    lk_simzk_writer in, out;         /* not read yet; to be taken */
     awaited *awaited;
     size_t count, room;
 };
@@ -31,6 +32,11 @@ lk_simzk_wire *lk_simzk_wire_new(lk_simzk *z, int server)
     wire->z = z;
     wire->server = server;
     return wire;
+}
+
+void lk_simzk_wire_listen(lk_simzk_wire *wire, lk_simzk_wire_listener listener)
+{
+    wire->listener = listener;
 }
 
 void lk_simzk_wire_free(lk_simzk_wire *wire)
@@ -148,6 +154,8 @@ static void take_request(lk_simzk_wire *wire, lk_simzk_reader *r)
     r->is_broken |= kind >= LK_SIMZK_ERROR;
     if (!r->is_broken) {
         await(wire, request.xid, kind);
+        if (wire->listener.asked != NULL)
+            wire->listener.asked(wire->listener.context, &request);
         lk_simzk_send(wire->connection, &request);
     }
     lk_simzk_arena_free(&arena);
@@ -251,14 +259,15 @@ static lk_simzk_kind take_awaited(lk_simzk_wire *wire, int32_t xid)
     return kind;
 }
 
-static void put_answer(lk_simzk_wire *wire, const lk_simzk_answer *answer)
+/* Answers what was asked, where it is a reply. */
+static lk_simzk_kind put_answer(lk_simzk_wire *wire, const lk_simzk_answer *answer)
 {
     lk_simzk_writer *const w = &wire->out;
     const bool is_event = answer->kind == LK_SIMZK_EVENT;
     if (answer->kind == LK_SIMZK_WELCOME) {
         wire->session = answer->session;
         put_welcome(w, answer);
-        return;
+        return LK_SIMZK_ERROR;
     }
     lk_simzk_put_int(w, is_event ? LK_SIMZK_EVENT_XID : answer->xid);
     lk_simzk_put_long(w, answer->zxid);
@@ -267,11 +276,12 @@ static void put_answer(lk_simzk_wire *wire, const lk_simzk_answer *answer)
         lk_simzk_put_int(w, answer->type);
         lk_simzk_put_int(w, CONNECTED_STATE);
         lk_simzk_put_text(w, answer->path);
-        return;
+        return LK_SIMZK_ERROR;
     }
     const lk_simzk_kind kind = take_awaited(wire, answer->xid);
     if (answer->error == LK_SIMZK_OK)
         put_reply(w, answer, kind);
+    return kind;
 }
 
 const void *lk_simzk_wire_output(lk_simzk_wire *wire, size_t *count)
@@ -280,8 +290,10 @@ const void *lk_simzk_wire_output(lk_simzk_wire *wire, size_t *count)
     wire->out.len = 0;
     while (wire->connection != NULL && (answer = lk_simzk_receive(wire->connection)) != NULL) {
         const size_t begun = lk_simzk_put_frame(&wire->out);
-        put_answer(wire, answer);
+        const lk_simzk_kind asked = put_answer(wire, answer);
         lk_simzk_end_frame(&wire->out, begun);
+        if (wire->listener.answered != NULL)
+            wire->listener.answered(wire->listener.context, answer, asked, wire->out.len);
         lk_simzk_answer_free(answer);
     }
     *count = wire->out.len;

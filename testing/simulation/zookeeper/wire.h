@@ -5,7 +5,16 @@
 
 typedef struct lk_simzk_wire lk_simzk_wire;
 
+/* Who is told of what is said on it. */
+typedef struct {
+    void (*asked)(void *context, const lk_simzk_request *request);
+    /* Of a reply: what was asked. It ends behind so many bytes of the output that is being made. */
+    void (*answered)(void *context, const lk_simzk_answer *answer, lk_simzk_kind asked, size_t end);
+    void *context;
+} lk_simzk_wire_listener;
+
 lk_simzk_wire *lk_simzk_wire_new(lk_simzk *z, int server);
+void lk_simzk_wire_listen(lk_simzk_wire *wire, lk_simzk_wire_listener listener);
 /* Bytes from the client have arrived. False: they are none of the protocol, or of what is simulated of it. */
 bool lk_simzk_wire_feed(lk_simzk_wire *wire, const void *bytes, size_t count);
 /* All that the server has answered meanwhile. It is there until the next call. */
