@@ -14,6 +14,7 @@
  *   two_sides.c          the same work in two ways of liblocker's own, such as TLS and plain TCP
  *   readers.c            readers of one key, on any service
  *   handoff.c            hands a lock from process to process
+ *   bystander.c          a locker beside a load, whose calls tell what the load costs others
  *   delay_proxy.c        a proxy that makes the way to a server longer
  *   round_trips.c        counts round trips with it
  *   row_*.c              the rows, by what they measure: the same work bare and through liblocker
@@ -59,6 +60,8 @@ bool lk_bench_pin(int cpu);
 bool lk_bench_pin_process(pid_t pid, int cpu);
 /* User and system time of this process in ns. */
 int64_t lk_bench_cpu(void);
+/* For how long, in ns, the threads of this process could run and had no processor, added up. */
+int64_t lk_bench_late(void);
 /* How often the threads of this process went to sleep: each wake-up ends with one. */
 int64_t lk_bench_switches(void);
 /* Bytes that this process has resident, and bytes that malloc has handed out. */
@@ -139,6 +142,11 @@ extern const int64_t lk_handoff_sleep;
 /* So many hand-offs, each when the taker has waited for so long; it samples the time from the unlock to its having the lock. */
 void lk_handoff(lk_bench *b, int member, const char *uri, const char *key, int64_t times, int64_t sleep);
 
+/* ---- bystander.c */
+/* For one member: lock and unlock a key of its own, and sample each time, until another member says that the load is over. */
+void lk_bystander(lk_bench *b, const char *uri);
+void lk_bystander_end(lk_bench *b);
+
 /* ---- readers.c */
 /* Readers of one key on a service. */
 typedef struct lk_readers {
@@ -210,6 +218,9 @@ bool lk_bench_redis_server_parse(lk_bench_redis_server *server, const char *uri)
 int64_t lk_bench_redis_server_commands(lk_bench *b);
 /* How many keys it has. */
 int64_t lk_bench_redis_server_keys(lk_bench *b);
+/* For the boss: forget the scripts that our server has timed so far; the longest one since then in ms, or 0.5 if none took longer. */
+void lk_bench_redis_server_watch_scripts(lk_bench *b);
+double lk_bench_redis_server_longest_script_ms(lk_bench *b);
 /* A hiredis connection, authenticated, its database selected; NULL: `why` says what went wrong. */
 struct redisContext *lk_bench_redis_server_connect(const lk_bench_redis_server *server, char *why,
                                                    size_t size);
@@ -399,6 +410,8 @@ bool lk_row_readers_file(lk_bench *b);
 bool lk_row_readers_redis(lk_bench *b);
 bool lk_row_readers_zookeeper(lk_bench *b);
 bool lk_row_line(lk_bench *b);
+bool lk_row_fcrowd(lk_bench *b);
+bool lk_row_fpermit(lk_bench *b);
 bool lk_row_a(lk_bench *b);
 bool lk_row_a1(lk_bench *b);
 bool lk_row_b(lk_bench *b);
@@ -418,6 +431,10 @@ bool lk_row_e_held_up(lk_bench *b);
 bool lk_row_lag(lk_bench *b);
 bool lk_row_break(lk_bench *b);
 bool lk_row_net(lk_bench *b);
+bool lk_row_crowd(lk_bench *b);
+bool lk_row_permits(lk_bench *b);
+bool lk_row_several(lk_bench *b);
+bool lk_row_dead(lk_bench *b);
 bool lk_row_za(lk_bench *b);
 bool lk_row_za1(lk_bench *b);
 bool lk_row_zfresh(lk_bench *b);
@@ -428,6 +445,9 @@ bool lk_row_zwait(lk_bench *b);
 bool lk_row_zc(lk_bench *b);
 bool lk_row_ze(lk_bench *b);
 bool lk_row_znet(lk_bench *b);
+bool lk_row_zcrowd(lk_bench *b);
+bool lk_row_zseveral(lk_bench *b);
+bool lk_row_zdoubt(lk_bench *b);
 bool lk_row_ea(lk_bench *b);
 bool lk_row_ea1(lk_bench *b);
 bool lk_row_eb(lk_bench *b);
@@ -437,5 +457,8 @@ bool lk_row_ec(lk_bench *b);
 bool lk_row_ee(lk_bench *b);
 bool lk_row_enet(lk_bench *b);
 bool lk_row_eused(lk_bench *b);
+bool lk_row_ecrowd(lk_bench *b);
+bool lk_row_eseveral(lk_bench *b);
+bool lk_row_ettls(lk_bench *b);
 bool lk_row_ectl(lk_bench *b);
 bool lk_row_ego(lk_bench *b);

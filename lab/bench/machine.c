@@ -74,6 +74,26 @@ int64_t lk_bench_cpu(void)
            ((int64_t)use.ru_utime.tv_usec + use.ru_stime.tv_usec) * LK_BENCH_US;
 }
 
+int64_t lk_bench_late(void)
+{
+    int64_t sum = 0;
+    DIR *const tasks = opendir("/proc/self/task");
+    for (const struct dirent *entry; tasks != NULL && (entry = readdir(tasks)) != NULL;) {
+        char path[64], text[128];
+        (void)snprintf(path, sizeof path, "/proc/self/task/%.20s/schedstat", entry->d_name);
+        FILE *const times = fopen(path, "re");
+        if (times == NULL)
+            continue;
+        const char *const late =
+            fgets(text, sizeof text, times) != NULL ? strchr(text, ' ') : NULL; /* the second number */
+        sum += late != NULL ? strtoll(late, NULL, 10) : 0;
+        (void)fclose(times);
+    }
+    if (tasks != NULL)
+        (void)closedir(tasks);
+    return sum;
+}
+
 int64_t lk_bench_switches(void)
 {
     struct rusage use;

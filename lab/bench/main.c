@@ -29,6 +29,10 @@ static row rows[] = {
      "readers of one key of the memory driver"},
     {"fread", lk_row_readers_file, false, false, false, false, false,
      "readers of one key of the file driver"},
+    {"fcrowd", lk_row_fcrowd, false, false, false, true, false,
+     "3,000 threads that wait for one key of the file driver; only with --long or by name"},
+    {"fpermit", lk_row_fpermit, false, false, false, true, false,
+     "one of 1,500 permits of the file driver; only with --long or by name"},
 #ifdef LOCKER_BENCH_TOOL
     {"line", lk_row_line, false, false, false, false, false,
      "processes that wait for one lock, beside flock(1)"},
@@ -57,6 +61,14 @@ static row rows[] = {
     {"break", lk_row_break, true, false, false, false, false,
      "how soon a holder is told that its lock was broken"},
     {"net", lk_row_net, true, false, false, false, false, "10 ms added to the round trip"},
+    {"crowd", lk_row_crowd, true, false, false, false, false,
+     "3,000 threads that wait for one key, and a bystander"},
+    {"permits", lk_row_permits, true, false, false, true, false,
+     "tens of thousands of permits of one key; only with --long or by name"},
+    {"several", lk_row_several, true, false, false, false, false,
+     "64 keys at once, 100 ms added to the round trip"},
+    {"dead", lk_row_dead, true, false, false, true, false,
+     "nine waiters that are cut off; only with --long or by name"},
     {"e100k", lk_row_e_long, true, false, false, true, false,
      "100,000 leases kept alive; only with --long or by name"},
     {"keys1m", lk_row_keys_long, true, false, false, true, false,
@@ -77,6 +89,11 @@ static row rows[] = {
     {"zc", lk_row_zc, false, true, false, false, false, "8 and 64 waiters on one key"},
     {"ze", lk_row_ze, false, true, false, false, false, "1,000 locks held"},
     {"znet", lk_row_znet, false, true, false, false, false, "10 ms added to the round trip"},
+    {"zcrowd", lk_row_zcrowd, false, true, false, false, false,
+     "3,000 threads that wait for one key, and a bystander"},
+    {"zseveral", lk_row_zseveral, false, true, false, false, false,
+     "64 keys at once, 100 ms added to the round trip"},
+    {"zdoubt", lk_row_zdoubt, false, true, false, false, false, "lock + unlock beside 1,140 keys in doubt"},
 #endif
 #ifdef LOCKER_BENCH_ETCD
     {"ea", lk_row_ea, false, false, true, false, false, "etcd: one thread, lock + unlock"},
@@ -93,6 +110,11 @@ static row rows[] = {
     {"ego", lk_row_ego, false, false, true, false, false,
      "beside Go's concurrency.Mutex; if the build has it"},
     {"enet", lk_row_enet, false, false, true, false, false, "10 ms added to the round trip"},
+    {"ecrowd", lk_row_ecrowd, false, false, true, false, false,
+     "3,000 threads that wait for one key, and a bystander"},
+    {"eseveral", lk_row_eseveral, false, false, true, false, false,
+     "64 keys at once, 100 ms added to the round trip"},
+    {"ettls", lk_row_ettls, false, false, true, false, false, "2,000 locks with a ttl of their own"},
 #endif
 };
 

@@ -4,6 +4,7 @@
 #include <hiredis/hiredis.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "bench.h"
 #include "servers/redis.h"
@@ -215,4 +216,38 @@ int64_t lk_bench_redis_server_commands(lk_bench *b)
     }
     freeReplyObject(reply);
     return total;
+}
+
+/* ------------------------------------------------------------------ scripts ---- */
+
+enum { SLOW_US = 500, SLOW_MOST = 1024 };
+
+void lk_bench_redis_server_watch_scripts(lk_bench *b)
+{
+    (void)b;
+    freeReplyObject(
+        redisCommand(admin, "CONFIG SET slowlog-log-slower-than %d slowlog-max-len %d", SLOW_US, SLOW_MOST));
+    freeReplyObject(redisCommand(admin, "SLOWLOG RESET"));
+}
+
+/* An entry: its number, when it was, its microseconds, and the words of the command. */
+static long long script_us(const redisReply *entry)
+{
+    const redisReply *words = entry->elements > 3 ? entry->element[3] : NULL;
+    if (words == NULL || words->elements == 0 || strncasecmp(words->element[0]->str, "EVAL", 4) != 0)
+        return 0;
+    return entry->element[2]->integer;
+}
+
+double lk_bench_redis_server_longest_script_ms(lk_bench *b)
+{
+    redisReply *entries = redisCommand(admin, "SLOWLOG GET %d", SLOW_MOST);
+    long long longest = SLOW_US;
+    (void)b;
+    for (size_t i = 0; entries != NULL && i < entries->elements; i++) {
+        const long long us = script_us(entries->element[i]);
+        longest = us > longest ? us : longest;
+    }
+    freeReplyObject(entries);
+    return (double)longest / 1000;
 }
