@@ -156,18 +156,19 @@ static void waiters_are_served(void **state)
 
 /* ------------------------------------------------------------------ locks ---- */
 
-/* A lock of a host costs a descriptor (load.c), so a process has no more of them than the limit allows. */
-static unsigned locks_at_most(const lk_fixture *fixture)
+/* A grant of a host costs descriptors (load.c), so a process has no more of `wanted` than the limit allows, with so many each. */
+static unsigned grants_at_most(const lk_fixture *fixture, unsigned wanted, unsigned descriptors)
 {
     enum { OTHERS = 200 };
     struct rlimit limit;
-    const unsigned wanted = scaled(LOCKS);
     if (fixture->promises.scope != LOCKER_SCOPE_HOST)
         return wanted;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
     limit.rlim_cur = limit.rlim_max;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
-    return limit.rlim_max >= wanted + OTHERS ? wanted : (unsigned)limit.rlim_max - OTHERS;
+    assert_true(limit.rlim_max > OTHERS);
+    const rlim_t possible = (limit.rlim_max - OTHERS) / descriptors;
+    return possible >= wanted ? wanted : (unsigned)possible;
 }
 
 static void locks_are_renewed(void **state)
@@ -177,7 +178,7 @@ static void locks_are_renewed(void **state)
     char ttl[32] = "";
     if (fixture->promises.leases)
         snprintf(ttl, sizeof ttl, "ttl=%" PRId64 "ms", ttl_ms);
-    const unsigned count = locks_at_most(fixture);
+    const unsigned count = grants_at_most(fixture, scaled(LOCKS), 1);
     lk_bystander *const bystander = lk_bystander_start(fixture);
     locker *const l = lk_open_locker(fixture, ttl);
     crew c = crew_of(l, count);
@@ -211,10 +212,12 @@ static void locks_are_renewed(void **state)
  * The promised maximum is asked for once: a million grants would take minutes. */
 static void all_permits_are_held(void **state)
 {
+    enum { EACH_PERMIT = 2 }; /* descriptors: its file, and its ticket */
     lk_fixture *const fixture = *state;
     const int32_t most = (int32_t)fixture->promises.permits_most;
     needs(most > 0);
-    const unsigned wanted = scaled(scaled(PERMITS)), count = most < (int32_t)wanted ? (unsigned)most : wanted;
+    const unsigned wanted = grants_at_most(fixture, scaled(scaled(PERMITS)), EACH_PERMIT),
+                   count = most < (int32_t)wanted ? (unsigned)most : wanted;
     lk_bystander *const bystander = lk_bystander_start(fixture);
     locker *const l = lk_open_locker(fixture, ""), *const rival = lk_open_locker(fixture, "");
     const locker_lock_options promised = lk_permit_options(most), one = lk_permit_options((int32_t)count);

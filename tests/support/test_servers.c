@@ -10,8 +10,13 @@
 
 /* forceSync: kill -9 loses nothing that was written, only a power cut would; and tests don't wait for
  * disks. */
-static const char *const java[] = {"-Xmx64m", "-XX:TieredStopAtLevel=1", "-Dzookeeper.forceSync=no",
-                                   "-Dorg.slf4j.simpleLogger.showDateTime=true", NULL};
+static const char *const java[] = {"-Xms256m",
+                                   "-Xmx256m",
+                                   "-Xmn16m",
+                                   "-XX:TieredStopAtLevel=1",
+                                   "-Dzookeeper.forceSync=no",
+                                   "-Dorg.slf4j.simpleLogger.showDateTime=true",
+                                   NULL};
 
 void lk_test_need(lk_server *server, bool good)
 {

@@ -308,8 +308,7 @@ static void a_try_with_leases_that_are_too_short_ends(void **state)
     options.no_renew = true;
     lk_proxy_delay(env->proxy, 40, 40);
     assert_status(LOCKER_UNAVAILABLE, locker_lock_all(l, keys, LOCKER_KEYS_MAX, &options, &held, &err), err);
-    if (strstr(err.text, "longer ttl") == NULL)
-        test_fails("it does not say what to do: %s", err.text);
+    assert_unless_late(strstr(err.text, "longer ttl") != NULL); /* else one key alone took too long */
     lk_close_locker(l);
 }
 
