@@ -1,14 +1,19 @@
 /* locking.c: a lock call on a thread of its own; see locking.h. */
 #include "locking.h"
 
+#include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 struct lk_locking_call {
     locker *l;
     char *key;
     locker_lock_options options;
+    atomic_int tid; /* of its thread; 0: that has not begun */
     lk_locking result; /* set by the thread */
 };
 
@@ -16,6 +21,7 @@ static void *lock_it(void *argument)
 {
     lk_locking_call *call = argument;
     lk_locking *result = &call->result;
+    atomic_store(&call->tid, (int)syscall(SYS_gettid));
     result->began_ms = lk_test_now_ms();
     result->status = locker_lock(call->l, call->key, &call->options, &result->held, &result->err);
     result->ended_ms = lk_test_now_ms();
@@ -39,6 +45,41 @@ void lk_locking_start(lk_locking *locking, locker *l, const char *key, const loc
     call->options = options != NULL ? *options : patient;
     *locking = (lk_locking){.call = call};
     start(&locking->thread, lock_it, call);
+}
+
+/* Return how often the thread has gone to sleep if it sleeps now; -1: it runs, or waits for a processor. */
+static long sleep_of(const lk_locking_call *call)
+{
+    char path[64], text[128];
+    long sleeps = -1;
+    bool is_asleep = false;
+    snprintf(path, sizeof path, "/proc/self/task/%d/status", atomic_load(&call->tid));
+    FILE *const status = fopen(path, "re");
+    if (status == NULL)
+        return -1;
+    while (fgets(text, sizeof text, status) != NULL) {
+        is_asleep = is_asleep || strncmp(text, "State:\tS", 8) == 0;
+        (void)sscanf(text, "voluntary_ctxt_switches: %ld", &sleeps);
+    }
+    fclose(status);
+    return is_asleep ? sleeps : -1;
+}
+
+/* A wait for a mutex is over sooner, and another one follows. */
+static bool is_at_rest(void *context)
+{
+    enum { REST_MS = 5 };
+    const lk_locking_call *const call = context;
+    const long sleep = sleep_of(call);
+    if (sleep < 0)
+        return false;
+    poll(NULL, 0, REST_MS);
+    return sleep_of(call) == sleep;
+}
+
+void lk_locking_await_rest(const lk_locking *locking)
+{
+    lk_require(is_at_rest, locking->call, "the call should wait");
 }
 
 /* Whether it ended within LK_TEST_PATIENCE_MS. */

@@ -24,6 +24,9 @@ typedef struct {
  * static. */
 void lk_locking_start(lk_locking *locking, locker *l, const char *key, const locker_lock_options *options);
 
+/** Waits until the call's thread sleeps: it has asked for the lock, and waits for an answer or a turn. */
+void lk_locking_await_rest(const lk_locking *locking);
+
 /** Waits for the call's end and answers its status; fails the test when it doesn't end. */
 locker_status lk_locking_join(lk_locking *locking);
 

@@ -49,6 +49,8 @@ static struct {
     size_t count, room;
     lk_sim_fiber **living; /* that are not over, and whose processes are not dead; or were so lately */
     size_t living_count, living_room;
+    char **stacks; /* of fibers that are over, for those that begin: a new one costs system calls and page faults */
+    size_t stack_count, stack_room;
     coming *heap;
     size_t heap_count, heap_room;
 } world;
@@ -201,14 +203,29 @@ static void fiber_main(void)
     _longjmp(world.scheduler, 1);
 }
 
+static char *stack_take(void)
+{
+    if (world.stack_count > 0)
+        return world.stacks[--world.stack_count];
+    char *const stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (stack == MAP_FAILED || mprotect(stack, GUARD_BYTES, PROT_NONE) != 0)
+        abort();
+    return stack;
+}
+
+static void stack_keep(lk_sim_fiber *fiber)
+{
+    world.stacks = grown(world.stacks, world.stack_count, &world.stack_room, sizeof(char *));
+    world.stacks[world.stack_count++] = fiber->stack;
+    fiber->stack = NULL;
+}
+
 lk_sim_fiber *lk_sim_spawn(lk_sim_process *process, void *(*run)(void *), void *argument)
 {
     lk_sim_fiber *const fiber = calloc(1, sizeof *fiber);
     if (fiber == NULL)
         abort();
-    fiber->stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (fiber->stack == MAP_FAILED || mprotect(fiber->stack, GUARD_BYTES, PROT_NONE) != 0)
-        abort();
+    fiber->stack = stack_take();
     fiber->process = process;
     fiber->run = run;
     fiber->argument = argument;
@@ -329,6 +346,8 @@ static void go_on(lk_sim_fiber *fiber)
         (void)setcontext(&fiber->context);
     }
     world.self = NULL;
+    if (fiber->over)
+        stack_keep(fiber);
 }
 
 static void come(const coming *what)
@@ -383,9 +402,13 @@ void lk_sim_begin(uint64_t seed, FILE *trace)
 void lk_sim_end(void)
 {
     for (size_t i = 0; i < world.count; i++) {
-        (void)munmap(world.fibers[i]->stack, STACK_BYTES);
+        if (world.fibers[i]->stack != NULL)
+            stack_keep(world.fibers[i]);
         free(world.fibers[i]);
     }
+    for (size_t i = 0; i < world.stack_count; i++)
+        (void)munmap(world.stacks[i], STACK_BYTES);
+    free(world.stacks);
     free(world.fibers);
     free(world.living);
     free(world.heap);

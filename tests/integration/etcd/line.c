@@ -59,7 +59,7 @@ static void line_up(line *all, int count)
         all->attempts++;
         lk_locking_start(&all->calls[i], all->l, "hot", &options);
         lk_require(latest_asks, all, "one more should ask");
-        pause_ms(all, 5); /* until it has */
+        lk_locking_await_rest(&all->calls[i]);
     }
     lk_require(first_is_out, all, "the first should be out");
 }

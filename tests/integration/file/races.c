@@ -600,14 +600,21 @@ static void two_threads_meet_a_removed_directory(void **state)
     }
 }
 
-/* The forked child lives until the test closes the standard input that it has from its parent. */
+/* The forked child lives until the test closes the standard input that it has from its parent. Only a child that has run has closed its
+ * copies of our files, so the parent goes on when the child has closed the pipe, too. */
 static void have_a_child(void)
 {
     char nothing;
-    if (fork() != 0)
-        return;
-    (void)!read(STDIN_FILENO, &nothing, 1);
-    _exit(0);
+    int runs[2];
+    assert_int_equal(pipe2(runs, O_CLOEXEC), 0);
+    if (fork() == 0) {
+        close(runs[1]);
+        (void)!read(STDIN_FILENO, &nothing, 1);
+        _exit(0);
+    }
+    close(runs[1]);
+    (void)!read(runs[0], &nothing, 1); /* until its end */
+    close(runs[0]);
 }
 
 /* A process that forks while it is about to lock, is granted the lock right behind that, and dies. */

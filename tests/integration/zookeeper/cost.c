@@ -541,7 +541,7 @@ static void come(struct comers *all, lk_env *env)
         all->attempts++;
         lk_locking_start(&all->calls[i], all->l, "comers", &options);
         lk_require(latest_asks, all, "one more should ask");
-        assert_false(lk_readable(locker_handle_fd(all->held), 5)); /* until it has */
+        lk_locking_await_rest(&all->calls[i]);
     }
     lk_require(some_are_out, all, "some should be out");
 }
