@@ -13,7 +13,7 @@ struct lk_locking_call {
     locker *l;
     char *key;
     locker_lock_options options;
-    atomic_int tid; /* of its thread; 0: that has not begun */
+    atomic_int tid;    /* of its thread; 0: that has not begun */
     lk_locking result; /* set by the thread */
 };
 
