@@ -185,17 +185,18 @@ locker_status lk_file_join(lk_file *self, const lk_file_name *name, lk_file_clai
     return code == 0 ? LOCKER_OK : lk_file_fail(self, "lock", name, code, err);
 }
 
-/* Who was broken is of interest only where no other slot is free: to know that takes a list of all who hold. */
+/* Who was broken is of interest only where no other slot is free: to know that takes a list of all who hold. One that the list does not
+ * name may have been broken before, and have let go since the search that found no slot. So all slots are searched again. */
 static int32_t find_slot_of_broken(lk_file *self, const lk_file_claim *c)
 {
-    int32_t slot = -1;
     lk_file_broken broken = {0};
     lk_file_tickets t = lk_file_tickets_of(self, &c->id);
     if (t.queue >= 0)
         (void)lk_file_holders_broken(&t, c->fd, &broken);
     lk_file_tickets_close(&t);
-    if (broken.bytes != NULL && broken.count > 0)
-        slot = lk_file_permit_find(self, c, &broken);
+    if (broken.bytes == NULL)
+        broken.count = 0;
+    const int32_t slot = lk_file_permit_find(self, c, &broken);
     free(broken.bytes);
     return slot;
 }

@@ -45,6 +45,9 @@ const char *lk_place_file(const lk_place *place, const char *name);
 /* One lock and unlock of `key`; its fencing token. */
 uint64_t lk_place_token(const lk_place *place, const char *key);
 
+/* Of the two who hold "k", break the one whose token isn't `other`. */
+void lk_break_the_other(const lk_place *place, uint64_t other);
+
 /* Fork a child that has copies of all descriptors and does nothing. It dies with the test's thread, if the test does not end it. */
 pid_t lk_fork_idle(void);
 

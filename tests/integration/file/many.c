@@ -1,8 +1,10 @@
 /* many.c: what many permits of one key cost, counted in the driver's steps, and that their count stays exact. */
+#include <signal.h>
 #include <stdlib.h>
 
 #include "file_test.h"
 #include "holding.h"
+#include "puppet.h"
 #include "tickets.h"
 
 off_t __real_lk_file_range_find(int fd, off_t start, off_t length);
@@ -19,9 +21,15 @@ off_t __wrap_lk_file_range_find(int fd, off_t start, off_t length)
     return __real_lk_file_range_find(fd, start, length);
 }
 
+static _Thread_local void (*before_listing)(void); /* once */
+
 lk_file_tickets __wrap_lk_file_tickets_of(const lk_file *self, const lk_file_id *id)
 {
+    void (*const before)(void) = before_listing;
     listings++;
+    before_listing = NULL;
+    if (before != NULL)
+        before();
     return __real_lk_file_tickets_of(self, id);
 }
 
@@ -136,10 +144,38 @@ static void ones_own_permit_that_was_broken_is_free(void **state)
     lk_close_locker(other);
 }
 
+static lk_child *stopped;
+
+static void it_lets_go(void)
+{
+    lk_child_signal(stopped, SIGCONT);
+    assert_int_equal(lk_puppet_unlock(stopped), LOCKER_LOST);
+}
+
+/* When the slots were looked at before, its holder had it still, and the list of those who were broken lacks it already. */
+static void a_broken_one_that_is_let_go_of_before_the_list_is_free(void **state)
+{
+    lk_place *const place = *state;
+    const locker_lock_options two = permit_of(2);
+    locker_handle *held = NULL, *next = NULL;
+    assert_int_equal(try_permit(place->l, 2, &held), LOCKER_OK);
+    stopped = lk_puppet_start(place->uri);
+    assert_int_equal(lk_puppet_take(stopped, key, &two), LOCKER_OK);
+    lk_child_stop(stopped);
+    lk_break_the_other(place, locker_handle_token(held));
+    before_listing = it_lets_go;
+    assert_int_equal(try_permit(place->l, 2, &next), LOCKER_OK);
+    assert_null(before_listing);
+    lk_give(held);
+    lk_give(next);
+    assert_int_equal(lk_child_end(stopped), 0);
+}
+
 static const struct CMUnitTest tests[] = {
     place_test(a_permit_of_many_takes_few_queries),
     place_test(a_free_permit_among_those_of_others_is_found),
     place_test(ones_own_permit_that_was_broken_is_free),
+    place_test(a_broken_one_that_is_let_go_of_before_the_list_is_free),
 };
 
 const lk_group lk_many = {"many", tests, sizeof tests / sizeof tests[0], NULL, NULL};

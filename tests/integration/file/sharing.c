@@ -81,8 +81,7 @@ static void require_holders(const lk_place *place, size_t count)
     locker_info_clear(&info);
 }
 
-/* Break the one whose token isn't `other`. */
-static void break_the_other(const lk_place *place, uint64_t other)
+void lk_break_the_other(const lk_place *place, uint64_t other)
 {
     locker_info info = LOCKER_INFO_INIT;
     locker_break_options only = LOCKER_BREAK_OPTIONS_INIT;
@@ -120,7 +119,7 @@ static void a_stopped_reader_that_was_broken_keeps_nobody_out(void **state)
     assert_int_equal(lk_puppet_take(stopped, key, &share), LOCKER_OK);
     locker_handle *held = take(place->l, &share);
     lk_child_stop(stopped);
-    break_the_other(place, locker_handle_token(held));
+    lk_break_the_other(place, locker_handle_token(held));
     assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
     lk_expect_busy(place->l, key);
     lk_give(take(place->l, &share));
@@ -147,7 +146,7 @@ static void a_writer_that_waits_passes_a_stopped_reader(void **state)
     lk_locking_start(&writer, other, key, NULL);
     lk_require_waiting(other, 1);
     lk_child_stop(stopped);
-    break_the_other(place, locker_handle_token(held));
+    lk_break_the_other(place, locker_handle_token(held));
     const int64_t from = lk_test_now_ms();
     lk_give(held);
     lk_give(lk_locking_grant(&writer));
@@ -165,7 +164,7 @@ static void the_permit_of_one_that_was_broken_is_anothers_at_once(void **state)
     locker_handle *held = take(place->l, &two);
     assert_int_equal(locker_handle_slot(held), 1);
     lk_child_stop(stopped);
-    break_the_other(place, locker_handle_token(held));
+    lk_break_the_other(place, locker_handle_token(held));
     locker_handle *next = take(place->l, &two);
     assert_int_equal(locker_handle_slot(next), 0);
     refuse(place->l, &two, LOCKER_BUSY);
@@ -188,7 +187,7 @@ static void a_stopped_permit_that_was_broken_fixes_no_number(void **state)
     assert_int_equal(lk_puppet_take(stopped, key, &two), LOCKER_OK);
     locker_handle *held = take(place->l, &two);
     lk_child_stop(stopped);
-    break_the_other(place, locker_handle_token(held));
+    lk_break_the_other(place, locker_handle_token(held));
     refuse(place->l, &three, LOCKER_CONFIG);
     lk_give(held);
     lk_give(take(place->l, &three));
