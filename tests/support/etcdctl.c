@@ -155,9 +155,39 @@ size_t lk_etcdctl_keys(const lk_server *server, const char *prefix, lk_etcdctl_k
     return count;
 }
 
+/* In base64; answers how many characters it has. */
+static size_t encode(const char *text, size_t length, char *out)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    size_t at = 0;
+    for (size_t i = 0; i < length; i += 3) {
+        const unsigned three = (unsigned)(unsigned char)text[i] << 16 |
+                               (i + 1 < length ? (unsigned)(unsigned char)text[i + 1] << 8 : 0) |
+                               (i + 2 < length ? (unsigned char)text[i + 2] : 0);
+
+        for (size_t n = 0; n < 4; n++)
+            out[at++] = i + n <= length ? digits[three >> (18 - 6 * n) & 63] : '=';
+    }
+    return at;
+}
+
+/* Of the server itself: tests wait for counts, and each run of etcdctl costs 50 ms of a processor. */
 size_t lk_etcdctl_count(const lk_server *server, const char *prefix)
 {
-    return lk_etcdctl_keys(server, prefix, NULL, 0);
+    static const char label[] = "\"count\":\"";
+    const size_t length = strlen(prefix);
+    char end[LK_ETCDCTL_NAME], words[4 * LK_ETCDCTL_NAME], said[1024];
+    snprintf(end, sizeof end, "%s", prefix);
+    end[length - 1]++;
+    char *at = stpcpy(words, "/v3/kv/range {\"count_only\":true,\"key\":\"");
+    at += encode(prefix, length, at);
+    at = stpcpy(at, "\",\"range_end\":\"");
+    at += encode(end, length, at);
+    (void)stpcpy(at, "\"}");
+    if (!lk_server_ask(server, words, said, sizeof said))
+        return lk_etcdctl_keys(server, prefix, NULL, 0); /* which says why */
+    const char *const count = strstr(said, label);
+    return count != NULL ? strtoul(count + sizeof label - 1, NULL, 10) : 0;
 }
 
 typedef struct {
@@ -192,22 +222,6 @@ lk_etcdctl_key lk_etcdctl_nth(const lk_server *server, const char *prefix, size_
     key = keys[nth];
     free(keys);
     return key;
-}
-
-/* In base64; answers how many characters it has. */
-static size_t encode(const char *text, size_t length, char *out)
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    size_t at = 0;
-    for (size_t i = 0; i < length; i += 3) {
-        const unsigned three = (unsigned)(unsigned char)text[i] << 16 |
-                               (i + 1 < length ? (unsigned)(unsigned char)text[i + 1] << 8 : 0) |
-                               (i + 2 < length ? (unsigned char)text[i + 2] : 0);
-
-        for (size_t n = 0; n < 4; n++)
-            out[at++] = i + n <= length ? digits[three >> (18 - 6 * n) & 63] : '=';
-    }
-    return at;
 }
 
 typedef struct {

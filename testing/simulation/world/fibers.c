@@ -49,8 +49,7 @@ static struct {
     size_t count, room;
     lk_sim_fiber **living; /* that are not over, and whose processes are not dead; or were so lately */
     size_t living_count, living_room;
-    char **
-        stacks; /* of fibers that are over, for those that begin: a new one costs system calls and page faults */
+    char **stacks; /* of fibers that are over, for others: a new one costs page faults */
     size_t stack_count, stack_room;
     coming *heap;
     size_t heap_count, heap_room;

@@ -6,14 +6,14 @@
 
 enum { WAITERS = 1000, LOOKS_EACH = 3 };
 
-static atomic_int inside, overlaps, served;
+static atomic_int inside, overlaps;
+static atomic_uint served;
 
 static void *take_a_turn(void *l)
 {
-    const locker_lock_options bounded = lk_wait_options(LK_TEST_PATIENCE_MS);
     locker_handle *held;
     locker_error err;
-    if (locker_lock(l, "hot", &bounded, &held, &err) != LOCKER_OK)
+    if (locker_lock(l, "hot", NULL, &held, &err) != LOCKER_OK)
         return NULL;
     if (atomic_fetch_add(&inside, 1) > 0)
         atomic_fetch_add(&overlaps, 1);
@@ -40,7 +40,7 @@ static void a_thousand_waiters(void **state)
     assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
     lk_give(held);
     for (size_t i = 0; i < WAITERS; i++)
-        lk_join(threads[i], "one of a thousand that wait");
+        lk_join_worker(threads[i], &served, "a thousand wait for one key");
     assert_int_equal(atomic_load(&overlaps), 0);
     assert_int_equal(atomic_load(&served), WAITERS);
     assert_in_range(lk_proxy_requests(env->proxy, LK_EP_LOOK), WAITERS, LOOKS_EACH * WAITERS);
