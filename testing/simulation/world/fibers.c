@@ -49,11 +49,15 @@ static struct {
     size_t count, room;
     lk_sim_fiber **living; /* that are not over, and whose processes are not dead; or were so lately */
     size_t living_count, living_room;
-    char **stacks; /* of fibers that are over, for others: a new one costs page faults */
-    size_t stack_count, stack_room;
     coming *heap;
     size_t heap_count, heap_room;
 } world;
+
+/* Stacks of fibers that are over, for others, of the next run too: a new one costs system calls and page faults. */
+static struct {
+    char **stacks;
+    size_t count, room;
+} spare;
 
 static void *grown(void *array, size_t count, size_t *room, size_t size)
 {
@@ -205,8 +209,8 @@ static void fiber_main(void)
 
 static char *stack_take(void)
 {
-    if (world.stack_count > 0)
-        return world.stacks[--world.stack_count];
+    if (spare.count > 0)
+        return spare.stacks[--spare.count];
     char *const stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (stack == MAP_FAILED || mprotect(stack, GUARD_BYTES, PROT_NONE) != 0)
         abort();
@@ -215,8 +219,8 @@ static char *stack_take(void)
 
 static void stack_keep(lk_sim_fiber *fiber)
 {
-    world.stacks = grown(world.stacks, world.stack_count, &world.stack_room, sizeof(char *));
-    world.stacks[world.stack_count++] = fiber->stack;
+    spare.stacks = grown(spare.stacks, spare.count, &spare.room, sizeof(char *));
+    spare.stacks[spare.count++] = fiber->stack;
     fiber->stack = NULL;
 }
 
@@ -406,9 +410,6 @@ void lk_sim_end(void)
             stack_keep(world.fibers[i]);
         free(world.fibers[i]);
     }
-    for (size_t i = 0; i < world.stack_count; i++)
-        (void)munmap(world.stacks[i], STACK_BYTES);
-    free(world.stacks);
     free(world.fibers);
     free(world.living);
     free(world.heap);
