@@ -177,6 +177,8 @@ size_t lk_etcdctl_count(const lk_server *server, const char *prefix)
     static const char label[] = "\"count\":\"";
     const size_t length = strlen(prefix);
     char end[LK_ETCDCTL_NAME], words[4 * LK_ETCDCTL_NAME], said[1024];
+    if (length == 0)
+        return lk_etcdctl_keys(server, prefix, NULL, 0);
     snprintf(end, sizeof end, "%s", prefix);
     end[length - 1]++;
     char *at = stpcpy(words, "/v3/kv/range {\"count_only\":true,\"key\":\"");
