@@ -185,8 +185,9 @@ locker_status lk_file_join(lk_file *self, const lk_file_name *name, lk_file_clai
     return code == 0 ? LOCKER_OK : lk_file_fail(self, "lock", name, code, err);
 }
 
-/* Who was broken is of interest only where no other slot is free: to know that takes a list of all who hold. One that the list does not
- * name may have been broken before, and have let go since the search that found no slot. So all slots are searched again. */
+/* The list of broken holders is made only where the first search found no free slot, because it takes a list of all holders. A broken
+ * holder may let go between that search and the list. Then its slot is free and the list lacks it, so all slots are searched again, even
+ * if the list is empty. */
 static int32_t find_slot_of_broken(lk_file *self, const lk_file_claim *c)
 {
     lk_file_broken broken = {0};

@@ -65,7 +65,7 @@ static long sleep_of(const lk_locking_call *call)
     return is_asleep ? sleeps : -1;
 }
 
-/* A wait for a mutex is over sooner, and another one follows. */
+/* Whether the thread sleeps in one and the same wait for some ms. A wait for a mutex is shorter. */
 static bool is_at_rest(void *context)
 {
     enum { REST_MS = 5 };

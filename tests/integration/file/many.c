@@ -152,7 +152,7 @@ static void it_lets_go(void)
     assert_int_equal(lk_puppet_unlock(stopped), LOCKER_LOST);
 }
 
-/* When the slots were looked at before, its holder had it still, and the list of those who were broken lacks it already. */
+/* A broken holder lets go between the search for a free slot and the list of broken holders: its slot is free, and the list lacks it. */
 static void a_broken_one_that_is_let_go_of_before_the_list_is_free(void **state)
 {
     lk_place *const place = *state;

@@ -600,8 +600,8 @@ static void two_threads_meet_a_removed_directory(void **state)
     }
 }
 
-/* The forked child lives until the test closes the standard input that it has from its parent. Only a child that has run has closed its
- * copies of our files, so the parent goes on when the child has closed the pipe, too. */
+/* The forked child lives until the test closes the standard input that it has from its parent. A child closes its copies of lock files
+ * when it first runs, so the parent waits for that: the child closes its end of a pipe then. */
 static void have_a_child(void)
 {
     char nothing;
