@@ -462,7 +462,7 @@ static bool is_listened_to(void *context)
     return lk_server_integer(context, "PUBSUB CHANNELS locker:wake:*") > 0;
 }
 
-static silent_one falls_silent(lk_env *env, locker *l)
+static silent_one listens(lk_env *env, locker *l)
 {
     silent_one s = {.l = l};
     lk_give(lk_take(s.l, "beside", NULL)); /* plain commands are used from here on */
@@ -472,6 +472,12 @@ static silent_one falls_silent(lk_env *env, locker *l)
     s.renewals = lk_proxy_passed(env->proxy, "EVALSHA");
     s.logins = lk_proxy_passed(env->proxy, "HELLO");
     s.kills = lk_proxy_passed(env->proxy, "KILL");
+    return s;
+}
+
+static silent_one falls_silent(lk_env *env, locker *l)
+{
+    const silent_one s = listens(env, l);
     lk_proxy_hold_old(env->proxy, true);
     return s;
 }
@@ -639,8 +645,9 @@ static void another_life_of_the_server_renews_nothing(void **state)
     } lives[] = {{"\r\nserver\r\n", another_run}, {"\r\nreplication\r\n", another_replication}};
     lk_env *env = *state;
     for (size_t i = 0; i < 2; i++) {
-        silent_one s = fall_silent(env, "ttl=1500ms");
-        lk_proxy_forge(env->proxy, lives[i].kind, lives[i].forge);
+        silent_one s = listens(env, lk_open_through(env, "ttl=1500ms"));
+        lk_proxy_forge(env->proxy, lives[i].kind, lives[i].forge); /* what the next connection asks */
+        lk_proxy_hold_old(env->proxy, true);
         assert_true(lk_readable(locker_handle_fd(s.held), LK_TEST_PATIENCE_MS));
         assert_int_equal(locker_handle_state(s.held), LOCKER_STATE_LOST);
         assert_unless_late(passed_since(s.logins) > 0);
