@@ -26,8 +26,8 @@
 #define NAMED_LUA                                                                                            \
     "local function is_named(info, token, owner, newest)\n"                                                  \
     "  if token == '' and owner == '' and newest == '' then return true end\n"                               \
-    "  local t, told, o = string.match(info, '^%S+ (%S+) %S+ %S+ (%S+) (.*)$')\n"                            \
-    "  return (token == '' or token == t and told ~= '0' and told ~= '2') and\n"                             \
+    "  local t, o = string.match(info, '^%S+ (%S+) %S+ %S+ %S+ (.*)$')\n"                                    \
+    "  return (token == '' or token == t) and\n"                                                             \
     "    (owner == '' or owner == '=' .. (o or '')) and\n"                                                   \
     "    (newest == '' or (tonumber(t) or 0) <= tonumber(newest))\n"                                         \
     "end\n"

@@ -633,6 +633,17 @@ static void who_is_doubted_looks_at_once(void **state)
     lk_alone_end();
 }
 
+typedef struct {
+    lk_server *server;
+    long long calls;
+} answering;
+
+static bool has_answered(void *context)
+{
+    const answering *const a = context;
+    return lk_calls_of(a->server, "evalsha") == a->calls;
+}
+
 /* Also when it reads of the doubt before the answer to an earlier look. */
 static void a_doubt_is_heeded_while_an_answer_is_on_its_way(void **state)
 {
@@ -640,18 +651,21 @@ static void a_doubt_is_heeded_while_an_answer_is_on_its_way(void **state)
     lk_asker asker;
     char member[256], inst[33], value[33];
     lk_server_do(env->server, "SET living somebody");
-    lk_alone_begin(env->server->port, "&poll=5s");
+    lk_alone_begin(lk_proxy_port(env->proxy), "&poll=5s");
     lk_asker_enrol(&asker, env->server, "living");
     lk_read_member(env->server, "living", member, inst, value);
     turn();
-    const long long looks = lk_calls_of(env->server, "evalsha");
-    lk_test_freeze(env->server);
+    answering looks = {env->server, lk_calls_of(env->server, "evalsha") + 1};
+    lk_proxy_delay(env->proxy, 0, 500);
     lk_alone.ahead += 6 * second_ns;
     (void)lk_redis_driver.dispatch(lk_alone.self); /* it looks */
-    assert_int_equal(kill(env->server->pid, SIGCONT), 0);
+    lk_require(has_answered, &looks, "the server should answer its look");
+    lk_proxy_delay(env->proxy, 0, 0);
+    lk_alone.attends = 0;
     lk_server_do(env->server, "PUBLISH locker:wake:%s %s%s", inst, value, " look living");
+    lk_require_told(&lk_alone.attends, "it should read of the doubt");
     turn();
-    assert_int_equal(lk_calls_of(env->server, "evalsha"), looks + 2);
+    assert_int_equal(lk_calls_of(env->server, "evalsha"), looks.calls + 1);
     lk_redis_driver.withdraw(lk_alone.self, lk_asker_claim(&asker));
     lk_alone_end();
 }
@@ -751,16 +765,18 @@ static void nor_do_they_without_the_right_to_doubt(void **state)
     }
 }
 
-/* One that would share the lock has no looks: it is told to ask, and clears the doubt by that. */
+/* One that would share the lock has no looks: it is told to ask, and clears the doubt by that; here it would have asked soon by itself. */
 static void who_would_share_is_told_to_ask(void **state)
 {
     lk_env *env = *state;
     lk_asker asker;
+    char value[33];
     lk_locking behind;
     locker *l = lk_open_at(env->server, "poll=50ms");
     lk_server_do(env->server, "SET living somebody");
-    lk_alone_begin(env->server->port, "");
+    lk_alone_begin(env->server->port, "&poll=5s");
     enrol_sharing(env, &asker, "living");
+    lk_alone.ahead += 5 * second_ns;
     lk_locking_start(&behind, l, "living", NULL);
     lk_require_told(&asker.wakes, "it should be told to ask");
     lk_require_queue(env->server, "living", 2);
@@ -769,6 +785,11 @@ static void who_would_share_is_told_to_ask(void **state)
     doubt_the_first(env);
     assert_int_equal(lk_asker_ask(&asker), LOCKER_BUSY);
     assert_true(is_without_doubt(env->server));
+    read_first(env, "living", "^%S+ (%x+)", value);
+    /* Nobody doubts it again while that is told: for a third of its ttl, which is 90 s. */
+    const long long told_ms = lk_server_integer(env->server, "PTTL {living}:locker:doubt:%s", value);
+    assert_true(told_ms > 0 && told_ms <= 30000);
+    assert_unless_late(told_ms > 29000);
     lk_redis_driver.withdraw(lk_alone.self, lk_asker_claim(&asker));
     lk_alone_end();
 }
@@ -849,7 +870,7 @@ static const struct CMUnitTest tests[] = {
     server_test(so_do_those_that_would_share),
     server_test(the_living_clear_a_doubt),
     server_test(who_is_doubted_looks_at_once),
-    server_test(a_doubt_is_heeded_while_an_answer_is_on_its_way),
+    proxied_test(a_doubt_is_heeded_while_an_answer_is_on_its_way),
     server_test(who_would_share_is_told_to_ask),
     server_test(who_would_share_asks_when_it_comes_near),
     server_test(those_who_are_told_tell_not_for_ever),
