@@ -119,7 +119,7 @@ static bool is_free(lk_file *self, const lk_file_claim *c)
     if (c->behind_plain)
         return !lk_file_range_locked(c->fd, 0);
     return lk_file_range_met(c->fd, F_RDLCK, 0) == F_UNLCK &&
-           (c->claim->permits == 0 || lk_file_permit_find(self, c, &none) >= 0);
+           (c->claim->permits == 0 || lk_file_permit_find(self, c, &none, INT32_MAX) >= 0);
 }
 
 /* Whether the lock is free, and was at the last look, and nobody had it meanwhile. */
@@ -290,8 +290,14 @@ locker_status lk_file_acquire(void *self_, locker_claim *claim, locker_error *er
         c->hash = name.hash;
         c->deep = name.last != 0;
     }
-    for (int round = 0; round < ROUNDS; round++) {
+    for (int round = 0, breaks = 0; round < ROUNDS; round++) {
         status = attempt(self, &name, c, err);
+        /* A break lasts for a moment, and says nothing of other holders: neither is the lock free, nor does another hold it. */
+        for (; status == LK_FILE_MET_BREAKER && lk_file_sweep_await(breaks); breaks++)
+            status = attempt(self, &name, c, err);
+        if (status == LK_FILE_MET_BREAKER)
+            return lk_unavailable(err, "the lock of %.150s/%.150s is being broken by another; try again",
+                                  self->path, name.text);
         /* Whose file is another's by now, or out of reach, may be in a directory that is. One that was moved stays away. */
         const bool suspect = status == LK_FILE_AGAIN || status == LOCKER_UNAVAILABLE ||
                              (status == LOCKER_BUSY && !claim->will_wait);

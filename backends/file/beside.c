@@ -54,9 +54,16 @@ int32_t lk_file_use_of_others(int fd)
 int lk_file_use_join(int fd, int32_t permits, int32_t *in_use)
 {
     *in_use = lk_file_use_of_others(fd);
-    const bool as_lock = *in_use == 0 && (lk_file_range_locked(fd, 0) || lk_file_range_locked(fd, 1));
-    if (as_lock || (*in_use != 0 && *in_use != permits))
+    if (*in_use == 0) {
+        const short held = lk_file_range_met(fd, F_WRLCK, 0);
+        const short met = held == F_UNLCK ? lk_file_range_met(fd, F_WRLCK, 1) : held;
+        if (met == LK_FILE_MET_UNKNOWN)
+            *in_use = LK_FILE_USE_UNKNOWN;
+        if (met != F_UNLCK)
+            return EBUSY;
+    } else if (*in_use != permits) {
         return EBUSY;
+    }
     return lk_file_range_lock(fd, F_RDLCK, USE + permits);
 }
 
@@ -83,9 +90,11 @@ static off_t find_held(int fd, off_t start, off_t length, const lk_file_broken *
     return before != LK_FILE_NOWHERE ? before : find_held(fd, found + 1, start + length - found - 1, broken);
 }
 
-/* Return one of the slots from `first` to `end` - 1 that a holder has; NOWHERE, or SOMEWHERE. */
-static int32_t find_taken(int fd, int32_t first, int32_t end, const lk_file_broken *broken)
+/* Return one of the slots from `first` to `end` - 1 that a holder has; NOWHERE; or SOMEWHERE, if that can't be told or no query is left. */
+static int32_t find_taken(int fd, int32_t first, int32_t end, const lk_file_broken *broken, int32_t *queries)
 {
+    if (--*queries < 0)
+        return LK_FILE_SOMEWHERE;
     const off_t found = find_held(fd, holders_at + first * slot_size, (end - first) * slot_size, broken);
     return found < 0 ? (int32_t)found : (int32_t)((found - holders_at) / slot_size);
 }
@@ -93,27 +102,29 @@ static int32_t find_taken(int fd, int32_t first, int32_t end, const lk_file_brok
 /* Return a free slot of a range in which the slot `taken` is held; -1: there is none, or that can't be told. Each half is first
  * asked for as a whole, and each answer names another holder. So the search takes one query for each holder in the range at most,
  * and few where a large part of the range is free. */
-static int32_t search(int fd, int32_t first, int32_t end, int32_t taken, const lk_file_broken *broken)
+static int32_t search(int fd, int32_t first, int32_t end, int32_t taken, const lk_file_broken *broken,
+                      int32_t *queries)
 {
     if (end - first < 2)
         return -1;
     const int32_t middle = first + (end - first) / 2;
     const bool low = taken < middle;
-    const int32_t other = low ? find_taken(fd, middle, end, broken) : find_taken(fd, first, middle, broken);
+    const int32_t other =
+        low ? find_taken(fd, middle, end, broken, queries) : find_taken(fd, first, middle, broken, queries);
     if (other == LK_FILE_NOWHERE)
         return low ? middle : first;
     if (other == LK_FILE_SOMEWHERE)
         return -1;
-    const int32_t found = search(fd, first, middle, low ? taken : other, broken);
-    return found >= 0 ? found : search(fd, middle, end, low ? other : taken, broken);
+    const int32_t found = search(fd, first, middle, low ? taken : other, broken, queries);
+    return found >= 0 ? found : search(fd, middle, end, low ? other : taken, broken, queries);
 }
 
-int32_t lk_file_slot_find(int fd, int32_t first, int32_t end, const lk_file_broken *broken)
+int32_t lk_file_slot_find(int fd, int32_t first, int32_t end, const lk_file_broken *broken, int32_t *queries)
 {
-    const int32_t taken = find_taken(fd, first, end, broken);
+    const int32_t taken = find_taken(fd, first, end, broken, queries);
     if (taken == LK_FILE_NOWHERE)
         return first;
-    return taken == LK_FILE_SOMEWHERE ? -1 : search(fd, first, end, taken, broken);
+    return taken == LK_FILE_SOMEWHERE ? -1 : search(fd, first, end, taken, broken, queries);
 }
 
 bool lk_file_is_shared(int fd, const lk_file_broken *broken)

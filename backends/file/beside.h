@@ -27,7 +27,8 @@ typedef struct {
 
 /* Whether that byte is one of them. */
 bool lk_file_is_broken_byte(const lk_file_broken *broken, off_t byte);
-/* Return one of the slots from `first` to `end` - 1 that nobody has. -1: there is none, or that can't be told. */
-int32_t lk_file_slot_find(int fd, int32_t first, int32_t end, const lk_file_broken *broken);
+/* Return one of the slots from `first` to `end` - 1 that nobody has. -1: there is none, or that can't be told. `*queries`: how many
+ * queries of the kernel are left. */
+int32_t lk_file_slot_find(int fd, int32_t first, int32_t end, const lk_file_broken *broken, int32_t *queries);
 /* Whether anybody holds it beside others, who wasn't broken. */
 bool lk_file_is_shared(int fd, const lk_file_broken *broken);

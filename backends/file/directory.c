@@ -414,3 +414,9 @@ locker_status lk_file_fail(const lk_file *self, const char *what, const lk_file_
     return locker_error_set(err, c->status, code, "can't %s the lock file: %s; %s (%.120s/%.120s)", what,
                             strerror(code), c->advice, self->path, name->text);
 }
+
+locker_status lk_file_unknown_use(const lk_file *self, const lk_file_name *name, locker_error *err)
+{
+    return lk_unavailable(err, "the kernel can't tell who uses %.150s/%.150s; try again", self->path,
+                          name->text);
+}

@@ -24,6 +24,8 @@ bool lk_file_directory_make(const lk_file *self, int parent, const char *name);
 int lk_file_parent(const lk_file *self, const lk_file_name *name, bool create);
 /* errno stays what it was. */
 void lk_file_parent_close(const lk_file *self, int fd);
+/* UNAVAILABLE: the kernel can't tell who has which byte of the file. */
+locker_status lk_file_unknown_use(const lk_file *self, const lk_file_name *name, locker_error *err);
 /* Turn an errno of work on a lock file into a status and a text. */
 locker_status lk_file_fail(const lk_file *self, const char *what, const lk_file_name *name, int code,
                            locker_error *err);

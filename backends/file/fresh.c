@@ -65,17 +65,25 @@ locker_status lk_file_replace(lk_file *self, const lk_file_name *name, int paren
     return status;
 }
 
-/* Byte 2 is ours: whoever is on the way in sees that, and begins anew. */
-static locker_status replace_broken(lk_file *self, const lk_file_name *name, const lk_file_claim *c,
-                                    locker_error *err)
+/* Whether all who share the lock, or have permits, were broken. */
+static bool are_all_broken(const lk_file *self, const lk_file_claim *c)
 {
     lk_file_tickets t = lk_file_tickets_of(self, &c->id);
     lk_file_broken broken = {0};
     const bool known = t.queue >= 0 && lk_file_holders_broken(&t, c->fd, &broken) && broken.count > 0;
+    const bool all = known && !lk_file_is_shared(c->fd, &broken);
+    free(broken.bytes);
     lk_file_tickets_close(&t);
+    return all;
+}
+
+/* Byte 2 is ours: whoever is on the way in sees that, and begins anew. */
+static locker_status replace_broken(lk_file *self, const lk_file_name *name, const lk_file_claim *c,
+                                    locker_error *err)
+{
     locker_status status = LOCKER_BUSY;
     lk_file_record record;
-    if (known && !lk_file_is_shared(c->fd, &broken)) {
+    if (are_all_broken(self, c)) {
         const int parent = lk_file_parent(self, name, false);
         if (parent >= 0 && lk_file_record_read_steady(c->fd, &record) == 0 &&
             lk_file_compare(self, name, &c->id) == 0)
@@ -83,26 +91,15 @@ static locker_status replace_broken(lk_file *self, const lk_file_name *name, con
         if (parent >= 0)
             lk_file_parent_close(self, parent);
     }
-    free(broken.bytes);
     return status == LOCKER_OK ? LK_FILE_AGAIN : status;
-}
-
-/* Looked at first, for who comes is kept out as long as byte 2 is locked. */
-static bool is_any_broken(const lk_file *self, const lk_file_claim *c)
-{
-    lk_file_tickets t = lk_file_tickets_of(self, &c->id);
-    lk_file_broken broken = {0};
-    const bool any = lk_file_holders_broken(&t, c->fd, &broken) && broken.count > 0;
-    free(broken.bytes);
-    lk_file_tickets_close(&t);
-    return any;
 }
 
 locker_status lk_file_leave_broken(lk_file *self, const lk_file_name *name, const lk_file_claim *c,
                                    locker_error *err)
 {
     short met;
-    if (!is_any_broken(self, c) || lk_file_range_take(c->fd, F_WRLCK, 2, &met) != 0)
+    /* Looked at first, because nobody comes in while byte 2 is locked. */
+    if (!are_all_broken(self, c) || lk_file_range_take(c->fd, F_WRLCK, 2, &met) != 0)
         return LOCKER_BUSY;
     const locker_status status = replace_broken(self, name, c, err);
     (void)lk_file_range_lock(c->fd, F_UNLCK, 2);

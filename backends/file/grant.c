@@ -19,13 +19,11 @@
 #include "tokens.h"
 #include "watch.h"
 
-/* Never told to core: one who breaks the lock keeps it from the claim. */
-#define LK_FILE_MET_BREAKER ((locker_status)-2)
-
 enum {
     POLL_BREAKER = 5 * LK_MS, /* while another breaks the lock, or is in the gate: twice as long each time */
     POLL_MAX = 1000 * LK_MS,
-    TRY_ROUNDS = 10 /* of 100 ms: how long a try waits for a sweep that is late */
+    TRY_ROUNDS = 10,   /* of 100 ms: how long a try waits for a sweep that is late */
+    FIRST_QUERIES = 16 /* of the kernel, for a free slot: before the broken holders are listed */
 };
 
 /* Write the grant into the record, with its token. The lock is ours, or the gate is. */
@@ -128,8 +126,7 @@ locker_status lk_file_kept_out(lk_file *self, const lk_file_name *name, const lk
 {
     const int32_t wanted = c->claim->permits;
     if (in_use == LK_FILE_USE_UNKNOWN)
-        return lk_unavailable(err, "the kernel can't tell who uses %.150s/%.150s; try again", self->path,
-                              name->text);
+        return lk_file_unknown_use(self, name, err);
     const bool waited_for = in_use != wanted && lk_file_range_locked(c->fd, 1);
     const locker_status status = waited_for ? LOCKER_BUSY : lk_file_leave_broken(self, name, c, err);
     return status == LOCKER_BUSY && in_use != wanted ? locker_other_use(err, in_use, wanted) : status;
@@ -185,42 +182,46 @@ locker_status lk_file_join(lk_file *self, const lk_file_name *name, lk_file_clai
     return code == 0 ? LOCKER_OK : lk_file_fail(self, "lock", name, code, err);
 }
 
-/* The list of broken holders is made only where the first search found no free slot, because it takes a list of all holders. A broken
- * holder may let go between that search and the list. Then its slot is free and the list lacks it, so all slots are searched again, even
- * if the list is empty. */
-static int32_t find_slot_of_broken(lk_file *self, const lk_file_claim *c)
+/* A breaker that died may have told nobody. So whoever is given the slot of a broken holder tells the broken ones, before it has it. */
+static locker_status find_slot_of_broken(lk_file *self, const lk_file_name *name, lk_file_claim *c,
+                                         locker_error *err)
 {
     lk_file_broken broken = {0};
     lk_file_tickets t = lk_file_tickets_of(self, &c->id);
-    if (t.queue >= 0)
-        (void)lk_file_holders_broken(&t, c->fd, &broken);
-    lk_file_tickets_close(&t);
-    if (broken.bytes == NULL)
-        broken.count = 0;
-    const int32_t slot = lk_file_permit_find(self, c, &broken);
+    int code = t.queue < 0 && t.code != ENOENT ? t.code : 0;
+    if (code == 0 && t.queue >= 0 && !lk_file_holders_broken(&t, c->fd, &broken))
+        code = ENOMEM;
+    if (code == 0)
+        c->claim->slot = lk_file_permit_find(self, c, &broken, INT32_MAX);
+    if (code == 0 && broken.count > 0 && c->claim->slot >= 0)
+        code = lk_file_tickets_tell_broken(&t);
     free(broken.bytes);
-    return slot;
+    lk_file_tickets_close(&t);
+    return code == 0 ? LOCKER_OK : lk_file_fail(self, "look who was broken in", name, code, err);
 }
 
-static bool find_slot(lk_file *self, lk_file_claim *c)
+/* The list of broken holders takes one of all holders, so it is made only where a few queries found no free slot. Behind it all slots
+ * are searched, even if it is empty: a broken holder that lets go before the list is made isn't in it, and its slot is free. */
+static locker_status find_slot(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
 {
     static const lk_file_broken none;
-    int32_t slot = lk_file_permit_find(self, c, &none);
-    if (slot < 0)
-        slot = find_slot_of_broken(self, c);
-    c->claim->slot = slot;
-    if (slot >= 0)
-        lk_file_permit_note(self, c, slot + 1);
-    return slot >= 0;
+    c->claim->slot = lk_file_permit_find(self, c, &none, FIRST_QUERIES);
+    const locker_status status = c->claim->slot < 0 ? find_slot_of_broken(self, name, c, err) : LOCKER_OK;
+    if (status != LOCKER_OK)
+        return status;
+    if (c->claim->slot < 0)
+        return LOCKER_BUSY;
+    lk_file_permit_note(self, c, c->claim->slot + 1);
+    return LOCKER_OK;
 }
 
 /* Byte 0 is ours, to read, and so is the gate: nobody else comes in, or has it alone. */
 static locker_status take_place(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
 {
     const locker_claim *const claim = c->claim;
-    if (claim->permits > 0 && !find_slot(self, c))
-        return LOCKER_BUSY;
-    const locker_status status = write_grant(self, name, c, err);
+    locker_status status = claim->permits > 0 ? find_slot(self, name, c, err) : LOCKER_OK;
+    if (status == LOCKER_OK)
+        status = write_grant(self, name, c, err);
     if (status != LOCKER_OK)
         return status;
     const int code = lk_file_range_lock(
@@ -279,7 +280,7 @@ locker_status lk_file_take(lk_file *self, const lk_file_name *name, lk_file_clai
         lk_file_reset(self, c, true);
         if (came) /* it never stood in line */
             c->ticket[0] = '\0';
-        return status == LK_FILE_MET_BREAKER ? LOCKER_BUSY : status;
+        return status == LK_FILE_MET_BREAKER && c->claim->will_wait ? LOCKER_BUSY : status;
     }
     if (!plain && c->ticket_fd >= 0) /* nobody waits for it any more */
         (void)lk_file_range_lock(c->fd, F_UNLCK, 1);

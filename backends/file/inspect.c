@@ -178,7 +178,9 @@ static locker_status break_beside(lk_file *self, const lk_file_name *name, int p
     lk_file_holder *all = NULL;
     size_t count = 0, named = 0;
     locker_status status = LOCKER_OK;
-    if (!lk_file_holders_list(&t, LK_FILE_RECORD_HELD, held, &all, &count))
+    if (t.queue < 0 && t.code != ENOENT)
+        status = lk_file_fail(self, "list who shares", name, t.code, err);
+    else if (!lk_file_holders_list(&t, LK_FILE_RECORD_HELD, held, &all, &count))
         status = lk_out_of_memory(err);
     for (size_t i = 0; status == LOCKER_OK && i < count; i++)
         named += locker_break_names(only, all[i].owner, all[i].token);
@@ -235,10 +237,14 @@ static locker_status break_once(lk_file *self, const lk_file_name *name, int par
         status = lk_file_fail(self, "lock", name, code, err);
     else
         status = examine(self, name, held, &id, &record, err);
-    if (status == LOCKER_OK)
-        status = lk_file_range_met(held, F_WRLCK, 0) == F_RDLCK
-                     ? break_beside(self, name, parent, held, &id, &record, only, broken, err)
-                     : break_alone(self, name, parent, held, &record, only, broken, err);
+    if (status == LOCKER_OK) {
+        met = lk_file_range_met(held, F_WRLCK, 0);
+        if (met == LK_FILE_MET_UNKNOWN)
+            status = lk_file_unknown_use(self, name, err);
+        else
+            status = met == F_RDLCK ? break_beside(self, name, parent, held, &id, &record, only, broken, err)
+                                    : break_alone(self, name, parent, held, &record, only, broken, err);
+    }
     if (status ==
         LOCKER_OK) /* those who wait, maybe for a file that is at no name any more, and those who were broken */
         lk_file_queue_leave(self, &id);

@@ -29,13 +29,12 @@ bool lk_file_range_locked(int fd, off_t byte)
     return lk_file_range_met(fd, F_WRLCK, byte) != F_UNLCK;
 }
 
-/* A lock of the whole file, without an end, is a sweep's, and nobody has another one beside it. Where the kernel can't tell (no
- * memory, a filter of system calls), somebody has it. */
+/* A lock of the whole file, without an end, is a sweep's, and nobody has another one beside it. */
 short lk_file_range_met(int fd, short type, off_t byte)
 {
     struct flock range = {.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
     if (fcntl(fd, F_OFD_GETLK, &range) != 0)
-        return F_WRLCK;
+        return LK_FILE_MET_UNKNOWN;
     return range.l_len != 0 ? range.l_type : F_UNLCK;
 }
 
@@ -49,22 +48,12 @@ off_t lk_file_range_find(int fd, off_t start, off_t length)
     return range.l_type != F_UNLCK && range.l_len != 0 ? range.l_start : LK_FILE_NOWHERE;
 }
 
-static int lock_from(int fd, short type, off_t start)
+int lk_file_whole_lock(int fd, short type)
 {
-    struct flock range = {.l_type = type, .l_whence = SEEK_SET, .l_start = start, .l_len = 0};
+    struct flock range = {.l_type = type, .l_whence = SEEK_SET, .l_start = 0, .l_len = 0};
     if (fcntl(fd, F_OFD_SETLK, &range) == 0)
         return 0;
     return errno == EACCES ? EAGAIN : errno;
-}
-
-int lk_file_whole_lock(int fd, short type)
-{
-    return lock_from(fd, type, 0);
-}
-
-int lk_file_rest_unlock(int fd)
-{
-    return lock_from(fd, F_UNLCK, 1);
 }
 
 bool lk_file_whole_locked(int fd)

@@ -23,17 +23,17 @@ int lk_file_range_lock(int fd, short type, off_t byte);
 /* Drop what the descriptor has: the lock, and a waiter's mark. Closing does it too, but not while a forked child has a
  * copy of the descriptor. 0, or an errno. */
 int lk_file_range_unlock(int fd);
-/* Whether somebody else has the byte locked, a sweep left aside. */
+/* Whether somebody else has the byte locked, a sweep left aside, or may have. */
 bool lk_file_range_locked(int fd, off_t byte);
-/* What type of lock one of this type would meet, of somebody else, a sweep left aside; F_UNLCK: none. */
+enum { LK_FILE_MET_UNKNOWN = -1 };
+/* What type of lock one of this type would meet, of somebody else, a sweep left aside; F_UNLCK: none. MET_UNKNOWN: the kernel can't
+ * tell (no memory, a filter of system calls). */
 short lk_file_range_met(int fd, short type, off_t byte);
 /* Where in `length` bytes somebody else has one locked, a sweep left aside. SOMEWHERE: that can't be told now. */
 enum { LK_FILE_NOWHERE = -1, LK_FILE_SOMEWHERE = -2 };
 off_t lk_file_range_find(int fd, off_t start, off_t length);
 /* A sweep's F_OFD_SETLK of the whole file. 0, or an errno; EAGAIN when another has any byte of it. */
 int lk_file_whole_lock(int fd, short type);
-/* Unlock all but the first byte. */
-int lk_file_rest_unlock(int fd);
 /* Whether somebody else has any byte locked. */
 bool lk_file_whole_locked(int fd);
 /* Whether the file now at the path is this one. 0: yes; ESTALE: no; else an errno: that can't be told. */

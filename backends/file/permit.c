@@ -34,21 +34,22 @@ static void mark_own(lk_file *self, const lk_file_claim *c, const lk_file_broken
     lk_mutex_unlock(&self->mutex);
 }
 
-int32_t lk_file_permit_find(lk_file *self, const lk_file_claim *c, const lk_file_broken *broken)
+int32_t lk_file_permit_find(lk_file *self, const lk_file_claim *c, const lk_file_broken *broken,
+                            int32_t queries)
 {
     const int32_t permits = c->claim->permits, hint = noted(self, c);
-    if (hint >= 0 && lk_file_slot_find(c->fd, hint, hint + 1, broken) == hint)
+    if (hint >= 0 && lk_file_slot_find(c->fd, hint, hint + 1, broken, &queries) == hint)
         return hint;
     char *const own = calloc((size_t)permits, 1);
     if (own == NULL)
-        return lk_file_slot_find(c->fd, 0, permits, broken);
+        return lk_file_slot_find(c->fd, 0, permits, broken, &queries);
     mark_own(self, c, broken, own);
     int32_t found = -1;
     for (int32_t first = 0, end; first < permits && found < 0; first = end + 1) {
         for (end = first; end < permits && !own[end];)
             end++;
         if (end > first)
-            found = lk_file_slot_find(c->fd, first, end, broken);
+            found = lk_file_slot_find(c->fd, first, end, broken, &queries);
     }
     free(own);
     return found;

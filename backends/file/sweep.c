@@ -441,9 +441,11 @@ static void remove_own(sweep *s, const lk_file_claim *c)
     const int parent = lk_file_parent(s->self, &name, false);
     if (parent < 0)
         return;
-    const bool removed = lk_file_whole_lock(c->fd, F_WRLCK) == 0 &&
-                         lk_file_tokens_raise(&s->tokens, name.hash, c->claim->token) &&
+    const bool locked = lk_file_whole_lock(c->fd, F_WRLCK) == 0;
+    const bool removed = locked && lk_file_tokens_raise(&s->tokens, name.hash, c->claim->token) &&
                          remove_locked_file(s, &name, parent, c->fd, &c->id);
+    if (locked) /* all at once: whoever met the first byte alone would take it for that of a lock that is held */
+        (void)lk_file_whole_lock(c->fd, F_UNLCK);
     lk_file_parent_close(s->self, parent);
     if (removed)
         remove_parts(s->self, &name);
@@ -459,7 +461,6 @@ void lk_file_sweep_own(lk_file *self, const lk_file_claim *c)
     s->self = self;
     if (lk_file_tokens_open(self, &s->tokens)) {
         remove_own(s, c);
-        (void)lk_file_rest_unlock(c->fd);
         lk_file_tokens_close(&s->tokens);
     }
     free(s);

@@ -246,10 +246,23 @@ bool lk_file_tickets_poke(const lk_file_tickets *t, int i)
     int written = 1;
     const bool pokes = fd >= 0 && fstat(fd, &s) == 0 && S_ISFIFO(s.st_mode) &&
                        ioctl(fd, FIONREAD, &written) == 0 && written == 0 && write(fd, "", 1) == 1;
+    const int code = errno;
     if (fd >= 0)
         close(fd);
     close(reached);
+    errno = code;
     return pokes;
+}
+
+int lk_file_tickets_tell_broken(const lk_file_tickets *t)
+{
+    for (int i = 0; i < t->count; i++) {
+        errno = 0;
+        if (lk_file_tickets_has(t, LK_FILE_RECORD_BROKEN, t->all[i]->d_name) && !lk_file_tickets_poke(t, i) &&
+            (errno == EMFILE || errno == ENFILE || errno == ENOMEM))
+            return errno;
+    }
+    return 0;
 }
 
 void lk_file_tickets_poke_behind(const lk_file_tickets *t, const char *ticket, bool beside)

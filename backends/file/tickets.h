@@ -54,6 +54,8 @@ int lk_file_tickets_find(const lk_file_tickets *t, const char *ticket);
 bool lk_file_tickets_has(const lk_file_tickets *t, char kind, const char *ticket);
 /* Have the i-th's owner look again. False: that holds the lock, or has been told already; or it is nobody's. */
 bool lk_file_tickets_poke(const lk_file_tickets *t, int i);
+/* Tell those who were broken, as far as they live. 0, or an errno: somebody may not have been told. */
+int lk_file_tickets_tell_broken(const lk_file_tickets *t);
 /* Tell the first that waits behind the ticket; where `beside`, only if it doesn't want the lock for itself. */
 void lk_file_tickets_poke_behind(const lk_file_tickets *t, const char *ticket, bool beside);
 /* Remove the i-th, whose owner is dead, and what that said of itself. */

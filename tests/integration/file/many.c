@@ -1,6 +1,13 @@
 /* many.c: what many permits of one key cost, counted in the driver's steps, and that their count stays exact. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "file_test.h"
 #include "holding.h"
@@ -104,7 +111,10 @@ static void a_free_permit_among_those_of_others_is_found(void **state)
     locker *const other = lk_place_open(place);
     locker_handle *held[PERMITS] = {NULL}, *none = NULL;
     fill(other, held);
+    queries = listings = 0;
     assert_int_equal(try_permit(place->l, PERMITS, &none), LOCKER_BUSY);
+    assert_in_range(queries, PERMITS, PERMITS + PERMITS / 2);
+    assert_int_equal(listings, 1);
     for (int step = 1; step < PERMITS; step = 3 * step + 1) {
         for (int i = step - 1; i < PERMITS; i += step) {
             lk_give(held[i]);
@@ -171,11 +181,127 @@ static void a_broken_one_that_is_let_go_of_before_the_list_is_free(void **state)
     assert_int_equal(lk_child_end(stopped), 0);
 }
 
+enum { TOLD_MS = 300 }; /* a third of what lies between two looks of a holder that nobody tells */
+
+/* What a breaker leaves that dies before it has told anybody: the one holder's record has the name of a broken one's. */
+static void break_and_die(const lk_place *place)
+{
+    char held[NAME_MAX + 1] = "", broken[NAME_MAX + 1];
+    DIR *const locks = opendir(lk_place_file(place, "."));
+    const struct dirent *entry;
+    int queue = -1;
+    while (queue < 0 && (entry = readdir(locks)) != NULL)
+        if (strncmp(entry->d_name, LK_FILE_QUEUE_PREFIX, strlen(LK_FILE_QUEUE_PREFIX)) == 0)
+            queue = openat(dirfd(locks), entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    (void)closedir(locks);
+    DIR *const records = fdopendir(queue);
+    while (held[0] == '\0' && (entry = readdir(records)) != NULL)
+        if (entry->d_name[0] == LK_FILE_RECORD_HELD)
+            (void)snprintf(held, sizeof held, "%s", entry->d_name);
+    (void)snprintf(broken, sizeof broken, "%s", held);
+    broken[0] = LK_FILE_RECORD_BROKEN;
+    assert_int_equal(renameat(queue, held, queue, broken), 0);
+    (void)closedir(records);
+}
+
+/* Several times, as a look of its own tells the holder in some of them. */
+static void who_takes_the_place_of_a_broken_one_tells_it(void **state)
+{
+    lk_place *const place = *state;
+    locker *const other = lk_place_open(place);
+    for (int i = 0; i < 6; i++) {
+        locker_handle *held = NULL, *next = NULL;
+        assert_int_equal(try_permit(place->l, 1, &held), LOCKER_OK);
+        break_and_die(place);
+        assert_int_equal(try_permit(other, 1, &next), LOCKER_OK);
+        assert_unless_late(lk_readable(locker_handle_fd(held), TOLD_MS));
+        lk_give_lost(held);
+        lk_give(next);
+    }
+    lk_close_locker(other);
+}
+
+void __real_lk_file_sweep_own(lk_file *self, const lk_file_claim *c);
+void __wrap_lk_file_sweep_own(lk_file *self, const lk_file_claim *c);
+
+static locker *comer;                         /* NULL: nobody comes */
+static char at[PATH_MAX], away[PATH_MAX + 8]; /* the file, and where a sweep does not find it */
+static locker_status came;
+
+/* As if a sweep were far behind: a release would remove its file, and finds that it may not. Somebody comes before it has let go. */
+void __wrap_lk_file_sweep_own(lk_file *self, const lk_file_claim *c)
+{
+    locker *const other = comer;
+    locker_handle *held = NULL;
+    comer = NULL;
+    if (other == NULL) {
+        __real_lk_file_sweep_own(self, c);
+        return;
+    }
+    LK_WRITE(self->sweep_behind, 1U << 20);
+    assert_int_equal(rename(at, away), 0);
+    __real_lk_file_sweep_own(self, c);
+    assert_int_equal(rename(away, at), 0);
+    came = try_permit(other, 2, &held);
+    if (held != NULL)
+        lk_give(held);
+}
+
+/* Nothing that a release does for a moment looks like a lock to one who wants as many permits. */
+static void who_comes_while_a_release_looks_at_the_file_has_a_permit(void **state)
+{
+    lk_place *const place = *state;
+    locker *const other = lk_place_open(place);
+    locker_handle *held = NULL;
+    assert_int_equal(try_permit(place->l, 2, &held), LOCKER_OK);
+    comer = other;
+    (void)snprintf(at, sizeof at, "%s", lk_place_file(place, "k.lock"));
+    (void)snprintf(away, sizeof away, "%s.away", at);
+    lk_give(held);
+    assert_null(comer);
+    assert_int_equal(came, LOCKER_OK);
+    lk_close_locker(other);
+}
+
+/* A break that cannot look who holds the lock doesn't say that somebody else does. */
+static void a_break_without_descriptors_is_unavailable(void **state)
+{
+    lk_place *const place = *state;
+    locker *const other = lk_place_open(place);
+    struct rlimit enough;
+    locker_status status = LOCKER_UNAVAILABLE;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &enough), 0);
+    for (unsigned left = 0; status != LOCKER_OK; left++) {
+        locker_break_options only = LOCKER_BREAK_OPTIONS_INIT;
+        locker_handle *held[2] = {NULL};
+        for (int i = 0; i < 2; i++)
+            assert_int_equal(try_permit(place->l, 2, &held[i]), LOCKER_OK);
+        only.token = locker_handle_token(held[0]);
+        const int next = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        (void)close(next);
+        const struct rlimit few = {(rlim_t)next + left, enough.rlim_max};
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+        status = locker_break(other, key, &only, NULL, NULL);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &enough), 0);
+        if (status == LOCKER_OK) {
+            lk_give_lost(held[0]);
+        } else {
+            assert_int_equal(status, LOCKER_UNAVAILABLE);
+            lk_give(held[0]);
+        }
+        lk_give(held[1]);
+    }
+    lk_close_locker(other);
+}
+
 static const struct CMUnitTest tests[] = {
     place_test(a_permit_of_many_takes_few_queries),
     place_test(a_free_permit_among_those_of_others_is_found),
     place_test(ones_own_permit_that_was_broken_is_free),
     place_test(a_broken_one_that_is_let_go_of_before_the_list_is_free),
+    place_test(who_takes_the_place_of_a_broken_one_tells_it),
+    place_test(a_break_without_descriptors_is_unavailable),
+    place_test(who_comes_while_a_release_looks_at_the_file_has_a_permit),
 };
 
 const lk_group lk_many = {"many", tests, sizeof tests / sizeof tests[0], NULL, NULL};

@@ -777,7 +777,7 @@ static void try_to_share(void)
     locker_handle *none;
     locker_error err;
     options.mode = LOCKER_SHARED;
-    assert_status(LOCKER_BUSY, locker_try_lock(newcomer, "k", &options, &none, &err), err);
+    assert_status(LOCKER_UNAVAILABLE, locker_try_lock(newcomer, "k", &options, &none, &err), err);
 }
 
 /* A break that has looked at those who share it breaks them, and none that came since. */
@@ -793,6 +793,36 @@ static void nobody_comes_in_while_those_who_share_it_are_broken(void **state)
     lk_give(share(newcomer));
     lk_give_lost(held);
     locker_close(newcomer);
+}
+
+static lk_locking trying;
+
+/* It has met the break before that goes on. */
+static void start_a_try(void)
+{
+    locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
+    options.mode = LOCKER_SHARED;
+    options.wait_ms = 0;
+    lk_locking_start(&trying, newcomer, "k", &options);
+    usleep(10 * 1000);
+}
+
+/* A break lasts for a moment, and the lock is free then. */
+static void a_try_waits_for_a_break(void **state)
+{
+    lk_place *place = *state;
+    locker_error err;
+    locker_handle *held = share(place->l);
+    newcomer = lk_place_open(place);
+    before_rename = start_a_try;
+    assert_ok(locker_break(place->l, "k", NULL, NULL, &err), err);
+    assert_null(before_rename);
+    const locker_status status = lk_locking_join(&trying);
+    assert_unless_late(status == LOCKER_OK);
+    if (status == LOCKER_OK)
+        lk_give(trying.held);
+    lk_give_lost(held);
+    lk_close_locker(newcomer);
 }
 
 static lk_locking permitted;
@@ -1515,7 +1545,7 @@ static void change_hands(void)
     locker_handle *none;
     locker_error err;
     assert_ok(locker_unlock(named, &err), err);
-    assert_status(LOCKER_BUSY, locker_try_lock(other, "k", NULL, &none, &err), err);
+    assert_status(LOCKER_UNAVAILABLE, locker_try_lock(other, "k", NULL, &none, &err), err);
     locker_close(other);
 }
 
@@ -1754,6 +1784,7 @@ static const struct CMUnitTest tests[] = {
     place_test(an_unlock_hears_of_a_move_below_the_directory),
     place_test(an_unlock_finds_that_its_part_was_broken),
     place_test(nobody_comes_in_while_those_who_share_it_are_broken),
+    place_test(a_try_waits_for_a_break),
     place_test(one_whose_queue_was_removed_comes_in),
     place_test(who_wants_a_permit_while_one_is_broken_gets_it),
     place_test(one_that_waits_for_a_permit_waits_for_a_lock_as_well),
