@@ -1,5 +1,5 @@
-/* instrument.h: what instruments of tests need of core beside driver.h: a clock that is moved by hand, and a driver
- * that stands before another one. The mock and the fault driver are made of it. It promises as little stability as driver.h. */
+/* instrument.h: parts of core for test instruments, beside driver.h: hooks for a clock that is moved by hand, and drivers
+ * before other drivers. The mock and the fault driver use them. As little stable as driver.h. */
 #ifndef LOCKER_INSTRUMENT_H
 #define LOCKER_INSTRUMENT_H
 
@@ -9,22 +9,24 @@
 extern "C" {
 #endif
 
-/** What a clock that is moved by hand is told of who sleeps, so that it knows when all rest. Called with core's mutex held;
- * each gets locker_clock.context. Each may be NULL. */
+/** Callbacks for a clock that is moved by hand. They report which calls sleep, so the clock knows when all threads rest. Core
+ * calls them with its mutex held. Each gets locker_clock.context, and may be NULL. */
 struct locker_clock_hooks {
-    /** Core will have a call wait for this claim: locker_clock.wait follows at once, with the same mutex held. */
+    /** Called before a call waits for this claim. locker_clock.wait follows at once, with the same mutex held. */
     void (*waits)(void *context, const locker_claim *claim);
-    /** In place of pthread_cond_signal(): core wakes a call that is in locker_clock.wait. */
+    /** Called in place of pthread_cond_signal(), to wake up a call in locker_clock.wait. */
     void (*signal)(void *context, pthread_cond_t *cond);
-    /** A call of the application's thread (locker_lock, ...) is over: what it does from here on is its own affair. */
+    /** Called at the end of an application's call (locker_lock(), ...). The clock does not follow the thread any more. */
     void (*done)(void *context);
 };
 
-/** What makes a driver a decorator, which stands before another one. Core shows it the driver whose scheme stands behind the
- * plus in `NAME+SCHEME:`, NAME being the decorator's first scheme. It answers a table for both, which lives as long as the
- * process, is the same when it is asked again, and takes the other one's parameters and schemes, each behind `NAME+`;
- * NULL: it can't. A decorator's own operations are never called. A scheme that a driver has as a whole comes first. */
+/** The part of a driver's table that makes it a decorator: a driver before another driver. Core looks for
+ * decorators among the built-in drivers, and never calls a decorator's own operations. */
 struct locker_decorator {
+    /** Return a table for both drivers; NULL: not possible. `inner` is the driver of SCHEME in `NAME+SCHEME:`, where NAME is
+     * the decorator's first scheme. If a driver has the whole `NAME+SCHEME` as a scheme, core takes that driver instead.
+     * The table takes the parameters of `inner`, and its schemes, each after `NAME+`. It lives as long as the process. The
+     * same `inner` gets the same table. */
     const locker_driver *(*decorate)(const locker_driver *inner);
 };
 

@@ -394,7 +394,7 @@ static locker_status checked_break(void *self, const char *key, size_t key_len,
     UNDER_WAY("break_lock", key,
               status = lk_checker_tested->break_lock(w->self, key, key_len, only, until, broken, err));
     lk_checker_deadline(w, "late", "break_lock", until);
-    lk_checker_answer("break_lock", status, looking | BIT(BUSY), err);
+    lk_checker_answer("break_lock", status, looking | BIT(BUSY) | BIT(CONFIG), err);
     if ((status == LOCKER_OK || status == LOCKER_BUSY) && !broken->held)
         lk_checker_report("answer", "break_lock answered OK or BUSY and doesn't tell whose lock it is");
     return status;
