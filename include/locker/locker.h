@@ -1,6 +1,6 @@
-/* locker.h: take a lock by name, get back a handle that unlocks it.
+/* locker.h: take a lock by name and get a handle that unlocks it.
  *
- * This header is all that an application needs. driver.h is for authors of drivers.
+ * An application needs only this header. driver.h is for authors of drivers.
  *
  *     locker *l;
  *     locker_error err;
@@ -11,25 +11,32 @@
  *     if (locker_lock(l, "orders/42", NULL, &held, &err) == LOCKER_OK)
  *         write_to_store(locker_handle_token(held), ...);
  *
- * Conventions, for every declaration below unless it says otherwise:
- *   - Times in the interface are int64_t milliseconds; -1 means for ever.
- *   - A locker_error * may be NULL. When given, it is filled on failure, and on success its status is
- *     LOCKER_OK and its text empty. It belongs to the caller; nothing is kept in thread-local state.
- *   - Structs that may grow start with their size. `*_INIT` sets it; zero in any other member means the default.
- *     A program that was compiled with an older release's struct gets zeros behind it, and answers as far as it
- *     reaches. One that was compiled with a later release's is served as long as what this one doesn't know is
- *     zero, else told LOCKER_CONFIG. LOCKER_INVALID: the size is none.
- *   - Functions are thread-safe. None is async-signal-safe but locker_cancel_fire(). A thread that calls one needs 64 KiB of
- *     stack.
- *   - No function is a cancellation point of pthread_cancel(): a thread that is canceled inside one ends at
- *     its next point behind it. A wait is ended by a locker_cancel.
- *   - After fork() a child may call locker_close(), locker_handle_free() and locker_unlock() on what it
- *     inherited. They release nothing that the parent holds; every call that could answers LOCKER_FORKED.
- *     Fork before the program has threads (an open locker has some), or call exec in the child. If the child opens a locker
- *     of its own instead, other threads of the parent may have been inside the C library's resolver, OpenSSL or the
- *     loader at the moment of the fork, and what they had locked stays locked in the child. So such a child opens it by
- *     addresses instead of hosts' names, without TLS, with a driver that was loaded before (locker_driver_find()). It
- *     doesn't use ZooKeeper, whose client library takes addresses to the resolver, too. */
+ * General rules, for every declaration below unless its comment says otherwise:
+ *   - Times are int64_t milliseconds. -1 means without limit.
+ *   - The library copies every string that it keeps. Strings that it returns belong to the library.
+ *   - An options pointer may be NULL, for the defaults.
+ *   - A locker_error * may be NULL. Otherwise the call fills the struct: with status and text on failure, with LOCKER_OK
+ *     and an empty text on success. It belongs to the caller. The library keeps no error in thread-local state.
+ *   - A struct whose first member is `size` may grow in a later release. Its `*_INIT` sets the size. Zero in another
+ *     member means the default, except in wait_ms. If a program was compiled with
+ *       - an older release: members that its struct lacks count as zero, and results are cut to its size;
+ *       - a later release: the struct is accepted if all members that this release does not know are zero. Otherwise the
+ *         call returns LOCKER_CONFIG.
+ *     LOCKER_INVALID: no release has such a size.
+ *   - Functions are thread-safe. Only locker_cancel_fire() and locker_cancel_fired() are async-signal-safe. A thread that
+ *     calls the library needs 64 KiB of stack.
+ *   - No function is a cancellation point of pthread_cancel(). A thread that is canceled inside a function ends at its
+ *     next cancellation point after the function. Use a locker_cancel to end a wait.
+ *   - In a child of fork(), the program may call locker_close(), locker_handle_free() and locker_unlock() on inherited
+ *     objects. These calls release nothing that the parent holds. locker_unlock() returns LOCKER_FORKED, like every call
+ *     that needs the service.
+ *   - Fork before the program has threads (an open locker has some), or call exec in the child. Take care
+ *     if the child instead opens a locker of its own. Other threads of the parent may have been inside the C library's
+ *     resolver, OpenSSL or the loader during the fork. Mutexes that they held stay locked in the child. So the child must
+ *       - name servers by address, not by host name;
+ *       - not use TLS;
+ *       - use a driver that was loaded before the fork (locker_driver_find());
+ *       - not use ZooKeeper, whose client library passes even addresses to the resolver. */
 #ifndef LOCKER_LOCKER_H
 #define LOCKER_LOCKER_H
 
@@ -52,66 +59,76 @@ extern "C" {
 #endif
 
 /* ------------------------------------------------------------------ statuses and errors ---- */
-/** What a call answers. One code for each failure that a caller can act on. */
+/** Result of a call, with a code for each failure that a caller can act on. */
 typedef enum locker_status {
-    LOCKER_OK = 0,       /**< Done. From a lock call: the lock is held. From unlock: released, with proof. */
-    LOCKER_BUSY = 1,     /**< Another holds it, and the caller did not want to wait. */
-    LOCKER_TIMEOUT = 2,  /**< It did not become free within wait_ms. */
-    LOCKER_CANCELED = 3, /**< The caller's locker_cancel was fired. */
-    LOCKER_LOST = 4,     /**< It was no longer ours. */
-    LOCKER_UNKNOWN = 5,  /**< The answer could not be had; the lease's end settles it. */
-    LOCKER_UNAVAILABLE = 6,  /**< The service can't be reached, or can't serve now. */
-    LOCKER_DENIED = 7,       /**< The service refuses these credentials or rights. */
-    LOCKER_INVALID = 8,      /**< The call's arguments, or the moment of the call, are wrong. */
-    LOCKER_CONFIG = 9,       /**< The URI, the profile or an option is wrong. */
-    LOCKER_UNSUPPORTED = 10, /**< This driver or this build can't do that. */
-    LOCKER_PROTOCOL = 11,    /**< The service answered with something that makes no sense. */
-    LOCKER_NOMEM = 12,       /**< Out of memory; nothing was left behind. */
-    LOCKER_CLOSED = 13,      /**< The locker was closed meanwhile. */
-    LOCKER_FORKED = 14       /**< This process is a fork's child; the locker belongs to its parent. */
+    LOCKER_OK = 0,       /**< success; from a lock call: the lock is held; from locker_unlock(): released */
+    LOCKER_BUSY = 1,     /**< another holder has the key, and the call does not wait */
+    LOCKER_TIMEOUT = 2,  /**< the key did not become free within wait_ms */
+    LOCKER_CANCELED = 3, /**< the caller's locker_cancel was fired */
+    LOCKER_LOST = 4,     /**< the lock was not ours any more */
+    LOCKER_UNKNOWN = 5,  /**< the result is not known; the lock ends with its lease at the latest */
+    LOCKER_UNAVAILABLE = 6,  /**< the service is out of reach, or cannot serve now */
+    LOCKER_DENIED = 7,       /**< the service refuses the credentials or the rights */
+    LOCKER_INVALID = 8,      /**< an argument is wrong, or the call is not allowed at this moment */
+    LOCKER_CONFIG = 9,       /**< the URI, the profile or an option is wrong, or the key has another use */
+    LOCKER_UNSUPPORTED = 10, /**< this driver or this build cannot do that */
+    LOCKER_PROTOCOL = 11,    /**< the service's answer makes no sense */
+    LOCKER_NOMEM = 12,       /**< out of memory; nothing was left behind */
+    LOCKER_CLOSED = 13,      /**< the locker was closed before or during the call */
+    LOCKER_FORKED = 14       /**< this process is a child of fork(); the locker belongs to its parent */
 } locker_status;
 
-/** The name of a status in lower case ("ok", "busy", ...); "invalid status" for others. Static text. */
+/** Return the name of a status in lower case ("ok", "busy", ...), or "invalid status". Static text. */
 LOCKER_API const char *locker_status_name(locker_status status);
 
+/** Size of locker_error.text in bytes, with the final NUL. */
 enum { LOCKER_ERROR_TEXT_MAX = 512 };
 
-/** What went wrong, in a caller-owned struct. The text says what, and what to do, and never a password. It is one line of
- * printable UTF-8: control characters in what it quotes are written as \xNN or \uNNNN. Log lines are the same. */
+/** Description of a failure. The text says what is wrong and what to do, and never contains a password. It is a single line
+ * of printable UTF-8: control characters in quoted text are written as \xNN or \uNNNN. Log lines have the same form. */
 typedef struct locker_error {
     locker_status status;
-    int os_error; /**< errno where a system call failed, EUSERS where a service has as many connections as it takes, else 0 */
-    char text[LOCKER_ERROR_TEXT_MAX]; /**< one line, NUL-terminated; empty when status is LOCKER_OK */
+    int os_error; /**< errno of a failed system call; EUSERS: the service accepts no more connections; else 0 */
+    char text[LOCKER_ERROR_TEXT_MAX]; /**< NUL-terminated; empty if status is LOCKER_OK */
 } locker_error;
 
 /* ------------------------------------------------------------------ opening and closing ---- */
-/** One client of one lock service. Opaque, thread-safe. */
+/** A client of a lock service. Opaque, thread-safe. */
 typedef struct locker locker;
 
-/** How much a message matters. */
+/** Severity of a log line. */
 typedef enum locker_log_level {
-    LOCKER_LOG_ERROR = 1, /**< a lock was lost, or something will not work until a person acts */
-    LOCKER_LOG_WARN = 2,  /**< something failed and is being tried again */
+    LOCKER_LOG_ERROR = 1, /**< a lock was lost, or something fails until a person acts */
+    LOCKER_LOG_WARN = 2,  /**< something failed and is being retried */
     LOCKER_LOG_INFO = 3,  /**< connections made and lost */
     LOCKER_LOG_DEBUG = 4  /**< each attempt, wake-up and renewal */
 } locker_log_level;
 
-/** Receives a message: one line without a newline, no password in it. Called on the locker's keeper (a thread of its
- * own), or on the one that opens or closes it, one line at a time and in their order, with no internal lock held. It must
- * not block: renewals wait for it, and of what comes meanwhile 1,024 lines (of at most 1,023 bytes each) are kept; how many
- * were lost is told by a line. A fork's child gets none. What it may call is what locker_lost_fn may. */
+/** Callback for a log line, which has no newline and no password. Runs on the locker's keeper thread, or on the thread that
+ * opens or closes the locker, with no internal lock held. It receives one line at a time, in order.
+ *
+ * The callback must not block, because lease renewals wait for it. While it runs, up to 1,024 lines of at most 1,023 bytes
+ * are kept. Further lines are dropped, and a line reports their number. The callback may call the same functions as
+ * locker_lost_fn. It is not called in a child of fork(). */
 typedef void (*locker_log_fn)(locker_log_level level, const char *text, void *user);
 
 /** Options of a locker. Start from LOCKER_OPTIONS_INIT. */
 typedef struct locker_options {
-    size_t size;            /**< sizeof(locker_options) */
-    const char *owner;      /**< the label that show prints for our locks; NULL: host:pid:program. Copied. */
-    int64_t ttl_ms;         /**< lease time for locks that name none; 0: the configuration's, else 30 s */
-    const char *name_space; /**< NULL: the configuration's `namespace`. Copied. */
-    const char *password;   /**< NULL: from the URI, password_file, LOCKER_PASSWORD (not with
-                              raised privileges). Copied, wiped at close */
-    locker_log_level log_level; /**< the chattiest level wanted; 0: LOCKER_LOG_WARN */
-    locker_log_fn log;          /**< NULL: silent */
+    size_t size; /**< sizeof(locker_options) */
+
+    /** Label of this locker's holders in locker_show(), 1 to 127 bytes. NULL: the configuration's `owner`, else
+     * host:pid:program. */
+    const char *owner;
+
+    int64_t ttl_ms;         /**< lease time in ms of locks that set none; 0: the configuration's, else 30 s */
+    const char *name_space; /**< namespace of the keys; NULL: the configuration's `namespace` */
+
+    /** Password for the service; wiped when the locker is closed. NULL: from the URI or password_file, else LOCKER_PASSWORD
+     * (ignored with raised privileges). */
+    const char *password;
+
+    locker_log_level log_level; /**< most verbose level wanted; 0: LOCKER_LOG_WARN */
+    locker_log_fn log;          /**< callback for log lines; NULL: no log */
     void *log_user;             /**< passed to log */
 } locker_options;
 
@@ -120,132 +137,166 @@ typedef struct locker_options {
         sizeof(locker_options), 0, 0, 0, 0, (locker_log_level)0, 0, 0                                        \
     }
 
-/** Open the lock service that `uri` names, such as "file:///run/lock/shop", "memory:", "redis://host:6379/0?ttl=10s".
- * Drivers that use a network connect now, so that a wrong address or password is told here; may block for
- * `connect_timeout`, and, but for Redis, before for as long as the resolver takes for the hosts' names. On success *out is
- * the caller's, to be closed with locker_close(); on failure it is NULL. Errors: CONFIG (it names the part that is
- * wrong), UNSUPPORTED (a scheme or feature that this build lacks, or a driver's module that can't be loaded),
- * UNAVAILABLE, DENIED, PROTOCOL, NOMEM, INVALID (uri, out or options->size). */
+/** Open the lock service at `uri`, such as "file:///run/lock/shop", "memory:" or "redis://host:6379/0?ttl=10s". Drivers that
+ * use a network connect now, so that a wrong address or password is reported here. On success, *out is a locker that the
+ * caller must close with locker_close(). On failure, *out is NULL.
+ *
+ * Blocks for up to `connect_timeout`. Except with Redis, the call first waits for the resolver to look up host names, for
+ * as long as the resolver takes.
+ *
+ * Returns:
+ *   - OK: the locker is open.
+ *   - CONFIG: the configuration is wrong. The text names the wrong part.
+ *   - UNSUPPORTED: this build lacks the scheme or a feature, or cannot load the driver's module.
+ *   - INVALID: `uri` or `out` is NULL, or options->size or options->ttl_ms is wrong.
+ *   - UNAVAILABLE, DENIED, PROTOCOL, NOMEM. */
 LOCKER_API LOCKER_MUST_CHECK locker_status locker_open(const char *uri, const locker_options *options,
                                                        locker **out, locker_error *err);
 
-/** Open the profile (section) `profile` of the INI file `file`. file NULL: the first configuration file of the order
- * that locker_open_default() has; profile NULL: LOCKER_PROFILE, else "default". A profile has `uri = ...` or the parts
- * `driver`, `host`, `port`, `user`, `password`, `path`, and any parameter of the driver. A file that users other than
- * its owner and its group can write or replace is refused. One with a password that every user can read is used, and
- * the log has a warning. Errors: as locker_open; CONFIG says file and line. */
+/** Open the profile (section) `profile` of the INI file `file`. file NULL: the first configuration file in the order of
+ * locker_open_default(). profile NULL: LOCKER_PROFILE, else "default".
+ *
+ * A profile has `uri = ...` or the parts `driver`, `host`, `port`, `user`, `password`, `path`, and any parameter of the
+ * driver. The file is refused if users other than its owner and its group can write or replace it. If every user can read a
+ * password in it, the file is used and the log gets a warning.
+ *
+ * Blocks and returns as locker_open() does. After CONFIG, the text names the file, and the line if a single line is
+ * wrong. */
 LOCKER_API LOCKER_MUST_CHECK locker_status locker_open_profile(const char *file, const char *profile,
                                                                const locker_options *options, locker **out,
                                                                locker_error *err);
 
-/** Open the service that this machine and user are configured for. The first of these that there is counts, for
- * programs as for the locker command:
- *   1. the URI LOCKER_URI;
- *   2. the configuration file LOCKER_CONFIG;
- *   3. the user's file, $XDG_CONFIG_HOME/locker/locker.conf, or ~/.config/locker/locker.conf where XDG_CONFIG_HOME is not
- *      set; it has to belong to the effective user or root;
+/** Open the service that this machine and user are configured for. Programs and the locker command use the first of these
+ * that exists:
+ *   1. the URI in LOCKER_URI;
+ *   2. the configuration file that LOCKER_CONFIG names;
+ *   3. the user's file: $XDG_CONFIG_HOME/locker/locker.conf, or ~/.config/locker/locker.conf if XDG_CONFIG_HOME is not set.
+ *      The file and all directories above it must belong to the effective user or root;
  *   4. /etc/locker.conf;
- *   5. the embedded default: the file driver in the directory /tmp/locker-UID of the effective user, which is private. A
- *      login, cron and a service (without PrivateTmp=) have the same. If it is another user's, or a link: CONFIG.
- * Of a file, the profile LOCKER_PROFILE is used, else "default". locker_get_origin() tells which it was.
+ *   5. the embedded default: the file driver in the private directory /tmp/locker-UID of the effective user. A login, cron
+ *      and a service (without PrivateTmp=) share it. CONFIG if the directory is a link or belongs to another user.
  *
- * A program with raised privileges (set-user-ID, set-group-ID, file capabilities; AT_SECURE of getauxval(3)) ignores its
- * environment: for it there are only 4 and 5, and 5 only if the effective user is root or is not the user who started
- * it, else CONFIG. */
+ * In a file, the profile LOCKER_PROFILE is used, else "default". If LOCKER_PROFILE is set, 5 does not apply: CONFIG if there
+ * is no file. locker_get_origin() returns which source was used.
+ *
+ * A program with raised privileges (set-user-ID, set-group-ID, file capabilities: AT_SECURE of getauxval(3)) ignores its
+ * environment, so only 4 and 5 apply. For 5, the effective user must be root or differ from the user that started the
+ * program; otherwise CONFIG.
+ *
+ * Blocks and returns as locker_open() does. */
 LOCKER_API LOCKER_MUST_CHECK locker_status locker_open_default(const locker_options *options, locker **out,
                                                                locker_error *err);
 
-/** Close a locker: calls that wait return LOCKER_CLOSED; every lock still held through it is released; what
- * clean-up is left is given up to 2 s. Blocks until all calls in flight have returned. Handles stay valid
- * memory until freed: their state is LOCKER_STATE_UNLOCKED, unlocking them answers LOCKER_CLOSED; of what was
- * lost before, LOCKER_STATE_LOST and LOCKER_LOST. No call on `l` may begin after this one returns. NULL is
- * allowed. Returns OK; INVALID from one of the locker's own callbacks, where nothing is done. */
+/** Close a locker. Calls that wait return LOCKER_CLOSED, and every lock that is still held through the locker is released.
+ * Blocks until all calls in flight have returned, then for up to `cleanup_timeout` (2 s by default) for the remaining
+ * clean-up. No call on `l` may begin after this call has returned. NULL is allowed.
+ *
+ * Handles stay valid until they are freed. Their state is LOCKER_STATE_UNLOCKED, and unlocking them returns LOCKER_CLOSED.
+ * For locks that were lost before, the state is LOCKER_STATE_LOST, and unlocking returns LOCKER_LOST.
+ *
+ * Returns:
+ *   - OK: closed.
+ *   - INVALID: called inside a callback of the locker. Nothing was done. */
 LOCKER_API locker_status locker_close(locker *l);
 
 /* ------------------------------------------------------------------ cancelling ---- */
-/** Lets another thread, or a signal handler, end waits. One serves any number of calls and lockers. */
+/** A means to end waits from another thread or from a signal handler. It serves any number of calls and lockers. Opaque. The
+ * functions below allow NULL. */
 typedef struct locker_cancel locker_cancel;
 
-/** A new one, not fired; NULL when memory or descriptors ran out. Free it with locker_cancel_free(). */
+/** Create a locker_cancel that is not fired. NULL: out of memory or descriptors. Free it with locker_cancel_free(). */
 LOCKER_API locker_cancel *locker_cancel_new(void);
 
-/** Fire: calls that wait with it return LOCKER_CANCELED, and so do calls that come later. A lock that was
- * granted before stays held. Async-signal-safe; any number of times; keeps errno. NULL is allowed, as below. */
+/** Fire: calls that wait with `cancel` return LOCKER_CANCELED, and so do later calls. A lock that was granted before stays
+ * held. Async-signal-safe. May be called any number of times. Keeps errno. */
 LOCKER_API void locker_cancel_fire(locker_cancel *cancel);
 
-/** Whether it was fired. Async-signal-safe. */
+/** True if `cancel` was fired. Async-signal-safe. */
 LOCKER_API bool locker_cancel_fired(const locker_cancel *cancel);
 
-/** Make it usable again. No call may be using it. */
+/** Make a fired `cancel` usable again. No call may be using it. */
 LOCKER_API void locker_cancel_reset(locker_cancel *cancel);
 
-/** Free it. No call may be using it, and no signal handler may fire it any more. NULL is allowed. */
+/** Free `cancel`. No call may be using it, and no signal handler may fire it any more. */
 LOCKER_API void locker_cancel_free(locker_cancel *cancel);
 
 /* ------------------------------------------------------------------ locking ---- */
-/** A lock that we hold: the closure that unlocks it. Opaque; free it with locker_handle_free(). */
+/** A lock that is held. Opaque. Unlock with locker_unlock(), then free with locker_handle_free(). */
 typedef struct locker_handle locker_handle;
 
-/** Tells that a lock was lost, once for a handle, within about 50 ms of the moment when its state became
- * LOCKER_STATE_LOST (of a process that was stopped, or a machine that slept: when it goes on); not when the handle
- * was unlocked first, since unlock's answer tells it then. Called on the locker's keeper (while it is being
- * closed, on the thread that closes it) with no internal lock held; it must not block, because renewals wait for it.
- * Legal inside: every locker_handle_*() function (freeing a handle that is still held releases it in the background),
- * locker_unlock() of `lost` (it answers LOST), locker_stats(), locker_get_semantics(), locker_cancel_fire(). Calls
- * that wait for the service answer LOCKER_INVALID there. Once locker_handle_free() of a handle has returned on
- * another thread, its callback neither runs nor will. The handle stays the application's to free. */
+/** Callback for the loss of a lock. Called once per handle, within about 50 ms after its state becomes LOCKER_STATE_LOST. If
+ * the process was stopped or the machine slept, it is called after they go on. Not called if the handle was unlocked before:
+ * then locker_unlock() reports the loss.
+ *
+ * Runs on the locker's keeper thread, or during locker_close() on the closing thread, with no internal lock held. The
+ * callback must not block, because lease renewals wait for it. It may call:
+ *   - every locker_handle_*() function. Freeing a handle of a held lock releases the lock in the background.
+ *   - locker_unlock(lost), which returns LOST.
+ *   - locker_stats(), locker_get_semantics(), locker_cancel_fire().
+ * Calls that wait for the service, and locker_handle_keep_over_exec(), return LOCKER_INVALID here.
+ *
+ * The application frees the handle, in the callback or later. Once locker_handle_free() has returned on another thread, the
+ * callback neither runs nor will run. */
 typedef void (*locker_lost_fn)(locker_handle *lost, void *user);
 
-/** A key is 1 to 255 bytes of UTF-8 without control characters: no C0, DEL or C1, no line or paragraph separator, none that
- * reorders text (U+061C, U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069). So is a label, of 1 to 127 bytes. */
+/** Maximum lengths in bytes. A key is 1 to 255 bytes of UTF-8, an owner or a label 1 to 127. Control
+ * characters are not allowed: C0, DEL, C1, line and paragraph separators, and characters that reorder text (U+061C, U+200E,
+ * U+200F, U+202A to U+202E, U+2066 to U+2069). */
 enum { LOCKER_KEY_MAX = 255, LOCKER_OWNER_MAX = 127 };
 
-/** Who may hold a key beside us. */
+/** How a lock shares its key with other holders. */
 typedef enum locker_mode {
-    LOCKER_EXCLUSIVE = 0, /**< nobody */
-    LOCKER_SHARED = 1     /**< anybody who holds it shared too: readers, beside whom there is no writer */
+    LOCKER_EXCLUSIVE = 0, /**< a writer: no other holder, except with permits */
+    LOCKER_SHARED = 1     /**< a reader: beside other readers, never beside a writer */
 } locker_mode;
 
-/** More than so many permits has no key. */
+/** Largest number of permits of a key. */
 enum { LOCKER_PERMITS_MAX = 1 << 20 };
 
-/** Options of one lock. Start from LOCKER_LOCK_OPTIONS_INIT, which waits for ever. */
+/** Options of a lock call. Start from LOCKER_LOCK_OPTIONS_INIT, which waits without limit. */
 typedef struct locker_lock_options {
     size_t size;     /**< sizeof(locker_lock_options) */
-    int64_t wait_ms; /**< -1: for ever; 0: try once; else wait at most so long */
+    int64_t wait_ms; /**< longest wait in ms; 0: try once; -1: without limit */
 
-    /** Lease time; 0: the locker's. Refused when the driver's limits don't allow it. Drivers without leases
-     * (file, memory) ignore it, unless no_renew is set. */
+    /** Lease time in ms; 0: the locker's default. Outside the driver's range: CONFIG. Drivers without leases (file, memory)
+     * ignore it unless no_renew is set. */
     int64_t ttl_ms;
 
-    bool no_renew; /**< the lease is meant to end: it isn't renewed, and is LOST when the time is over */
-    locker_cancel *cancel; /**< NULL: none. Must outlive the call. */
+    bool no_renew; /**< True if the lease is not renewed: the lock is meant to be LOST after ttl_ms. */
+    locker_cancel *cancel; /**< ends the wait; NULL: none. Must outlive the call. */
 
-    /** Who enters again: a name of 1 to 127 bytes without control characters; NULL: nobody does. A call with
-     * the same owner, on a key that it holds through this locker, enters again and is counted: it gets
-     * another handle, and the last handle unlocked releases. So does a call that is waiting when another call
-     * of the owner gets the key. So it must differ between tasks that are to exclude each other. The lease stays what it is: a call that asks for more (a longer ttl_ms than was
-     * asked for first, or renewal where there was to be none) answers INVALID. So does one that asks for
-     * LOCKER_EXCLUSIVE where its owner holds the key shared: two that did so would wait for each other for ever.
-     * Who asks for LOCKER_SHARED and holds it exclusive enters that again. */
+    /** Owner for re-entrant locking, 1 to 127 bytes; NULL: not re-entrant. If the owner holds the key through this locker,
+     * the call returns another handle at once. So does a waiting call when another call of the owner gets the key.
+     * Unlocking the last handle releases the lock. Tasks that must exclude each other need different owners.
+     *
+     * The lease does not change. INVALID if the call asks for
+     *   - a longer ttl_ms than the first call did;
+     *   - renewal, if the first call set no_renew;
+     *   - LOCKER_EXCLUSIVE, if the owner holds the key shared: two such calls would wait for each other without end.
+     * If the owner holds the key exclusively, a call for LOCKER_SHARED also re-enters the exclusive lock. */
     const char *owner;
 
-    locker_lost_fn on_lost; /**< NULL: none */
+    locker_lost_fn on_lost; /**< called when the lock is lost; NULL: none */
     void *user;             /**< passed to on_lost */
 
-    /** What show prints for the holder, as owner is written; it shuts out and admits nobody. NULL: owner, else the locker's. */
+    /** Label of the holder in locker_show(), 1 to 127 bytes; NULL: owner, else the locker's. It excludes no other call and
+     * admits none. */
     const char *label;
 
-    /** LOCKER_SHARED: beside others that hold it shared. Who waits for the key exclusive is not overtaken by those who
-     * come later where the driver serves in the order of arrival (locker_semantics.shared). One that comes while the
-     * locker holds the key shared already, without a no_renew or owner of its own, may ride on that grant, with its token
-     * and lease: within 50 ms of it, unless the driver knows that somebody waits, or as long as it knows that nobody does.
-     * UNSUPPORTED where the driver has no shared locks. */
+    /** LOCKER_SHARED: hold the key beside other shared holders. UNSUPPORTED if the driver has no shared locks. If the driver
+     * serves in order of arrival (locker_semantics.shared), later readers do not overtake a waiting writer.
+     *
+     * If this locker already holds the key shared, the call may join that grant, with its token and lease. The service is
+     * not asked. Both calls must have the same ttl_ms and label, and neither no_renew nor an owner. A call can join within
+     * 50 ms of the grant, and later for as long as the driver knows that there is no waiter. Joining ends when the driver
+     * reports a waiter, or when this locker breaks the lock. No call passes a waiting writer of this locker. With Redis, a
+     * waiting call joins only if a third of the lease is left. */
     locker_mode mode;
 
-    /** At most so many hold the key at once, each with a slot of its own, locker_handle_slot(): 1 to LOCKER_PERMITS_MAX; 0: it
-     * is a lock. While somebody holds the key, or waits, it is used in one way: a call with another number, or none, answers
-     * CONFIG, which names both. LOCKER_SHARED with permits is INVALID. UNSUPPORTED where the driver has no permits. */
+    /** Number of permits, 1 to LOCKER_PERMITS_MAX; 0: an ordinary lock. At most so many holders have the key at a time, each
+     * with its own slot (locker_handle_slot()). INVALID with LOCKER_SHARED. UNSUPPORTED if the driver has no permits, or
+     * fewer (locker_semantics.permits_most). CONFIG if the key is held, or waited for, with another number or as an
+     * ordinary lock. The text names both uses. */
     int32_t permits;
 } locker_lock_options;
 
@@ -254,195 +305,229 @@ typedef struct locker_lock_options {
         sizeof(locker_lock_options), -1, 0, false, 0, 0, 0, 0, 0, LOCKER_EXCLUSIVE, 0                        \
     }
 
-/** Take the lock `key`; wait for it as the options say (NULL: for ever). On OK it is held and *out is a
- * handle (a loss that comes as the call returns is told by that: its state is LOST, and on_lost is called);
- * on every other answer *out is NULL and nothing is left at the service (what could not be cleaned up at once
- * is cleaned up in the background). Callers of one locker are served in the order in which they came.
+/** Take the lock `key`, waiting as `options` say (NULL: without limit). Callers of a locker are served in order of arrival.
+ * On OK, *out is a handle that the caller must free. If the lock is lost as the call returns, the status is OK, the handle's
+ * state is LOST, and on_lost is called. On any other status, *out is NULL and nothing is left at the service. If clean-up is
+ * not possible at once, it continues in the background.
  *
- * A call that waits goes on over an outage of the service until its own end, which is UNAVAILABLE, not
- * TIMEOUT, when the service was out of reach to the last (refused, cut off, or silent for `command_timeout`).
- * What no waiting can mend (the directory of the locks is gone) ends it at once, with UNAVAILABLE too.
+ * Blocks for up to wait_ms (0: as locker_try_lock()). A waiting call goes on through an outage of the service.
  *
- * Blocks. Errors: BUSY (only with wait_ms 0), TIMEOUT, CANCELED, UNAVAILABLE, DENIED, INVALID, CONFIG (a TTL
- * out of the driver's range; an application's data at the key), PROTOCOL, NOMEM, CLOSED, FORKED. UNKNOWN is never answered. */
+ * Returns:
+ *   - OK: the lock is held.
+ *   - BUSY: another holder has the key. Only with wait_ms 0.
+ *   - TIMEOUT: the key did not become free within wait_ms.
+ *   - CANCELED: options->cancel was fired.
+ *   - UNAVAILABLE: the service was out of reach at the end of the wait (connection refused or dropped, or no answer for
+ *     `command_timeout`). If locks of this locker keep the caller out, TIMEOUT instead.
+ *   - UNAVAILABLE at once: waiting cannot help, because the directory of the locks is gone.
+ *   - CONFIG: ttl_ms is out of range, the key has another number of permits, or an application keeps data at the key.
+ *   - UNSUPPORTED: the driver lacks the mode or the permits.
+ *   - DENIED, INVALID, PROTOCOL, NOMEM, CLOSED, FORKED. Never UNKNOWN. */
 LOCKER_API LOCKER_MUST_CHECK locker_status locker_lock(locker *l, const char *key,
                                                        const locker_lock_options *options,
                                                        locker_handle **out, locker_error *err);
 
-/** As locker_lock() with wait_ms 0, whatever the options say: OK or BUSY, without waiting for another holder.
- * It does wait for the service's answer, for at most the configured `command_timeout`; where connecting is
- * refused, because no server runs there or no way leads there, it is UNAVAILABLE at once, and the service is
- * asked anew each time. Where another call of this locker waits for the key already, that one's knowledge is
- * the answer: BUSY, or UNAVAILABLE when the service was out of reach as it asked last. */
+/** Take the lock if it is free: locker_lock() with wait_ms 0, whatever `options` say. Blocks only for the service's answer,
+ * for up to `command_timeout`. Never waits for another holder.
+ *
+ * Returns as locker_lock() does, with these differences:
+ *   - UNAVAILABLE at once if the connection is refused or the host is unreachable. Each call connects again.
+ *   - If another call of this locker waits for the key at a service without a queue (Redis): that call's latest result.
+ *     It is BUSY, or UNAVAILABLE if the service was out of reach. */
 LOCKER_API LOCKER_MUST_CHECK locker_status locker_try_lock(locker *l, const char *key,
                                                            const locker_lock_options *options,
                                                            locker_handle **out, locker_error *err);
 
-/** At most so many keys are taken at once. */
+/** Largest number of keys in a locker_lock_all() call. */
 enum { LOCKER_KEYS_MAX = 64 };
 
-/** Take several keys, each as locker_lock() takes one, all within the one wait_ms or none of them, by one handle. They
- * are taken in the order of their bytes, whatever the order here, and each once, so two calls never wait for each other in
- * a circle. The handle's keys stand in that order. Losing one is losing all: the state is the worst of them, what remains
- * is the least, on_lost is called once; unlocking releases all, and answers LOST if any was lost, else UNKNOWN if of any
- * it isn't known. Unlocking takes as long as for one key: all requests are sent at once, and the call waits for the answers, at
- * most one `command_timeout` in all. A call that fails gives back what it has taken in the background, as one for one key does,
- * except after BUSY: then it waits for the answers likewise. When one key is lost while others are waited for, all are let
- * go and taken again, until wait_ms is over; a try does so for `command_timeout` at most, and without renewal not at all
- * (UNAVAILABLE: the ttl is too short to take that many keys). A key with an owner,
- * a mode or permits: each is meant so. The keys are copied. Errors: as locker_lock(), with the key that it was about in the
- * text; INVALID when n is 0 or more than LOCKER_KEYS_MAX. */
+/** Take all of `keys` or none, with a single handle. Each key is taken as by locker_lock(), and wait_ms limits the whole
+ * call. Owner, mode and permits apply to each key. With wait_ms 0, blocks for up to `command_timeout` per key.
+ *
+ * Keys are taken in byte order, each once, whatever their order in `keys`. So two calls never wait for each other in a
+ * circle. The handle lists the keys in that order.
+ *
+ * If a key is lost while the call waits for others, the call releases all keys and starts again, until wait_ms is over. With
+ * wait_ms 0 it starts again for up to `command_timeout` (with no_renew: not at all), then returns UNAVAILABLE: the ttl is
+ * too short for that many keys.
+ *
+ * A call that fails releases in the background the keys that it has taken. After BUSY it waits for the service's answers
+ * instead, for up to `command_timeout` in all.
+ *
+ * Losing a key loses all. The handle's state is the worst of its keys, its remaining time is the shortest, and on_lost is
+ * called once. locker_unlock() releases all keys. It returns LOST if any key was lost, else UNKNOWN if any result is
+ * unknown. It takes as long as for a single key: it sends all requests at once and waits for the answers for up to
+ * `command_timeout` in all.
+ *
+ * Returns as locker_lock() does, with the key in the text. INVALID if `n` is 0 or above LOCKER_KEYS_MAX. */
 LOCKER_API LOCKER_MUST_CHECK locker_status locker_lock_all(locker *l, const char *const *keys, size_t n,
                                                            const locker_lock_options *options,
                                                            locker_handle **out, locker_error *err);
 
-/** Release. Works from any thread, once: the first call gives the answer, later ones LOCKER_INVALID. The
- * handle is still to be freed. Blocks for the service's answer, at most `command_timeout`.
- *   - OK: released. The service removed a lock that was ours, or passed it to the next waiter of this locker
- *     while our lease was certain; for a handle that entered again, or rides, while others have the grant still: counted
- *     down, and the service isn't asked, so it proves nothing of a break not heard of yet. Where an answer was lost on
- *     the way, OK also means that locker_break() did not remove it before; a lock that a foreign client
- *     deletes in that very moment can't be told from one that was released. With Redis, word of a break or of
- *     a failover may still be under way when a lock is passed on; docs/promises.md names each such case.
- *   - LOST: it had not been ours any more; nobody else's lock was touched.
- *   - UNKNOWN: the service could not be asked, or can't tell any more whether it was this call that ended the
- *     lock. Releasing goes on in the background; the lease's end settles it.
- *   - Errors: INVALID (already unlocked, or called from on_lost on a lock that is held), CLOSED, FORKED. */
+/** Release the lock. Call it once per handle, from any thread, and free the handle afterwards. Blocks for the service's
+ * answer, for up to `command_timeout`.
+ *
+ * Returns:
+ *   - OK: unlocked. Either
+ *       - the service removed our lock, or
+ *       - the lock passed to the next waiter of this locker, while our lease was certain, or
+ *       - other handles keep the grant (re-entry, joined shared lock). Then the service is not asked. OK does not rule out a
+ *         break that this process has not been notified of.
+ *     If the service's answer was lost on the way, OK rules out an earlier locker_break(). It does not rule out that a
+ *     foreign client deleted the lock at that moment. With Redis, a notification of a break or a failover can be in flight
+ *     while a lock is passed on. docs/promises.md lists these cases.
+ *   - LOST: the lock was not ours any more. No other lock was touched.
+ *   - UNKNOWN: the service did not answer, or cannot tell whether this call ended the lock. Releasing goes on in the
+ *     background. The lock ends with its lease at the latest.
+ *   - INVALID: already unlocked, or called inside a callback on a lock that is held.
+ *   - CLOSED, FORKED. */
 LOCKER_API locker_status locker_unlock(locker_handle *held, locker_error *err);
 
-/** Unlock if still held, and free. NULL is allowed. May block as locker_unlock(). */
+/** Unlock if the lock is still held, and free the handle. Blocks as locker_unlock() does. NULL is allowed. */
 LOCKER_API void locker_handle_free(locker_handle *held);
 
-/** locker_handle_free() in the form that pthread_cleanup_push() and the like call. */
+/** Call locker_handle_free(). Has the signature that pthread_cleanup_push() and similar functions need. */
 LOCKER_API void locker_cleanup(void *held);
 
-/** For LOCKER_AUTO: frees *held when the variable goes out of scope. */
+/** Free *held when the variable goes out of scope. For LOCKER_AUTO. */
 static inline void locker_cleanup_scope(locker_handle **held)
 {
     locker_handle_free(*held);
 }
 
 #if defined(__GNUC__)
-/** Declare a `locker_handle *` with it, and initialise it: it unlocks when it goes out of scope. */
+/** Attribute of a `locker_handle *` variable: unlock and free the handle at the end of its scope. Initialize the variable. */
 #define LOCKER_AUTO __attribute__((cleanup(locker_cleanup_scope)))
 #endif
 
-/** What a handle knows of its lock. */
+/** State of a handle's lock. */
 typedef enum locker_state {
-    LOCKER_STATE_HELD = 0,    /**< ours */
-    LOCKER_STATE_SUSPECT = 1, /**< ours, but a renewal is overdue or the service is out of reach */
-    LOCKER_STATE_LOST = 2,    /**< not ours any more; it never comes back */
-    LOCKER_STATE_UNLOCKED = 3 /**< unlocked, or its locker closed */
+    LOCKER_STATE_HELD = 0,    /**< held */
+    LOCKER_STATE_SUSPECT = 1, /**< held, but a renewal is overdue or the service is out of reach */
+    LOCKER_STATE_LOST = 2,    /**< lost; final */
+    LOCKER_STATE_UNLOCKED = 3 /**< unlocked, or the locker was closed */
 } locker_state;
 
-/** The state now: compares the clock with the deadline, without I/O and without blocking. */
+/** Return the current state, by comparing the clock with the lease's deadline. No I/O, does not block. */
 LOCKER_API locker_state locker_handle_state(const locker_handle *held);
 
-/** The name of a state in lower case. Static text. */
+/** Return the name of a state in lower case. Static text. */
 LOCKER_API const char *locker_state_name(locker_state state);
 
-/** How long the lock is certainly ours if nothing more is heard from the service, in ms, rounded down: 0 when
- * it is lost or unlocked, -1 when there is no lease that could end. */
+/** Return the time in ms, rounded down, for which the lock is certainly ours if no further answer of the service arrives. 0:
+ * lost or unlocked. -1: there is no lease that could end. */
 LOCKER_API int64_t locker_handle_remaining_ms(const locker_handle *held);
 
-/** The lease time that was asked for, in ms; -1 when there is no lease. */
+/** Return the lease time in ms that was asked for. -1: the driver has no leases (locker_semantics.leases). */
 LOCKER_API int64_t locker_handle_ttl_ms(const locker_handle *held);
 
-/** The fencing token: greater than that of every earlier grant of this key. Give it to the resource that the
- * lock guards, which refuses what is smaller than the greatest it has seen (Kleppmann, "How to do distributed
- * locking", 2016); docs/promises.md names when a service can't keep that. 0: fencing is off. Each handle of
- * a re-entered lock has the same. */
+/** Return the fencing token, which is greater than that of every earlier grant of this key. 0: fencing is off. Pass it to the
+ * resource that the lock protects. The resource must reject a token smaller than the greatest that it has seen (Kleppmann,
+ * "How to do distributed locking", 2016). All handles of a re-entered lock have the same token. docs/promises.md lists the
+ * cases in which a service cannot keep this promise. */
 LOCKER_API uint64_t locker_handle_token(const locker_handle *held);
 
-/** A descriptor that becomes readable when the lock is lost, for poll() and the like; never read from it,
- * never close it. It lives until the handle is freed. Made at the first call. -1: no descriptor (errno). */
+/** Return a descriptor for poll() and the like that becomes readable when the lock is lost. The first call creates it, and
+ * locker_handle_free() closes it. Do not read from it or close it. -1: there is no descriptor; see errno. */
 LOCKER_API int locker_handle_fd(locker_handle *held);
 
-/** Which of the permits it has, from 0 to permits - 1: no other holder of the key has the same. -1: it is a lock. */
+/** Return the slot of a permit, 0 to permits - 1, which no other holder of the key has. -1: an ordinary lock. */
 LOCKER_API int32_t locker_handle_slot(const locker_handle *held);
 
-/** The key, as the caller gave it; of several, the first. Lives as long as the handle. */
+/** Return the key as the caller gave it; of several keys, the first. Valid until the handle is freed. */
 LOCKER_API const char *locker_handle_key(const locker_handle *held);
 
-/** How many keys it holds: 1, but for locker_lock_all(). */
+/** Return the number of keys: 1, or more after locker_lock_all(). */
 LOCKER_API size_t locker_handle_count(const locker_handle *held);
 
-/** The index-th of its keys, in the order in which they were taken; NULL past the last. Lives as long as the handle. */
+/** Return the key at `index`, in the order of taking; NULL past the last. Valid until the handle is freed. */
 LOCKER_API const char *locker_handle_key_at(const locker_handle *held, size_t index);
 
-/** The fencing token of the index-th of its keys; 0 past the last. locker_handle_token() is that of the first. */
+/** Return the fencing token of the key at `index`; 0 past the last. locker_handle_token() returns the first. */
 LOCKER_API uint64_t locker_handle_token_at(const locker_handle *held, size_t index);
 
-/** The label that show prints for it. Lives as long as the handle. */
+/** Return the label that locker_show() reports for this holder. Valid until the handle is freed. */
 LOCKER_API const char *locker_handle_owner(const locker_handle *held);
 
-/** True if this locker's locks can live on over exec, in descriptors: locker_handle_keep_over_exec() works. The file
- * driver's do. Those of a service end with their lease, because nothing renews it after exec. False for NULL. */
+/** True if the locker's locks can survive exec, so that locker_handle_keep_over_exec() works. Locks of the file driver can,
+ * because they live in descriptors. Locks of a service end with their lease, which is not renewed after exec. False for
+ * NULL. */
 LOCKER_API bool locker_keeps_over_exec(const locker *l);
 
 /** Make the descriptors that the lock lives in inheritable. The program that this process becomes by exec then holds the
- * lock until it and every process that inherited the descriptors have ended or closed them. After exec nobody watches
- * the lock: if it is broken, or its file is removed, the program is not told. Call it right before exec, because every
- * program that the process starts from here on inherits the lock, too. If exec fails, locker_unlock() works as before.
- * Does not wait for another process. Errors: UNSUPPORTED (see above; nothing has changed), LOST (it was lost), UNAVAILABLE
- * (it can't be seen whether it was), INVALID (held is NULL or unlocked, or inside a callback), CLOSED, FORKED. */
+ * lock. The lock lasts until that program and all processes that inherited the descriptors have ended or closed them. After
+ * exec, no process watches the lock: the program is not notified if the lock is broken or its file is removed.
+ *
+ * Call it right before exec, because every program that the process starts from then on inherits the lock, too. If exec
+ * fails, locker_unlock() works as before. Does not wait for another process.
+ *
+ * Returns:
+ *   - OK: the descriptors are inheritable.
+ *   - UNSUPPORTED: locker_keeps_over_exec() is false. Nothing has changed.
+ *   - LOST: the lock was lost.
+ *   - UNAVAILABLE: a system call failed, so that it is not known whether the lock is held, or it cannot be kept.
+ *   - INVALID: `held` is NULL or unlocked, or the call is inside a callback.
+ *   - CLOSED, FORKED. */
 LOCKER_API LOCKER_MUST_CHECK locker_status locker_handle_keep_over_exec(locker_handle *held,
                                                                         locker_error *err);
 
-/* ------------------------------------------------------------------ looking ---- */
-/* Labels that another client wrote are told as they are, and may have any bytes: escape them before a terminal. */
+/* ------------------------------------------------------------------ inspecting and breaking ---- */
+/* A label that another client wrote is reported unchanged and can contain any bytes. Escape it before it is printed to a
+ * terminal. */
 
-/** One that waits, as the service knows it. */
+/** A waiter that the service knows. */
 typedef struct locker_waiter {
-    char owner[LOCKER_OWNER_MAX + 1]; /**< its label; empty when the service doesn't know it */
+    char owner[LOCKER_OWNER_MAX + 1]; /**< the waiter's label; empty: unknown */
     locker_mode mode;
-    int32_t permits; /**< 0: it waits for a lock */
+    int32_t permits; /**< number of permits of the key; 0: waits for an ordinary lock */
 } locker_waiter;
 
-/** One of several that hold a key at once. */
+/** A holder of a key that several can hold. */
 typedef struct locker_holder {
-    char owner[LOCKER_OWNER_MAX + 1]; /**< its label; empty: unknown */
-    uint64_t token;                   /**< its fencing token; 0: unknown */
+    char owner[LOCKER_OWNER_MAX + 1]; /**< the holder's label; empty: unknown */
+    uint64_t token;                   /**< the holder's fencing token; 0: unknown */
     int64_t since_unix_ms;            /**< as in locker_info */
-    int64_t remaining_ms;             /**< as in locker_info */
-    int64_t slot;                     /**< of a permit; else -1 */
+    int64_t remaining_ms;             /**< as in locker_info; known only with Redis */
+    int64_t slot;                     /**< slot of a permit; else -1 */
 } locker_holder;
 
-/** What a service knows of one key. Clear it with locker_info_clear(). */
+/** State of a key at the service. Free its contents with locker_info_clear(). */
 typedef struct locker_info {
     size_t size;                      /**< sizeof(locker_info) */
-    bool held;                        /**< somebody holds it */
-    char owner[LOCKER_OWNER_MAX + 1]; /**< the holder's label; empty: unknown (a foreign client's) */
+    bool held;                        /**< True if the key has a holder. */
+    char owner[LOCKER_OWNER_MAX + 1]; /**< the holder's label; empty: unknown (a foreign client) */
 
-    /** Since when, ms of the Unix epoch; -1: unknown. With ZooKeeper, of a holder that has waited: since when
-     * it has stood in the queue, in the first quarter of a second, or if it is a foreign client. */
+    /** Time of the grant in ms since the Unix epoch; -1: unknown. With ZooKeeper and etcd, if the
+     * holder had to wait, the value is the time of joining the queue until about 250 ms after the grant. For a foreign client
+     * of ZooKeeper it stays that time. */
     int64_t since_unix_ms;
 
-    /** Until the lease ends unless renewed; -1: no lease, no end, or not known. With memory, files and
-     * ZooKeeper it is known only of a lock with no_renew, and to the locker that holds it. */
+    /** Time in ms until the lease ends unless it is renewed; -1: no lease, no end, or unknown. With file, memory,
+     * ZooKeeper and etcd, it is known only for a lock with no_renew, and only to the locker that holds it. */
     int64_t remaining_ms;
 
-    uint64_t
-        token; /**< the fencing token of the present grant, or of the last where the service keeps it (a file as long
-                  as nobody has removed it); 0 unknown */
+    /** Fencing token of the current grant, or of the last grant if the service keeps it (file: until the lock file is
+     * removed); 0: unknown. */
+    uint64_t token;
 
-    /** How many contenders wait at the service; -1: the service doesn't know. Files, memory and
-     * ZooKeeper: every waiter. Redis: one for each locker that waits, whatever the number of its threads, so
-     * none of the holder's own; it knows no foreign clients', and none of lockers not yet subscribed. */
+    /** Number of waiters at the service; -1: unknown. File, memory, ZooKeeper and etcd count every waiter. Redis counts each
+     * locker that waits as 1, whatever the number of its threads. Redis does not count foreign clients, lockers that have
+     * not subscribed, and waiters of the locker that holds the key exclusively. */
     int64_t waiters;
 
-    locker_waiter *queue; /**< those that are known, in the order in which they'll be served; may be NULL */
-    size_t queue_len;     /**< how many are in queue */
-    size_t queue_stride;  /**< from one to the next, in bytes; see locker_info_waiter() */
+    locker_waiter *queue; /**< the known waiters, in the order of service; may be NULL */
+    size_t queue_len;     /**< number of entries in queue */
+    size_t queue_stride;  /**< size of an entry in bytes; see locker_info_waiter() */
 
-    locker_mode mode; /**< of those who hold it */
-    int32_t permits;  /**< how many may hold it at once; 0: it is a lock */
+    locker_mode mode; /**< mode of the holders */
+    int32_t permits;  /**< number of permits, the most holders at a time; 0: an ordinary lock */
 
-    /** Who holds it shared, or has a permit, the greatest token last; of them, `owner` and the others above tell the first. NULL
-     * of what nobody holds, or one alone exclusive. A locker's readers that ride on one grant are one. */
+    /** The holders of a shared lock or of permits, in ascending order of their tokens. `owner`, `since_unix_ms`,
+     * `remaining_ms` and `token` above describe the first. NULL if the key is free or has a single exclusive holder. Calls
+     * that joined a grant count as a single holder. */
     locker_holder *holders;
-    size_t holders_len;   /**< how many are in holders: of permits, so many are taken */
-    size_t holder_stride; /**< from one to the next, in bytes; see locker_info_holder() */
+    size_t holders_len;   /**< entries in holders (Redis: up to 1,000); of permits, the number taken */
+    size_t holder_stride; /**< size of an entry in bytes; see locker_info_holder() */
 } locker_info;
 
 #define LOCKER_INFO_INIT                                                                                     \
@@ -450,7 +535,7 @@ typedef struct locker_info {
         sizeof(locker_info), false, {0}, -1, -1, 0, -1, 0, 0, 0, LOCKER_EXCLUSIVE, 0, 0, 0, 0                \
     }
 
-/** The index-th of info->queue, from 0; NULL past the last. A later release may tell more of each. */
+/** Return the entry of info->queue at `index`, from 0; NULL past the last. Later releases may have larger entries. */
 static inline const locker_waiter *locker_info_waiter(const locker_info *info, size_t index)
 {
     return index < info->queue_len
@@ -458,7 +543,7 @@ static inline const locker_waiter *locker_info_waiter(const locker_info *info, s
                : (const locker_waiter *)0;
 }
 
-/** The index-th of info->holders, from 0; NULL past the last. */
+/** Return the entry of info->holders at `index`, from 0; NULL past the last. */
 static inline const locker_holder *locker_info_holder(const locker_info *info, size_t index)
 {
     return index < info->holders_len ? (const locker_holder *)(const void *)((const char *)info->holders +
@@ -466,21 +551,25 @@ static inline const locker_holder *locker_info_holder(const locker_info *info, s
                                      : (const locker_holder *)0;
 }
 
-/** Ask the service about a key. Blocks, at most `command_timeout`. *info is overwritten; clear it afterwards.
- * Errors: UNAVAILABLE, DENIED, INVALID, CONFIG (an application's data are there, and no lock), PROTOCOL, NOMEM, CLOSED,
- * FORKED. */
+/** Query the state of `key` from the service. Blocks for up to `command_timeout`. Overwrites *info, which the caller must
+ * clear afterwards.
+ *
+ * Returns:
+ *   - OK: *info is filled, also if the key is free.
+ *   - CONFIG: an application keeps data at the key, and no lock.
+ *   - UNAVAILABLE, DENIED, INVALID, PROTOCOL, NOMEM, CLOSED, FORKED. */
 LOCKER_API LOCKER_MUST_CHECK locker_status locker_show(locker *l, const char *key, locker_info *info,
                                                        locker_error *err);
 
-/** Free what is inside; the struct itself is the caller's. */
+/** Free the contents of *info, but not the struct, which belongs to the caller. */
 LOCKER_API void locker_info_clear(locker_info *info);
 
-/** Whose lock is to be broken. Start from LOCKER_BREAK_OPTIONS_INIT, which means whoever's. */
+/** Selection of holders for locker_break(). Start from LOCKER_BREAK_OPTIONS_INIT, which selects all. */
 typedef struct locker_break_options {
     size_t size;       /**< sizeof(locker_break_options) */
     uint64_t token;    /**< only the holder with this fencing token; 0: any */
     const char *owner; /**< only a holder with this label; NULL: any */
-    bool force;        /**< also delete what liblocker did not write; false: that is refused (CONFIG) */
+    bool force;        /**< True to delete also data that liblocker did not write; false: CONFIG. */
     char reserved[7];  /**< 0 */
 } locker_break_options;
 
@@ -492,113 +581,134 @@ typedef struct locker_break_options {
         }                                                                                                    \
     }
 
-/** An operator's forced unlock, of just the holder that the options name (NULL: whoever holds it); of several that hold
- * it at once, of each whom they name: the service looks and breaks in one step, so a lock that changed hands after a look is left alone.
- * (Redis takes a lock or permits from more than 50 holders in several steps, and serves others between them. It leaves out who has
- * come since the first step; when an error ends the call, some have lost the lock.) `broken` (NULL allowed) tells whose lock it was, as locker_show(). The holder is told LOST as soon as its service
- * can tell. Errors: as locker_show(); INVALID when nobody holds it; BUSY when another than the one that was
- * named holds it, which `broken` tells, or when it changed again and again meanwhile (ZooKeeper), and nothing
- * is done; DENIED, too, when it may not see whose lock it is (ZooKeeper), though it might delete it. A holder
- * whose token or label the service doesn't know is never the one.
+/** Take a lock away from its holder: a forced unlock for operators. Breaks every holder that `options` select (NULL: all). A
+ * holder cannot be selected by a token or label that the service does not know. The holder's state becomes LOST as soon as
+ * its service can report the break. Blocks for up to `command_timeout`.
  *
- * CONFIG: what is at the key is not known to be a lock, and is left as it is. It may be another client's lock or an
- * application's data: with Redis a string that liblocker did not write, or a hash; with ZooKeeper a node that outlives its
- * session; with etcd a key without a lease, or of another form. Look at it, and delete it with `force`. Even so data of another type (Redis: a list, a set, a sorted set, a stream) are never deleted: a lock call and
- * locker_show() answer CONFIG there, too. */
+ * The service compares and breaks each holder in a single step, so a lock that changed hands after a query is left alone. If
+ * a call that breaks several holders fails, some may have lost the lock. Redis breaks up to 50 holders in a step, and serves
+ * other requests between steps. Holders that came after the first step keep the lock.
+ *
+ * Fills *broken (NULL: ignored) with the holder, as locker_show() does, also on BUSY. The caller must clear it.
+ *
+ * Returns:
+ *   - OK: broken.
+ *   - INVALID: the key has no holder, or an argument is wrong.
+ *   - BUSY: `options` select no holder, or the holder changed again and again (ZooKeeper, etcd). Nothing was broken, except
+ *     perhaps some of several holders at ZooKeeper.
+ *   - UNAVAILABLE: the service is out of reach, or the holder changed again and again (file, Redis).
+ *   - DENIED: the user lacks a right. With ZooKeeper, also if the user may delete the lock but not read its holder.
+ *   - UNSUPPORTED: the driver cannot break locks (locker_semantics.can_break).
+ *   - CONFIG: the data at the key are not known to be a lock, and were left as they are; see below.
+ *   - PROTOCOL, NOMEM, CLOSED, FORKED.
+ *
+ * After CONFIG, the key may hold another client's lock or an application's data:
+ *   - Redis: a string that liblocker did not write, or a hash;
+ *   - ZooKeeper: a node that outlives its session;
+ *   - etcd: a key without a lease, or of another form.
+ * Look at the data, then delete them with `force`. Data of another type are never deleted (Redis: a list, a set, a sorted
+ * set, a stream). Lock calls and locker_show() return CONFIG there, too. */
 LOCKER_API LOCKER_MUST_CHECK locker_status locker_break(locker *l, const char *key,
                                                         const locker_break_options *options,
                                                         locker_info *broken, locker_error *err);
 
-/** One round trip to the service; *round_trip_us (NULL allowed) gets its time in microseconds. */
+/** Make a round trip to the service, and set *round_trip_us (NULL: ignored) to its time in microseconds. Blocks for up to
+ * `command_timeout`. Returns OK, UNAVAILABLE if no answer came, or another status as locker_show() does. */
 LOCKER_API LOCKER_MUST_CHECK locker_status locker_ping(locker *l, int64_t *round_trip_us, locker_error *err);
 
-/** In which order waiters are served. */
+/** Order in which waiters are served. */
 typedef enum locker_fairness {
-    LOCKER_FAIR_LOCAL = 1, /**< FIFO inside one locker, no order among processes */
+    LOCKER_FAIR_LOCAL = 1, /**< FIFO within a locker, no order among processes */
     LOCKER_FAIR_GLOBAL = 2 /**< FIFO among all waiters of all processes */
 } locker_fairness;
 
-/** From where a lock is seen. */
+/** Range in which a lock excludes others. */
 typedef enum locker_scope {
-    LOCKER_SCOPE_PROCESS = 1, /**< threads of one process */
-    LOCKER_SCOPE_HOST = 2,    /**< processes of one host */
+    LOCKER_SCOPE_PROCESS = 1, /**< threads of a process */
+    LOCKER_SCOPE_HOST = 2,    /**< processes of a host */
     LOCKER_SCOPE_NETWORK = 3  /**< hosts */
 } locker_scope;
 
-/** In which order those who wait to share a key are served beside those who want it alone. */
+/** Order in which shared and exclusive waiters of a key are served. */
 typedef enum locker_order {
     LOCKER_ORDER_NONE = 0,    /**< the driver has no shared locks */
-    LOCKER_ORDER_ARRIVAL = 1, /**< first come, first served over both modes, among all processes */
-    LOCKER_ORDER_LOCAL = 2 /**< the same inside one locker; among processes, who waits alone is not starved */
+    LOCKER_ORDER_ARRIVAL = 1, /**< order of arrival over both modes, among all processes */
+    LOCKER_ORDER_LOCAL = 2    /**< the same within a locker; elsewhere, exclusive waiters do not starve */
 } locker_order;
 
-/** What a service promises, as data. Lives as long as the locker. */
+/** Promises of a lock service. */
 typedef struct locker_semantics {
     size_t size;        /**< sizeof(locker_semantics) */
     const char *driver; /**< "redis", ... */
     locker_scope scope;
     locker_fairness fairness;
-    bool leases;             /**< a lock ends unless renewed; false: it ends with its process */
-    bool tokens_persist;     /**< fencing tokens grow over restarts of all processes */
-    bool survives_restart;   /**< a lock outlives a restart of its service that keeps its data */
-    bool can_break;          /**< locker_break() works */
-    bool quorum;             /**< a grant is agreed by a majority of servers */
-    const char *holder_dies; /**< what happens then; one sentence each */
+    bool leases; /**< True if a lock ends unless it is renewed; false: a lock ends with its process. */
+    bool tokens_persist;   /**< True if fencing tokens grow over restarts of all processes. */
+    bool survives_restart; /**< True if a lock outlives a restart of its service that keeps its data. */
+    bool can_break;        /**< True if locker_break() works. */
+    bool quorum;           /**< True if a majority of servers agrees to each grant. */
+
+    /** A sentence each. The first five say what happens when the holder dies, is stopped or is cut off from the service, and
+     * when the service restarts or fails over. The others are about the fencing token and the cost of a lock. */
+    const char *holder_dies;
     const char *holder_stalls;
     const char *cut_off;
     const char *service_restarts;
     const char *failover;
     const char *token;
     const char *cost;
-    locker_order shared;  /**< how shared locks are served; LOCKER_ORDER_NONE: there are none */
-    int64_t permits_most; /**< how many permits a key can have; 0: there are none */
+
+    locker_order shared;  /**< order of shared locks; LOCKER_ORDER_NONE: there are none */
+    int64_t permits_most; /**< largest number of permits of a key; 0: there are none */
 } locker_semantics;
 
-/** What this locker's service promises. NULL only for a NULL locker. */
+/** Return the promises of the locker's service. Valid as long as the locker. NULL only if `l` is NULL. */
 LOCKER_API const locker_semantics *locker_get_semantics(const locker *l);
 
-/** The service that keeps this locker's locks, as a URI without user and password: "redis://cache:6379/0?namespace=shop".
- * For people: it has no parameters but the namespace. Lives as long as the locker. NULL only for a NULL locker. */
+/** Return the service that keeps this locker's locks, as a URI without user and password:
+ * "redis://cache:6379/0?namespace=shop". It is for people: the only parameter is the namespace. Valid as long as the
+ * locker. NULL only if `l` is NULL. */
 LOCKER_API const char *locker_get_service(const locker *l);
 
-/** What named that service: "from LOCKER_URI", "from /etc/locker.conf, profile [default]", "the embedded default", "named by
- * the program". One line. Lives as long as the locker. NULL only for a NULL locker. */
+/** Return the source of the configuration, in a single line: "from LOCKER_URI", "from /etc/locker.conf, profile [default]",
+ * "the embedded default", "named by the program". Valid as long as the locker. NULL only if `l` is NULL. */
 LOCKER_API const char *locker_get_origin(const locker *l);
 
-/** How a parameter's text is read. */
+/** Type of a parameter's value. */
 typedef enum locker_param_kind {
     LOCKER_PARAM_DURATION = 1,
     LOCKER_PARAM_NUMBER = 2,
     LOCKER_PARAM_BOOL = 3,
     LOCKER_PARAM_TEXT = 4,
     LOCKER_PARAM_PATH = 5,       /**< text, not empty */
-    LOCKER_PARAM_SECRET_FILE = 6 /**< the path of a file whose first line is the value */
+    LOCKER_PARAM_SECRET_FILE = 6 /**< path of a file whose first line is the value */
 } locker_param_kind;
 
-/** One parameter of a driver's URI query or profile; tables end by one whose name is NULL. Static data. */
+/** A parameter of a driver's URI query or profile. A table ends with an entry whose name is NULL. Static data. */
 typedef struct locker_parameter {
     const char *name;
     locker_param_kind kind;
-    const char *initial; /**< the default, as text that parses; NULL: none */
-    int64_t min, max;    /**< of a number, or of a duration in ms; both 0: no limits but not negative */
-    const char *help;    /**< one line */
+    const char *initial; /**< default value, as text that can be parsed; NULL: none */
+    int64_t min, max;    /**< range of a number, or of a duration in ms; both 0: any that is not negative */
+    const char *help;    /**< a single line */
 } locker_parameter;
 
-/** "duration", "number", "bool", "text" or "path". Static. */
+/** Return the name of a kind: "duration", "number", "bool", "text" or "path". Static text. */
 LOCKER_API const char *locker_param_kind_name(locker_param_kind kind);
 
-/** One driver that there is: built in, or a module beside the library. Static data. */
+/** A driver that is built in, or a module beside the library. Static data. */
 typedef struct locker_driver_info {
     size_t size; /**< sizeof(locker_driver_info) */
     const char *name;
-    const char *schemes;  /**< the URI schemes, separated by one space */
+    const char *schemes;  /**< the URI schemes, separated by single spaces */
     const char *example;  /**< a URI */
-    const char *features; /**< what the build's client library can and can't do, one line; may be empty */
+    const char *features; /**< abilities and limits of the build's client library, a line; may be empty */
     const locker_semantics *semantics;
     const locker_parameter *parameters;
-    const char *module;  /**< the file that it is loaded from when it is first used; NULL: it is built in */
-    const char *problem; /**< why the text that describes the module can't be read; then no more is known of
-                            it than its file's name. NULL: it was read */
+    const char *module; /**< file from which the driver is loaded at its first use; NULL: built in */
+
+    /** Reason why the module's description cannot be read. Then only the name of its file is known. NULL: it was read. */
+    const char *problem;
 } locker_driver_info;
 
 #define LOCKER_DRIVER_INFO_INIT                                                                              \
@@ -606,15 +716,17 @@ typedef struct locker_driver_info {
         sizeof(locker_driver_info), 0, 0, 0, 0, 0, 0, 0, 0                                                   \
     }
 
-/** The index-th driver that there is, from 0; false past the last, or where info->size is none. No module is loaded for it. */
+/** Fill *info with the driver at `index`, from 0. Loads no module. False: `index` is past the last driver, info->size is
+ * wrong, or memory ran out. */
 LOCKER_API bool locker_driver_at(size_t index, locker_driver_info *info);
 
-/** The parameters that every driver takes. */
+/** Return the table of the parameters that every driver takes. */
 LOCKER_API const locker_parameter *locker_common_parameters(void);
 
+/** Number of buckets in a locker_histogram. */
 enum { LOCKER_HISTOGRAM_BUCKETS = 40 };
 
-/** A distribution of times. bucket[0] counts those under 1 us, bucket[i] from 2^(i-1) us up to 2^i us. */
+/** Distribution of times in microseconds. bucket[0] counts times under 1 us, bucket[i] times from 2^(i-1) us up to 2^i us. */
 typedef struct locker_histogram {
     uint64_t count;
     uint64_t sum_us;
@@ -622,30 +734,30 @@ typedef struct locker_histogram {
     uint64_t bucket[LOCKER_HISTOGRAM_BUCKETS];
 } locker_histogram;
 
-/** The time under which the part q (0 to 1) of the samples lies, in us: a bucket's upper end, at most max_us. */
+/** Return the time in us under which the part `q` (0 to 1) of the samples lies: the upper end of a bucket, at most max_us. */
 LOCKER_API uint64_t locker_histogram_quantile(const locker_histogram *h, double q);
 
-/** What happened since the locker was opened. Counters only grow; `held` and `waiting` are of now. */
+/** Counts since the locker was opened. Counters only grow; `held` and `waiting` are current values. */
 typedef struct locker_statistics {
-    size_t size;          /**< sizeof(locker_statistics) */
-    uint64_t acquired;    /**< grants, handed over locally ones included, re-entries not */
-    uint64_t handed_over; /**< grants passed on inside the locker, without releasing at the service */
-    uint64_t reentered;
-    uint64_t busy;
-    uint64_t timed_out;
-    uint64_t canceled;
+    size_t size;            /**< sizeof(locker_statistics) */
+    uint64_t acquired;      /**< grants, with those handed over inside the locker, without re-entries */
+    uint64_t handed_over;   /**< grants passed on inside the locker, without a release at the service */
+    uint64_t reentered;     /**< lock calls that re-entered a lock of their owner */
+    uint64_t busy;          /**< lock calls that returned BUSY */
+    uint64_t timed_out;     /**< lock calls that returned TIMEOUT */
+    uint64_t canceled;      /**< lock calls that returned CANCELED */
     uint64_t failed;        /**< lock calls that ended with any other error */
-    uint64_t attempts;      /**< driver attempts, those that found the lock busy included */
-    uint64_t released;      /**< unlocks answered OK */
+    uint64_t attempts;      /**< attempts of the driver, with those that found the lock busy */
+    uint64_t released;      /**< locks released by an unlock that returned OK */
     uint64_t lost;          /**< locks lost while held */
-    uint64_t unknown;       /**< unlocks answered UNKNOWN */
+    uint64_t unknown;       /**< unlocks that returned UNKNOWN */
     uint64_t renewals;      /**< leases extended */
-    uint64_t renewals_late; /**< times that a lease became SUSPECT */
+    uint64_t renewals_late; /**< times that a lease became SUSPECT because its renewal was overdue */
     uint64_t held;          /**< locks held now */
     uint64_t waiting;       /**< calls that wait now */
-    locker_histogram wait;  /**< from the call to the grant */
-    locker_histogram hold;  /**< from the grant to the unlock or the loss */
-    uint64_t rode;          /**< shared locks that ride on another grant of the locker; not in acquired */
+    locker_histogram wait;  /**< time from the call to the grant */
+    locker_histogram hold;  /**< time from the grant to the unlock or the loss */
+    uint64_t rode;          /**< shared locks that joined another grant of the locker; not in acquired */
 } locker_statistics;
 
 #define LOCKER_STATISTICS_INIT                                                                               \
@@ -654,16 +766,18 @@ typedef struct locker_statistics {
             {0, 0, 0, {0}}, 0                                                                                \
     }
 
-/** Copy the statistics. stats->size must be set. INVALID when it isn't. */
+/** Copy the statistics into *stats, whose size must be set. Does not wait for the service. Returns OK, INVALID if the size is
+ * wrong or a pointer is NULL, or FORKED. */
 LOCKER_API locker_status locker_stats(const locker *l, locker_statistics *stats);
 
-/* ------------------------------------------------------------------ small things ---- */
-/** Read a duration: a number with an optional fraction, and a unit ms, s, m, h or d (none: seconds): "1.5",
- * "500ms", "2h". CONFIG with a text that names it when it is none, negative or over 10 years. */
+/* ------------------------------------------------------------------ utilities ---- */
+/** Parse a duration into *ms: a number with an optional fraction, and a unit ms, s, m, h or d (none: seconds), such as "1.5",
+ * "500ms", "2h". Returns OK, or CONFIG if `text` is no duration, negative or over 10 years. The error quotes it.
+ * INVALID if a pointer is NULL. */
 LOCKER_API LOCKER_MUST_CHECK locker_status locker_parse_duration(const char *text, int64_t *ms,
                                                                  locker_error *err);
 
-/** The library's version, as LOCKER_VERSION_STRING was when it was built. Static text. */
+/** Return the library's version: LOCKER_VERSION_STRING at the time of its build. Static text. */
 LOCKER_API const char *locker_version(void);
 
 #ifdef __cplusplus
