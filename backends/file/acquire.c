@@ -16,6 +16,7 @@
  * long it has been free the file's time tells, for whoever lets go touches it; only where its holder died that is longer. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include "beside.h"
@@ -29,7 +30,10 @@
 #include "watch.h"
 
 enum {
-    ROUNDS = 16,                      /* attempts on a file that keeps being replaced */
+    ROUNDS = 16,               /* attempts on a file that keeps being replaced */
+    BREAK_MAX = 100 * LK_MS,   /* for so long a try waits for the end of a break ... */
+    BREAK_PAUSE = 100 * LK_US, /* ... at first with such a pause between its looks */
+    BREAK_PAUSE_MAX = 10 * LK_MS,
     POLL_MAX = 1000 * LK_MS,          /* the repetitions' distance in the end */
     POLL_WITHOUT_EVENTS = 50 * LK_MS, /* between attempts when inotify is not to be had */
     LOOK_MAX = 3,    /* s; between looks of those behind; the kernel goes through all their marks then */
@@ -239,7 +243,9 @@ static locker_status enrol(lk_file *self, const lk_file_name *name, lk_file_clai
 static locker_status come_in(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
 {
     short met = F_UNLCK;
-    const locker_status status = lk_file_join(self, name, c, err);
+    const locker_status status = !c->claim->will_wait && lk_file_range_locked(c->fd, 2)
+                                     ? LK_FILE_MET_BREAKER
+                                     : lk_file_join(self, name, c, err);
     if (status != LOCKER_OK) {
         lk_file_reset(self, c, false);
         return status;
@@ -276,6 +282,29 @@ static locker_status attempt(lk_file *self, const lk_file_name *name, lk_file_cl
     return status;
 }
 
+/* A break lasts for a moment, and says nothing of other holders: neither is the lock free, nor does another hold it. A try waits
+ * for its end. */
+static locker_status attempt_beside_breaks(lk_file *self, const lk_file_name *name, lk_file_claim *c,
+                                           locker_error *err)
+{
+    const int64_t until = lk_time_of(CLOCK_MONOTONIC) + BREAK_MAX;
+    locker_status status = attempt(self, name, c, err);
+    for (int64_t pause = BREAK_PAUSE; status == LK_FILE_MET_BREAKER;
+         pause = lk_time_earlier(2 * pause, BREAK_PAUSE_MAX)) {
+        if (c->claim->will_wait) {
+            lk_file_retry_later(self, c);
+            return LOCKER_BUSY;
+        }
+        if (lk_time_of(CLOCK_MONOTONIC) > until)
+            return lk_unavailable(err, "the lock of %.150s/%.150s is being broken by another; try again",
+                                  self->path, name->text);
+        const struct timespec nap = lk_time_spec(pause);
+        ppoll(NULL, 0, &nap, NULL);
+        status = attempt(self, name, c, err);
+    }
+    return status;
+}
+
 locker_status lk_file_acquire(void *self_, locker_claim *claim, locker_error *err)
 {
     lk_file *self = self_;
@@ -290,14 +319,8 @@ locker_status lk_file_acquire(void *self_, locker_claim *claim, locker_error *er
         c->hash = name.hash;
         c->deep = name.last != 0;
     }
-    for (int round = 0, breaks = 0; round < ROUNDS; round++) {
-        status = attempt(self, &name, c, err);
-        /* A break lasts for a moment, and says nothing of other holders: neither is the lock free, nor does another hold it. */
-        for (; status == LK_FILE_MET_BREAKER && lk_file_sweep_await(breaks); breaks++)
-            status = attempt(self, &name, c, err);
-        if (status == LK_FILE_MET_BREAKER)
-            return lk_unavailable(err, "the lock of %.150s/%.150s is being broken by another; try again",
-                                  self->path, name.text);
+    for (int round = 0; round < ROUNDS; round++) {
+        status = attempt_beside_breaks(self, &name, c, err);
         /* Whose file is another's by now, or out of reach, may be in a directory that is. One that was moved stays away. */
         const bool suspect = status == LK_FILE_AGAIN || status == LOCKER_UNAVAILABLE ||
                              (status == LOCKER_BUSY && !claim->will_wait);

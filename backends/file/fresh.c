@@ -65,25 +65,31 @@ locker_status lk_file_replace(lk_file *self, const lk_file_name *name, int paren
     return status;
 }
 
-/* Whether all who share the lock, or have permits, were broken. */
-static bool are_all_broken(const lk_file *self, const lk_file_claim *c)
+/* OK: all who share the lock, or have permits, were broken. BUSY: one was not. A waiting claim that can't look tries again soon. */
+static locker_status see_all_broken(const lk_file *self, const lk_file_name *name, const lk_file_claim *c,
+                                    locker_error *err)
 {
     lk_file_tickets t = lk_file_tickets_of(self, &c->id);
     lk_file_broken broken = {0};
+    const int code = t.queue < 0 && t.code != ENOENT ? t.code : 0;
     const bool known = t.queue >= 0 && lk_file_holders_broken(&t, c->fd, &broken) && broken.count > 0;
     const bool all = known && !lk_file_is_shared(c->fd, &broken);
     free(broken.bytes);
     lk_file_tickets_close(&t);
-    return all;
+    if (code != 0)
+        return c->claim->will_wait ? LK_FILE_MET_BREAKER
+                                   : lk_file_fail(self, "look who was broken in", name, code, err);
+    return all ? LOCKER_OK : LOCKER_BUSY;
 }
 
 /* Byte 2 is ours: whoever is on the way in sees that, and begins anew. */
 static locker_status replace_broken(lk_file *self, const lk_file_name *name, const lk_file_claim *c,
                                     locker_error *err)
 {
-    locker_status status = LOCKER_BUSY;
+    locker_status status = see_all_broken(self, name, c, err);
     lk_file_record record;
-    if (are_all_broken(self, c)) {
+    if (status == LOCKER_OK) {
+        status = LOCKER_BUSY;
         const int parent = lk_file_parent(self, name, false);
         if (parent >= 0 && lk_file_record_read_steady(c->fd, &record) == 0 &&
             lk_file_compare(self, name, &c->id) == 0)
@@ -99,9 +105,13 @@ locker_status lk_file_leave_broken(lk_file *self, const lk_file_name *name, cons
 {
     short met;
     /* Looked at first, because nobody comes in while byte 2 is locked. */
-    if (!are_all_broken(self, c) || lk_file_range_take(c->fd, F_WRLCK, 2, &met) != 0)
-        return LOCKER_BUSY;
-    const locker_status status = replace_broken(self, name, c, err);
+    locker_status status = see_all_broken(self, name, c, err);
+    if (status != LOCKER_OK)
+        return status;
+    const int code = lk_file_range_take(c->fd, F_WRLCK, 2, &met);
+    if (code != 0)
+        return code == EAGAIN ? LK_FILE_MET_BREAKER : LOCKER_BUSY;
+    status = replace_broken(self, name, c, err);
     (void)lk_file_range_lock(c->fd, F_UNLCK, 2);
     if (status == LK_FILE_AGAIN)
         lk_file_queue_leave(self, &c->id);

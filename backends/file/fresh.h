@@ -9,6 +9,6 @@
 locker_status lk_file_replace(lk_file *self, const lk_file_name *name, int parent, int held,
                               const lk_file_record *record, locker_error *err);
 /* The claim is kept out of its file by those who share it: if they all were broken, and just have not let go of it, it gets a
- * fresh one. LK_FILE_AGAIN: it does; BUSY: somebody holds it. */
+ * fresh one. LK_FILE_AGAIN: it does; BUSY: somebody holds it; MET_BREAKER: another puts one there just now. */
 locker_status lk_file_leave_broken(lk_file *self, const lk_file_name *name, const lk_file_claim *c,
                                    locker_error *err);

@@ -57,8 +57,7 @@ static locker_status write_grant(lk_file *self, const lk_file_name *name, lk_fil
     return LOCKER_OK;
 }
 
-/* No watch tells of the end of one who keeps the claim out for a moment. */
-static void retry_later(const lk_file *self, lk_file_claim *c)
+void lk_file_retry_later(const lk_file *self, lk_file_claim *c)
 {
     c->breaker_ns = lk_time_earlier(2 * (c->breaker_ns == 0 ? POLL_BREAKER : c->breaker_ns), POLL_MAX);
     c->claim->retry_at = lk_file_now(self) + c->breaker_ns;
@@ -66,12 +65,9 @@ static void retry_later(const lk_file *self, lk_file_claim *c)
 
 /* One who breaks the lock may have read the last holder's record and not replaced the file yet. It took its byte before it
  * read: either we see that, or it reads what we have written. */
-static bool meets_breaker(const lk_file *self, lk_file_claim *c)
+static bool meets_breaker(const lk_file_claim *c)
 {
-    if (!lk_file_range_locked(c->fd, 2))
-        return false;
-    retry_later(self, c);
-    return true;
+    return lk_file_range_locked(c->fd, 2);
 }
 
 /* See that the locked file is the one at the name, and enter the grant, as one step for dispatch: a forced
@@ -129,7 +125,11 @@ locker_status lk_file_kept_out(lk_file *self, const lk_file_name *name, const lk
         return lk_file_unknown_use(self, name, err);
     const bool waited_for = in_use != wanted && lk_file_range_locked(c->fd, 1);
     const locker_status status = waited_for ? LOCKER_BUSY : lk_file_leave_broken(self, name, c, err);
-    return status == LOCKER_BUSY && in_use != wanted ? locker_other_use(err, in_use, wanted) : status;
+    if (status != LOCKER_BUSY || in_use == wanted)
+        return status;
+    /* How a file is used that has been replaced says nothing. */
+    return lk_file_confirm(self, name, &c->id, err) == LK_FILE_AGAIN ? LK_FILE_AGAIN
+                                                                     : locker_other_use(err, in_use, wanted);
 }
 
 /* Lock the file for the claim alone. A try waits longer for a sweep, which holds nothing, than one that will ask again. */
@@ -145,7 +145,7 @@ static locker_status take_alone(lk_file *self, const lk_file_name *name, lk_file
         return LOCKER_BUSY;
     const locker_status status =
         code == 0 ? write_grant(self, name, c, err) : lk_file_fail(self, "lock", name, code, err);
-    return status == LOCKER_OK && meets_breaker(self, c) ? LK_FILE_MET_BREAKER : status;
+    return status == LOCKER_OK && meets_breaker(c) ? LK_FILE_MET_BREAKER : status;
 }
 
 /* ------------------------------------------------------------------ beside others ---- */
@@ -155,7 +155,7 @@ static locker_status enter_gate(lk_file *self, const lk_file_name *name, lk_file
 {
     const int code = lk_file_gate_enter(c->fd, !c->claim->will_wait);
     if (code == EAGAIN && c->claim->will_wait) {
-        retry_later(self, c);
+        lk_file_retry_later(self, c);
         return LOCKER_BUSY;
     }
     if (code == EAGAIN)
@@ -197,7 +197,13 @@ static locker_status find_slot_of_broken(lk_file *self, const lk_file_name *name
         code = lk_file_tickets_tell_broken(&t);
     free(broken.bytes);
     lk_file_tickets_close(&t);
-    return code == 0 ? LOCKER_OK : lk_file_fail(self, "look who was broken in", name, code, err);
+    if (code == 0)
+        return LOCKER_OK;
+    c->claim->slot = -1;
+    if (!c->claim->will_wait)
+        return lk_file_fail(self, "look who was broken in", name, code, err);
+    lk_file_retry_later(self, c); /* it stays in line */
+    return LOCKER_OK;
 }
 
 /* The list of broken holders takes one of all holders, so it is made only where a few queries found no free slot. Behind it all slots
@@ -238,6 +244,8 @@ static locker_status take_through_gate(lk_file *self, const lk_file_name *name, 
     if (in_use != c->claim->permits)
         return lk_file_kept_out(self, name, c, in_use, err);
     const int code = lk_file_range_take(c->fd, F_RDLCK, 0, &met);
+    if (code == EAGAIN && met == LK_FILE_MET_UNKNOWN)
+        return lk_file_unknown_use(self, name, err);
     if (code == EAGAIN)
         return c->claim->permits > 0 && c->state == LK_FILE_NONE ? locker_other_use(err, 0, c->claim->permits)
                                                                  : LOCKER_BUSY;
@@ -255,7 +263,7 @@ static locker_status write_down(lk_file *self, const lk_file_name *name, lk_file
     const int code = lk_file_queue_hold(self, c);
     if (code != 0)
         return lk_file_fail(self, "write down who shares", name, code, err);
-    return meets_breaker(self, c) ? LK_FILE_MET_BREAKER : LOCKER_OK;
+    return meets_breaker(c) ? LK_FILE_MET_BREAKER : LOCKER_OK;
 }
 
 static locker_status take_beside(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err)
@@ -280,7 +288,7 @@ locker_status lk_file_take(lk_file *self, const lk_file_name *name, lk_file_clai
         lk_file_reset(self, c, true);
         if (came) /* it never stood in line */
             c->ticket[0] = '\0';
-        return status == LK_FILE_MET_BREAKER && c->claim->will_wait ? LOCKER_BUSY : status;
+        return status;
     }
     if (!plain && c->ticket_fd >= 0) /* nobody waits for it any more */
         (void)lk_file_range_lock(c->fd, F_UNLCK, 1);

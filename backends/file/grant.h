@@ -6,9 +6,8 @@
 
 /* Let go of everything: the claim is as acquire first saw it. */
 void lk_file_reset(lk_file *self, lk_file_claim *c, bool locked);
-/* A try met one who breaks the lock, and holds nothing. */
-#define LK_FILE_MET_BREAKER ((locker_status)-2)
-
+/* Have a waiting claim try again soon: another keeps it out for a moment, of whose end no watch tells. */
+void lk_file_retry_later(const lk_file *self, lk_file_claim *c);
 /* Lock the file, and make that a grant. BUSY with the descriptor still open: others have it. */
 locker_status lk_file_take(lk_file *self, const lk_file_name *name, lk_file_claim *c, locker_error *err);
 /* Before all else: that it wants one of so many permits. CONFIG: the file is used otherwise. */

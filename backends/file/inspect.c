@@ -106,6 +106,10 @@ locker_status lk_file_show(void *self_, const char *key, size_t key_len, int64_t
         return LOCKER_OK;
     }
     const short met = lk_file_range_met(fd, F_WRLCK, 0);
+    if (met == LK_FILE_MET_UNKNOWN) {
+        close(fd);
+        return lk_file_unknown_use(self, &name, err);
+    }
     int code = lk_file_record_read_steady(fd, &record);
     struct statx s;
     if (code == 0 && statx(fd, "", AT_EMPTY_PATH, STATX_INO, &s) != 0)

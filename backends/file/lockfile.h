@@ -7,6 +7,8 @@
 
 /* Beyond locker.h's, and never told to core: the file was replaced, open it anew. */
 #define LK_FILE_AGAIN ((locker_status)-1)
+/* A break is under way, so the attempt has no answer, and the claim holds nothing. Never told to core. */
+#define LK_FILE_MET_BREAKER ((locker_status)-2)
 
 lk_file_id lk_file_id_of(const struct statx *s);
 /* A descriptor; -1: errno says why. With O_CREAT, the directories on the way to it are made as well. */

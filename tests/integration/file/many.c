@@ -1,5 +1,6 @@
 /* many.c: what many permits of one key cost, counted in the driver's steps, and that their count stays exact. */
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
@@ -11,6 +12,7 @@
 
 #include "file_test.h"
 #include "holding.h"
+#include "locking.h"
 #include "puppet.h"
 #include "tickets.h"
 
@@ -19,12 +21,16 @@ off_t __wrap_lk_file_range_find(int fd, off_t start, off_t length);
 lk_file_tickets __real_lk_file_tickets_of(const lk_file *self, const lk_file_id *id);
 lk_file_tickets __wrap_lk_file_tickets_of(const lk_file *self, const lk_file_id *id);
 
+static _Thread_local bool searches; /* for a free slot, and lists nothing in between */
+static atomic_bool refuses;         /* a listing behind a search, as if no descriptor were left */
+static atomic_uint refused;
 static atomic_uint queries; /* of the kernel, who holds a part of the file */
 static atomic_uint listings;
 
 off_t __wrap_lk_file_range_find(int fd, off_t start, off_t length)
 {
     queries++;
+    searches = true;
     return __real_lk_file_range_find(fd, start, length);
 }
 
@@ -33,7 +39,13 @@ static _Thread_local void (*before_listing)(void); /* once */
 lk_file_tickets __wrap_lk_file_tickets_of(const lk_file *self, const lk_file_id *id)
 {
     void (*const before)(void) = before_listing;
+    const bool follows_search = searches;
+    searches = false;
     listings++;
+    if (follows_search && refuses) {
+        refused++;
+        return (lk_file_tickets){.queue = -1, .code = EMFILE};
+    }
     before_listing = NULL;
     if (before != NULL)
         before();
@@ -263,6 +275,38 @@ static void who_comes_while_a_release_looks_at_the_file_has_a_permit(void **stat
     lk_close_locker(other);
 }
 
+static bool has_refused(void *context)
+{
+    (void)context;
+    return refused > 0;
+}
+
+/* It looks whether a permit is free, and has no descriptor for that. */
+static void a_waiter_that_cannot_list_keeps_its_place(void **state)
+{
+    lk_place *const place = *state;
+    locker *const other = lk_place_open(place);
+    locker_lock_options one = permit_of(1);
+    locker_info info = LOCKER_INFO_INIT;
+    locker_handle *held = NULL;
+    locker_error err;
+    lk_locking waiter;
+    one.wait_ms = -1;
+    assert_int_equal(try_permit(place->l, 1, &held), LOCKER_OK);
+    lk_locking_start(&waiter, other, key, &one);
+    lk_require_waiting(other, 1);
+    refused = 0;
+    refuses = true;
+    lk_require(has_refused, NULL, "it should look again");
+    refuses = false;
+    assert_ok(locker_show(place->l, key, &info, &err), err);
+    assert_int_equal(info.waiters, 1);
+    locker_info_clear(&info);
+    lk_give(held);
+    lk_give(lk_locking_grant(&waiter));
+    lk_close_locker(other);
+}
+
 /* A break that cannot look who holds the lock doesn't say that somebody else does. */
 static void a_break_without_descriptors_is_unavailable(void **state)
 {
@@ -300,6 +344,7 @@ static const struct CMUnitTest tests[] = {
     place_test(ones_own_permit_that_was_broken_is_free),
     place_test(a_broken_one_that_is_let_go_of_before_the_list_is_free),
     place_test(who_takes_the_place_of_a_broken_one_tells_it),
+    place_test(a_waiter_that_cannot_list_keeps_its_place),
     place_test(a_break_without_descriptors_is_unavailable),
     place_test(who_comes_while_a_release_looks_at_the_file_has_a_permit),
 };

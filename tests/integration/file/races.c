@@ -777,7 +777,8 @@ static void try_to_share(void)
     locker_handle *none;
     locker_error err;
     options.mode = LOCKER_SHARED;
-    assert_status(LOCKER_UNAVAILABLE, locker_try_lock(newcomer, "k", &options, &none, &err), err);
+    options.wait_ms = 1; /* a try would look for the break first */
+    assert_status(LOCKER_TIMEOUT, locker_lock(newcomer, "k", &options, &none, &err), err);
 }
 
 /* A break that has looked at those who share it breaks them, and none that came since. */
@@ -798,13 +799,23 @@ static void nobody_comes_in_while_those_who_share_it_are_broken(void **state)
 static lk_locking trying;
 
 /* It has met the break before that goes on. */
-static void start_a_try(void)
+static void start_trying(locker_mode mode)
 {
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
-    options.mode = LOCKER_SHARED;
+    options.mode = mode;
     options.wait_ms = 0;
     lk_locking_start(&trying, newcomer, "k", &options);
     usleep(10 * 1000);
+}
+
+static void start_a_try(void)
+{
+    start_trying(LOCKER_SHARED);
+}
+
+static void start_a_plain_try(void)
+{
+    start_trying(LOCKER_EXCLUSIVE);
 }
 
 /* A break lasts for a moment, and the lock is free then. */
@@ -822,6 +833,37 @@ static void a_try_waits_for_a_break(void **state)
     if (status == LOCKER_OK)
         lk_give(trying.held);
     lk_give_lost(held);
+    lk_close_locker(newcomer);
+}
+
+/* Where all who share it were broken, whoever comes first puts a fresh file in the place of theirs, and another comes meanwhile. */
+static void who_meets_the_end_of_broken_ones_is_not_refused(void **state)
+{
+    lk_place *place = *state;
+    locker_handle *next;
+    locker_error err;
+    lk_child *const stopped = lk_puppet_start(place->uri);
+    locker_lock_options share_it = LOCKER_LOCK_OPTIONS_INIT;
+    locker_break_options only = LOCKER_BREAK_OPTIONS_INIT;
+    share_it.mode = LOCKER_SHARED;
+    locker_handle *held = share(place->l);
+    assert_int_equal(lk_puppet_take(stopped, "k", &share_it), LOCKER_OK);
+    lk_child_stop(stopped);
+    only.token = locker_handle_token(held);
+    lk_break_the_other(place, only.token); /* the file stays, as one holds it still */
+    lk_give(held);
+    newcomer = lk_place_open(place);
+    before_rename = start_a_plain_try;
+    assert_ok(locker_try_lock(place->l, "k", NULL, &next, &err), err);
+    assert_null(before_rename);
+    const locker_status status = lk_locking_join(&trying);
+    assert_unless_late(status == LOCKER_BUSY);
+    if (status == LOCKER_OK)
+        lk_give(trying.held);
+    lk_give(next);
+    lk_child_signal(stopped, SIGCONT);
+    assert_int_equal(lk_puppet_unlock(stopped), LOCKER_LOST);
+    assert_int_equal(lk_child_end(stopped), 0);
     lk_close_locker(newcomer);
 }
 
@@ -1567,11 +1609,18 @@ static void nobody_comes_between_a_break_and_the_one_it_names(void **state)
 
 static uint64_t written; /* into the file that is about to be replaced */
 
-/* One that comes writes its token before it sees that the lock is being broken. */
+/* A call that would wait writes its token before it sees that the lock is being broken. A try looks for that first. */
 static void change_hands_and_read(void)
 {
     lk_file_record record;
-    change_hands();
+    locker *other = lk_place_open(here);
+    locker_lock_options brief = LOCKER_LOCK_OPTIONS_INIT;
+    locker_handle *none;
+    locker_error err;
+    brief.wait_ms = 1;
+    assert_ok(locker_unlock(named, &err), err);
+    assert_status(LOCKER_TIMEOUT, locker_lock(other, "k", &brief, &none, &err), err);
+    locker_close(other);
     const int fd = open(lk_place_file(here, "k.lock"), O_RDONLY | O_CLOEXEC);
     assert_int_equal(lk_file_record_read_steady(fd, &record), 0);
     written = record.token;
@@ -1785,6 +1834,7 @@ static const struct CMUnitTest tests[] = {
     place_test(an_unlock_finds_that_its_part_was_broken),
     place_test(nobody_comes_in_while_those_who_share_it_are_broken),
     place_test(a_try_waits_for_a_break),
+    place_test(who_meets_the_end_of_broken_ones_is_not_refused),
     place_test(one_whose_queue_was_removed_comes_in),
     place_test(who_wants_a_permit_while_one_is_broken_gets_it),
     place_test(one_that_waits_for_a_permit_waits_for_a_lock_as_well),
