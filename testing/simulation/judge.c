@@ -705,12 +705,13 @@ static bool is_held_likewise(const lk_sim_hold *hold)
     return false;
 }
 
-/* True if the call's locker had the key with another number of permits, and may not know yet that somebody broke that. */
-static bool may_miss_break(const lk_sim_hold *hold)
+/* True if the call's locker had the key with another number of permits, and may not know yet that a break or the server's loss of its
+ * data ended that. */
+static bool may_miss_end(const lk_sim_hold *hold)
 {
     for (const lk_sim_hold *other = judge.holds; other != NULL; other = other->next)
         if (other->key == hold->key && other->locker == hold->locker && other->permits != hold->permits &&
-            may_be_broken(other))
+            (may_be_broken(other) || is_forgotten(other)))
             return true;
     return false;
 }
@@ -720,7 +721,7 @@ static bool may_miss_break(const lk_sim_hold *hold)
 static void see_other_use(const lk_sim_hold *hold)
 {
     const bool may_be_told =
-        !judge.bounds.has_order || may_miss_break(hold) || was_any_break(hold->key, hold->asked_at);
+        !judge.bounds.has_order || may_miss_end(hold) || was_any_break(hold->key, hold->asked_at);
     if (!may_be_told && is_held_likewise(hold))
         lk_sim_fail("key %u: a call was told of another use, and named the holders' number of permits",
                     hold->key);

@@ -199,9 +199,9 @@ class Compared(Case):
         "the same, --wait-descendants": waited_for,
         "with -F, the command's process": lambda s, tool: s.process_of(tool, "-F"),
         "with -F, a daemon after a normal end": lambda s, tool: s.after_end(tool, "-F"),
-        "with -F, TERM, and what the command started": lambda s, tool: s.after_signal(tool, signal.SIGTERM, options=["-F"]),
+        "with -F, TERM, and the command's children": lambda s, tool: s.after_signal(tool, signal.SIGTERM, options=["-F"]),
         "TERM to the tool": lambda s, tool: s.after_signal(tool, signal.SIGTERM),
-        "TERM, and what is in another group": lambda s, tool: s.after_signal(tool, signal.SIGTERM, "setsid"),
+        "TERM, and a process in another group": lambda s, tool: s.after_signal(tool, signal.SIGTERM, "setsid"),
         "KILL of the tool": lambda s, tool: s.killed(tool),
         "reads the terminal, no shell is left": orphaned,
     }
