@@ -43,7 +43,7 @@ bool lk_redis_subscribe(const lk_redis_subscription *sub, lk_redis_socket *socke
                          strerror(failure));
     } else if (reply->type == REDIS_REPLY_ERROR) {
         why->permanent = true;
-        lk_denied(&why->error, "can't subscribe at %s: %s; give the user &locker:*", socket->peer,
+        lk_denied(&why->error, "can't subscribe at %s: %s; give the user &locker:wake:*", socket->peer,
                   reply->str);
     } else if (!is_push(reply, "subscribe", REDIS_REPLY_INTEGER)) {
         (void)lk_redis_reply_error(reply, "subscribing", &why->error);
@@ -134,7 +134,7 @@ void lk_redis_subscription_lose_locked(lk_redis_subscription *sub)
 /* The user lacks the right to it. It is told once, and tried again by who comes to wait then. */
 static void refuse_locked(lk_redis_subscription *sub, const redisReply *reply) LK_REDIS_LOCKED
 {
-    lk_denied(&sub->refused, "can't subscribe at %s: %s; give the user +ssubscribe and &locker:*",
+    lk_denied(&sub->refused, "can't subscribe at %s: %s; give the user +ssubscribe and &locker:wake:*",
               sub->socket->peer, reply->str);
     sub->slots->events.on_subscribed(sub->owner, NULL);
 }
