@@ -243,9 +243,8 @@ static locker_status came;
 /* As if a sweep were far behind: a release would remove its file, and finds that it may not. Somebody comes before it has let go. */
 void __wrap_lk_file_sweep_own(lk_file *self, const lk_file_claim *c)
 {
-    locker *const other = comer;
+    locker *const other = atomic_exchange(&comer, NULL);
     locker_handle *held = NULL;
-    comer = NULL;
     if (other == NULL) {
         __real_lk_file_sweep_own(self, c);
         return;
@@ -270,7 +269,7 @@ static void who_comes_while_a_release_looks_at_the_file_has_a_permit(void **stat
     (void)snprintf(at, sizeof at, "%s", lk_place_file(place, "k.lock"));
     (void)snprintf(away, sizeof away, "%s.away", at);
     lk_give(held);
-    assert_null(comer);
+    assert_null(atomic_load(&comer));
     assert_int_equal(came, LOCKER_OK);
     lk_close_locker(other);
 }

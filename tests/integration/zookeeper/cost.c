@@ -196,11 +196,16 @@ static void behind_our_own_place_nothing_is_watched(void **state)
     locker *l = lk_open_through(env, "/shop");
     struct seen before;
     struct line line;
+    lk_passed lists_passed;
+    locker_error err;
     unsigned got;
     line_begin(&line, env, "own", l);
     assert_false(lk_readable(locker_handle_fd(line.held), 500)); /* it is watched itself */
     before = seen_now(env);
+    lists_passed = lk_proxy_passed(env->proxy, LK_ZKP_LIST);
     line_up(&line, l);
+    lk_proxy_await_passed(lists_passed, 1);
+    assert_ok(locker_ping(l, NULL, &err), err); /* its answer comes behind that to the list */
     got = lk_proxy_requests(env->proxy, LK_ZKP_GET);
     lk_give(line.held);
     lk_give(lk_locking_grant(&line.waiters[0]));
