@@ -69,7 +69,7 @@ static int become(void *context)
     _exit(LK_EXIT_CANNOT_EXEC);
 }
 
-/* As vfork: a copy of all that is mapped costs some hundred µs, and that while the lock is held (docs/performance.md, row
+/* As vfork: a copy of all that is mapped costs some hundred µs, and that while the lock is held (docs/data/performance-growth.md, row
  * line). -1: errno says why. */
 static pid_t spawn(becoming *b)
 {

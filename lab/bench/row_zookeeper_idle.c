@@ -5,7 +5,7 @@
 
 #include "bench.h"
 
-enum { LOCKS = 1000, PARTS = 4 };
+enum { LOCKS = 1000, PARTS = 8 };
 
 static const int64_t session = 4000;   /* ms */
 static const int64_t settle = 3000;    /* ms: after it, each lock has a watch on its own node */

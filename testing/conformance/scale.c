@@ -19,7 +19,7 @@ static unsigned scaled(unsigned full)
     return (unsigned)(full * lk_scale_percent / 100);
 }
 
-/* The end of a measurement, for the tables of docs/reliability.md. */
+/* The end of a measurement, for the tables of docs/data/reliability-kit.md. */
 static void say(const char *what, unsigned count, int64_t began)
 {
     print_message("scale: %u %s in %" PRId64 " ms\n", count, what, lk_test_now_ms() - began);

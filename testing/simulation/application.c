@@ -192,7 +192,11 @@ static void enter_again(use *u)
     const bool upgrades = options.mode == LOCKER_SHARED && lk_sim_draw(2) == 0;
     if (u->p->of->uses[u->hold.key].has_modes)
         options.mode = upgrades ? LOCKER_EXCLUSIVE : LOCKER_SHARED;
+    const lk_sim_hold hold = u->hold;
+    lk_sim_judge_enters_again(&hold, true);
     const locker_status status = locker_try_lock(u->at->l, keys[u->hold.key], &options, &again, &err);
+    if (status != LOCKER_OK || upgrades)
+        lk_sim_judge_enters_again(&hold, false);
     if (upgrades) {
         see_upgrade(u, status, is_held);
         if (status == LOCKER_OK)
@@ -209,6 +213,7 @@ static void enter_again(use *u)
         lk_sim_fail("key %u: who entered again got another token", u->hold.key);
     sleep_ns((int64_t)lk_sim_draw(5 * MS));
     locker_handle_free(again);
+    lk_sim_judge_enters_again(&hold, false);
 }
 
 static void end_it(use *u)

@@ -60,6 +60,7 @@ static struct {
     const lk_sim_service *moved_from; /* the name led there before; NULL: it did not */
     int64_t used_at[LK_SIM_KEYS_MAX]; /* when somebody last had the key, or asked for it and was not done */
     int64_t used_with_at[LK_SIM_KEYS_MAX][SLOTS + 1]; /* likewise, with so many permits */
+    int entering[LK_SIM_KEYS_MAX][SLOTS + 1];         /* calls of owners that enter again, with so many */
     int64_t full_at[LK_SIM_KEYS_MAX];     /* when one who shares it, or wants a permit, last had no room */
     int64_t idle_since[LK_SIM_KEYS_MAX];  /* since when there is room and somebody waits; -1: not so */
     int64_t free_since[LK_SIM_KEYS_MAX];  /* likewise, and the service has no lock of it */
@@ -483,6 +484,14 @@ void lk_sim_judge_asks(lk_sim_hold *hold, lk_sim_process *process, unsigned key,
     lk_sim_step("calls %d %lld %d", process->pid, (long long)hold->ttl_ns, hold->renews);
 }
 
+void lk_sim_judge_enters_again(const lk_sim_hold *hold, bool begins)
+{
+    if (hold->permits > SLOTS)
+        return;
+    judge.entering[hold->key][hold->permits] += begins ? 1 : -1;
+    judge.used_with_at[hold->key][hold->permits] = lk_sim_now();
+}
+
 /* A break may have sent somebody back to the end of the queue. */
 static bool was_any_break(unsigned key, int64_t since)
 {
@@ -726,8 +735,10 @@ static void see_other_use(const lk_sim_hold *hold)
         lk_sim_fail("key %u: a call was told of another use, and named the holders' number of permits",
                     hold->key);
     for (int32_t permits = 0; permits <= SLOTS; permits++)
-        if (permits != hold->permits && judge.used_with_at[hold->key][permits] >= 0 &&
-            judge.used_with_at[hold->key][permits] >= hold->asked_at - free_ns)
+        if (permits != hold->permits &&
+            (judge.entering[hold->key][permits] > 0 ||
+             (judge.used_with_at[hold->key][permits] >= 0 &&
+              judge.used_with_at[hold->key][permits] >= hold->asked_at - free_ns)))
             return;
     const bool is_strangers = hold->asked_at < judge.strangers[hold->key].until + free_ns;
     if (!is_strangers && lk_sim_judge_is_calm() && calm_since(hold->asked_at) == hold->asked_at)

@@ -157,6 +157,9 @@ void lk_sim_judge_asks(lk_sim_hold *hold, lk_sim_process *process, unsigned key,
                        const locker_lock_options *options);
 /** It has answered OK. */
 void lk_sim_judge_granted(lk_sim_hold *hold, locker_handle *handle);
+/** The owner of `hold` asks for its lock again (`begins`), and has left again. If the lock was lost meanwhile, that call takes a new
+ * one. In a process that is killed the call never ends. */
+void lk_sim_judge_enters_again(const lk_sim_hold *hold, bool begins);
 /** It has answered something else. */
 void lk_sim_judge_refused(lk_sim_hold *hold, locker_status status, const char *text);
 /** Whoever holds it is about to unlock. */

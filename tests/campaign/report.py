@@ -1,4 +1,4 @@
-"""The ledger of campaigns, and the table that docs/reliability.md has of it. A run counts for the lines that it ran: a
+"""The ledger of campaigns, and the table that docs/data/reliability-campaigns.md has of it. A run counts for the lines that it ran: a
 commit's trees of core and of the driver. A change there makes it count no more."""
 import hashlib
 import json

@@ -17,7 +17,7 @@ QUIET_S = 15  # a call's own limits are far below that
 SETTLE_S = 0.8  # after the healing, before the workers are told to end
 SLOW_S = 0.2  # a machine that wakes sleepers later than this does not keep an ensemble's servers together
 
-# What a fault may break, by the documents (docs/reliability.md): these findings don't count against a round.
+# What a fault may break, by the documents (docs/data/reliability-campaigns.md): these findings don't count against a round.
 EXCUSED = {
     "flushall": {"overlap", "truth"},
     "restart-empty": {"overlap", "truth"},

@@ -141,7 +141,7 @@ def run_gaps(path, options, gaps, totals, writer):
 
 
 def report(file):
-    """The table for docs/reliability.md."""
+    """The table for docs/data/simulation-runs.md."""
     print("| Driver | Commit | Seeds | Simulated | Grants | Faults | Steps | Steps and grants a second of one core | Failed |\n"
           "|---|---|---|---|---|---|---|---|---|")
     failed = []

@@ -646,12 +646,13 @@ static void another_life_of_the_server_renews_nothing(void **state)
     lk_env *env = *state;
     for (size_t i = 0; i < 2; i++) {
         silent_one s = listens(env, lk_open_through(env, "ttl=1500ms"));
-        lk_proxy_forge(env->proxy, lives[i].kind, lives[i].forge); /* what the next connection asks */
+        lk_proxy_answer(env->proxy, lives[i].kind, lives[i].forge); /* what each new connection asks */
         lk_proxy_hold_old(env->proxy, true);
         assert_true(lk_readable(locker_handle_fd(s.held), LK_TEST_PATIENCE_MS));
         assert_int_equal(locker_handle_state(s.held), LOCKER_STATE_LOST);
         assert_unless_late(passed_since(s.logins) > 0);
         assert_int_equal(passed_since(s.renewals), 0);
+        lk_proxy_answer(env->proxy, lives[i].kind, NULL);
         lk_proxy_hold_old(env->proxy, false);
         assert_int_equal(locker_unlock(s.held, NULL), LOCKER_LOST);
         locker_handle_free(s.held);
