@@ -236,7 +236,7 @@ static void who_takes_the_place_of_a_broken_one_tells_it(void **state)
 void __real_lk_file_sweep_own(lk_file *self, const lk_file_claim *c);
 void __wrap_lk_file_sweep_own(lk_file *self, const lk_file_claim *c);
 
-static locker *comer;                         /* NULL: nobody comes */
+static locker *_Atomic comer;                 /* NULL: nobody comes */
 static char at[PATH_MAX], away[PATH_MAX + 8]; /* the file, and where a sweep does not find it */
 static locker_status came;
 
