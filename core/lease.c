@@ -1,4 +1,4 @@
-/* lease.c: leases, and which one is due next. When one is renewed, in doubt and lost is told in ARCHITECTURE.md. (The rule
+/* lease.c: leases, and which one is due next. ARCHITECTURE.md says when a lease is renewed, SUSPECT and LOST. (The rule
  * of validity is Redlock's: https://redis.io/docs/latest/develop/use/patterns/distributed-locks/) */
 #include "lease.h"
 #include "claim.h"

@@ -1,7 +1,8 @@
 /* instance.h: an instance of the file driver.
  *
  * A lock is an open-file-description lock (F_OFD_SETLK) on the first byte of one file. The kernel ends it
- * with the last descriptor of its open file description. Bytes of the file as lock ranges:
+ * with the last descriptor of its open file description. A classic POSIX lock would end when the process closes any
+ * other descriptor of the file. Bytes of the file as lock ranges:
  *
  *   0  write-locked by the holder: this is the lock; read-locked by each who shares it, or has a permit
  *   1  read-locked by each waiter, so that who comes knows that there is a queue, and who releases that it is

@@ -5,6 +5,10 @@
  * holds, so an unlock, a wait that is given up and a kill -9 are one event to the next in line. This is ZooKeeper's
  * recipe for locks, in files: https://zookeeper.apache.org/doc/current/recipes.html#sc_recipes_Locks
  *
+ * So a queue of n waiters costs n hand-overs, and a list of names for each arrival. Locks on the tickets (F_OFD_SETLKW) would need
+ * a thread for each waiter, because no descriptor reports the end of a lock. inotify has 128 instances for a user, and wakes all that
+ * watch a file.
+ *
  * A ticket says who is next, never who holds: that is the lock on the lock file (acquire.c). So whatever becomes of
  * tickets costs order or time, and not exclusion.
  *
@@ -276,7 +280,9 @@ static void clean(const lk_file_tickets *t, int file)
     bury_dead(t);
 }
 
-/* By the time of its arrival, which says nothing else: one in sixteen, and of many that one locker holds fewer, as each looks at all. */
+/* True if this claim cleans up, as seldom as it pays: removing and making the queue's directory each time was four fifths of a lone
+ * reader's cycle (2.8 ms, without it 0.5 ms, on ext4).
+ * By the time of its arrival, which says nothing else: one in sixteen, and of many that one locker holds fewer, as each looks at all. */
 static bool is_chosen(lk_file *self, const lk_file_claim *c)
 {
     lk_mutex_lock(&self->mutex);

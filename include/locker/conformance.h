@@ -25,12 +25,12 @@
  * The kit tests the driver on two levels:
  *   - The interface as an application sees it, with threads and processes. Groups: basics, waiting, cancel, processes, leases,
  *     loss, handles, fork, load, several, shared, permits, storms, shared_storms, scale.
- *   - The contract of driver.h, as only core sees it: the group contract, and a checker between core and the driver in all
- *     groups. The checker checks the status and the time of each operation, and the claims for which the driver calls
- *     services. It detects a driver that uses a claim after the claim's end.
+ *   - The contract of driver.h, as only core sees it. The group contract tests it, and in all groups a checker stands between
+ *     core and the driver. The checker checks the status and the time of each operation, and the claims for which the driver
+ *     calls services. The checker detects a driver that uses a claim after the claim's end.
  *
- * Tests of properties that the service does not promise (locker_semantics) are skipped. So are tests that need a hook below
- * that is NULL. The summary counts them.
+ * The kit skips tests of properties that the service does not promise (locker_semantics), and tests that need a hook that is
+ * NULL. The summary counts the skipped tests.
  *
  * docs/drivers.md walks through writing a driver and running the kit on it. */
 #ifndef LOCKER_CONFORMANCE_H
@@ -42,64 +42,65 @@
 extern "C" {
 #endif
 
-/** The driver under test, and hooks that start its service and, where possible, harm it. The kit calls hooks on the main thread,
- * one at a time (exception: hang_ms). Hooks may block. A hook that fails prints the reason on standard error and returns NULL
- * or false: the test then fails. Hooks get keys as the tests lock them. The hook itself must know the namespace of its URI,
- * if any. Tests also open lockers with other namespaces. */
+/** The driver under test, and hooks that start its service and, where possible, harm it. The kit calls hooks on the main
+ * thread, one at a time (exception: hang_ms). Hooks may block. A hook that fails must print the reason on standard error and
+ * return NULL or false; the test then fails. Hooks get keys as the tests give them to lock calls, without a namespace: if the
+ * URI has a namespace, the hook must add it. Tests also open lockers with other namespaces. */
 typedef struct locker_conformance_subject {
     size_t size; /**< sizeof(locker_conformance_subject) */
 
     /** The driver's table. Must outlive the run. With leases, it must allow lease times of 300 ms to 30 s. */
     const locker_driver *driver;
 
-    /** Start the service, empty, for a group of tests. Write its URI, at most `size` bytes with the NUL. Processes that the
-     * tests start open the same URI. The tests append parameters to it (`&ttl=300ms`). The returned pointer is passed to
-     * the other hooks. */
+    /** Start the service, without data, for a group of tests. Write its URI to `uri`, at most `size` bytes with the NUL.
+     * Processes that the tests start open the same URI. The tests append parameters to the URI (`&ttl=300ms`). The returned
+     * pointer is passed to the other hooks. */
     void *(*start)(char *uri, size_t size);
 
-    /** Stop the service and remove its remains. */
+    /** Stop the service and remove all that it leaves behind. */
     void (*stop)(void *service);
 
-    /** Interval in ms at which a waiting driver polls for a free lock: its default poll. Such a driver may make an attempt in
-     * each interval while a lock is held. 0: never, because its waiters are woken. */
+    /** Interval in ms at which the driver polls while a call waits for a held lock (its default `poll`). The tests allow an
+     * attempt in each interval. 0: the driver does not poll, because the service wakes its waiters. */
     int64_t poll_ms;
 
-    /* Each of the hooks below may be NULL: not possible. */
+    /* Each of the hooks below may be NULL, if the kit has no way to do this. */
 
-    /** Delete the lock as a foreign client would, not through its holder. NULL: an operator breaks the lock, if the driver can do that. */
+    /** Delete the lock as a foreign client would, not through its holder. NULL: the kit calls locker_break() instead, if
+     * semantics.can_break is true. */
     bool (*lose)(void *service, const char *key);
 
-    /** Give the lock to another client, not through its holder. `lose` takes it from that client. NULL: as `lose`. Set both
-     * hooks or none. */
+    /** Give the lock to another client, not through its holder. A later `lose` takes the lock from that client. NULL: the kit
+     * breaks the lock and takes it with another locker. Set both `lose` and `replace`, or neither. */
     bool (*replace)(void *service, const char *key);
 
-    /** Stop the service from answering until `thaw`. Connections stay open. Set both hooks or none. */
+    /** Stop the service from answering until `thaw`. Connections stay open. Set both `freeze` and `thaw`, or neither. */
     bool (*freeze)(void *service);
 
-    /** Let the service answer again. The kit may call this without a `freeze` before. */
+    /** Let the service answer again. The kit may call this even if it has not called `freeze`. */
     bool (*thaw)(void *service);
 
-    /** Stop the service and start it again under the same URI. Its locks may be gone. */
+    /** Stop the service and start it again under the same URI. The service may lose its locks by that. */
     bool (*restart)(void *service);
 
-    /** Shortest lease time in ms that the service can keep up on a busy machine, at most 30,000; 0: 500. Storms of processes
-     * request this time, and count a call that reports an outage as a failure. An ensemble needs a longer time if its driver
-     * leaves a server for another after a part of the lease. */
+    /** Shortest lease time in ms that renewals can keep alive on a busy machine, at most 30,000; 0: 500. The storms with
+     * processes request this lease time, and fail if a call reports an outage. A service of several servers needs a longer
+     * time if its driver changes to another server after a part of the lease time. */
     int64_t kept_ttl_ms;
 
-    /** Shortest lease of the service plus the interval at which it looks for expired leases, in ms, at most 30,000. A dead
-     * holder's lock may stay held for that long, even if a shorter lease was requested. 0: no such limit. */
+    /** Sum in ms of the service's shortest lease time and of the interval at which it checks for expired leases, at most
+     * 30,000. A dead holder's lock may stay held for that long, even if a shorter lease was requested. 0: no such limit. */
     int64_t freed_ttl_ms;
 
-    /** Time in ms without progress after which a test counts as hanging, at least 1,000; 0: one minute. The kit then names the
-     * test on standard error, with the driver's operations to look at. It calls `stop` on another thread, unless a hook
-     * hangs, and ends the process with exit code 1. Time while the processors are busy counts as a quarter, and time while
-     * the process is stopped does not count. So a slow machine ends no run. A call of a hook counts as progress, and so
-     * does a round of a storm. */
+    /** Time in ms without progress after which the kit treats a test as hanging, at least 1,000; 0: one minute. The kit then
+     * prints the name of the test on standard error, and which operations of the driver to look at. It calls `stop` on
+     * another thread, unless a hook hangs, and ends the process with exit code 1. Time while the processors are busy is
+     * counted at a quarter. Time while the process is stopped is not counted, except for up to half a second. So a slow
+     * machine does not end a run. A call of a hook and a round of a storm are progress. */
     int64_t hang_ms;
 } locker_conformance_subject;
 
-/** Run the tests, as the whole of main(). Call it once, on the main thread. Command lines:
+/** Run the tests. main() only calls this function, once, on the main thread. Command lines:
  *
  *     PROGRAM                  Run every group.
  *     PROGRAM GROUP [TEST]     Run a group, or its tests that match the pattern TEST (* and ?).
@@ -107,16 +108,16 @@ typedef struct locker_conformance_subject {
  *                              Run storms of N rounds each (default: for a short time), with the random seed S
  *                              that a failed storm printed (default: from the time).
  *     PROGRAM --percent 100 scale
- *                              Run scale at its full sizes (default: a tenth).
+ *                              Run scale at its full sizes (default: a tenth of them).
  *     PROGRAM --list           List the tests as GROUP/TEST, one a line.
  *     PROGRAM --help           Print the usage.
  *
  * Prints results on standard output and standard error, as cmocka does (CMOCKA_MESSAGE_OUTPUT selects another form). Findings
- * of the checker begin with "contract: CHECK:". The last line counts skipped tests. Neither a skipped test nor a group of
- * skipped tests fails.
+ * of the checker begin with "contract: CHECK:", where CHECK is the name of the check. The last line counts skipped tests. A
+ * skipped test is not a failure, even if all tests of a group are skipped.
  *
- * For tests with several processes, the program runs itself again, as /proc/self/exe with "--child". So main() must pass on the
- * arguments that it got, before it starts threads or changes the directory.
+ * For tests with several processes, the program runs itself again, as /proc/self/exe with "--child". So main() must call this
+ * with its own arguments, before it starts threads or changes the directory.
  *
  * Returns the exit code for main():
  *   - 0: no test failed.

@@ -1,8 +1,9 @@
 /* driver.h: the contract between core and the driver of a lock service. For authors of drivers: docs/drivers.md walks
  * through a complete driver. This interface is less stable than locker.h.
  *
- * Core is liblocker without its drivers. A driver instance is what open makes: each locker has its own. A claim is a
- * caller's claim to a key: a request until the driver grants it, then a grant. A try is a request that does not wait.
+ * Core is liblocker without its drivers. The operation `open` makes a driver instance, and each locker has its own. A claim
+ * represents a caller that wants a key or holds it. The claim is a request until the driver grants it, and a grant
+ * afterwards. A try is a request that does not wait.
  *
  * The life of a driver instance
  * -----------------------------
@@ -23,33 +24,34 @@
  *
  * Core guarantees
  * ---------------
- *   - Every claim ends by exactly one call: withdraw, release, or pass with the claim as `from`. This holds for each claim
- *     that acquire has seen, and for each `to` of a pass that returned OK.
- *   - Operations on the same claim do not overlap, except interrupt with acquire. But the driver may report answers to
- *     renew at any time until the claim is gone.
+ *   - Core ends every claim by exactly one call: withdraw, release, or a pass that returns OK with the claim as `from`. This
+ *     holds for each claim that core gave to acquire, and for each `to` of a pass that returned OK.
+ *   - Two operations on the same claim never run at the same time, except interrupt with acquire. But the driver may report
+ *     the answers to renew later, at any time until the claim is gone.
  *   - Core holds no lock while it calls an operation.
- *   - A claim that is gone may come back with the driver's bytes zeroed. To the driver it is a new claim.
- *   - Core does the waiting: deadlines, cancellation, the FIFO inside the process, time-outs, the times of renewals, and
- *     LOST at the local deadline.
+ *   - Core may give a claim that is gone to acquire again, with the driver's bytes zeroed. For the driver it is then a new
+ *     claim.
+ *   - Core does all waiting. It handles deadlines, time-outs and cancellation, keeps the FIFO of the locker's calls, decides
+ *     when to renew, and declares a grant LOST at its local deadline.
  *
  * A driver must
  * -------------
  *   - Never wait for another holder. acquire makes a single attempt.
- *   - Fill `err` by locker_error_set() for every status except OK and BUSY. `err` may be NULL. acquire may fill `err` with
- *     BUSY, too: core quotes that text when the call fails.
- *   - Use its own locks. Do not hold a lock across blocking I/O if an operation that may not block needs it.
+ *   - Fill `err` by locker_error_set() for every status except OK and BUSY. `err` may be NULL. acquire may also fill `err`
+ *     when it returns BUSY: core quotes that text if the lock call fails.
+ *   - Use its own locks. Do not hold a lock during blocking I/O if an operation that must not block needs the same lock.
  *
  * Calling the services (struct locker_services)
  * ---------------------------------------------
- * Any thread may call them, also while it holds a driver's lock. They take core's locks for a moment, never block, and never
- * call the driver. Lock order: the driver's locks first, then core's.
+ * Any thread may call these functions of core, also while the thread holds a lock of the driver. They take core's locks for a
+ * moment, never block, and never call the driver. Lock order: the driver's locks come before core's locks.
  *
  * Threads
  * -------
  * The keeper is the locker's own thread. "A call's thread" is any application thread inside a liblocker call. Times are in ns
- * of services.clock, and deadlines are absolute.
+ * by services.clock, and deadlines are absolute.
  *
- *   operation         called by                      may block               on the same claim together with
+ *   operation         called by                      may block               may run during (same claim)
  *   open              the opening thread             connect_timeout_ns      -
  *   descriptor        the opening thread, once       no                      -
  *   close             the closing thread, last,      at most cleanup_ns      -
@@ -78,21 +80,22 @@
 extern "C" {
 #endif
 
-/** Version of this contract. Core refuses a driver with another number. The number grows when a change below makes existing
- * drivers wrong. Appended members do not change it, because tables and structs from core state their size. */
+/** Version of this contract. Core refuses a driver with another number. The number grows when a change of this file makes
+ * existing drivers wrong. Appended members do not change the number, because drivers' tables and core's structs state their
+ * size. */
 enum { LOCKER_DRIVER_ABI = 3 };
 
-/** A time that never comes. As a deadline: no limit. */
+/** A time that never comes. As a deadline, it means that there is no limit. */
 #define LOCKER_NEVER INT64_MAX
 
 /* ------------------------------------------------------------------ time ---- */
 typedef struct locker_claim locker_claim;
 
-/** A clock: int64_t times in ns. The system's clock is CLOCK_BOOTTIME, because a lease keeps running while the machine is
- * suspended. A mock's clock is moved by hand. */
+/** A clock, with int64_t times in ns. The system's clock is CLOCK_BOOTTIME, because a lease keeps running while the machine
+ * is suspended. A mock's clock is moved by hand. */
 typedef struct locker_clock {
     size_t size; /**< sizeof(locker_clock) */
-    /** Return the time now, in ns. Any thread; does not block. */
+    /** Return the current time in ns. Any thread may call this. Does not block. */
     int64_t (*now)(void *context);
     /** Wait for `cond` as pthread_cond_timedwait() does, until the time `until` (LOCKER_NEVER: no limit). May wake up
      * spuriously. `cond` must be from locker_cond_init(). */
@@ -100,11 +103,11 @@ typedef struct locker_clock {
     /** Wait until `fd` is readable or the time is `until`. May wake up spuriously. */
     void (*poll)(void *context, int fd, int64_t until);
     void *context; /**< passed to each function */
-    /** Callbacks of a clock that is moved by hand (instrument.h); else NULL. */
+    /** Callbacks of a clock that is moved by hand (instrument.h). NULL for other clocks. */
     const struct locker_clock_hooks *hooks;
 } locker_clock;
 
-/** Return the system's clock. Static. */
+/** Return the system's clock, which is static. */
 LOCKER_API const locker_clock *locker_system_clock(void);
 
 /** Initialize a condition variable that locker_clock.wait can wait for. Returns 0, or an errno. */
@@ -120,41 +123,41 @@ struct locker_claim {
     const char *owner; /**< the holder's label, NUL-terminated */
     void *data;        /**< the driver's own bytes, aligned for any type */
     int64_t ttl_ns;    /**< requested lease time in ns */
-    bool will_wait;    /**< True if the call waits after BUSY: enqueue the claim. False: a try. */
+    bool will_wait;    /**< True if the call waits after BUSY: the driver enqueues the claim. False: a try. */
     bool renewed;      /**< True if the lease is renewed. */
     /* Set by core before each acquire. */
-    bool has_waited;       /**< True if the claim has waited, in core's FIFO or after an attempt. */
-    int64_t asked_at;      /**< start of this attempt, not later than anything that the attempt sends */
+    bool has_waited;       /**< True if the claim has waited in core's FIFO, or made an earlier attempt. */
+    int64_t asked_at;      /**< start of this attempt, not later than the first request that it sends */
     int64_t attempt_until; /**< deadline by which acquire must return */
 
-    /* Set by the driver at the latest when acquire returns OK, or earlier, when a waiting claim is granted. For the receiver
-     * of a grant, set by pass. */
+    /* The driver sets the next three members when it grants the claim: before acquire returns OK, or already while the claim
+     * waits. For `to` of a pass, pass sets them. */
     uint64_t token; /**< fencing token; 0: none */
-    /** Local deadline D of the lease, counted from before the request was sent: at most asked_at + ttl_ns. It may be later
-     * only for a renewed claim of a driver without `renew`, because the session may last longer. LOCKER_NEVER: no lease. Only
-     * allowed if semantics.leases is false. */
+    /** Local deadline of the lease, counted from before the request was sent: at most asked_at + ttl_ns. A renewed claim of a
+     * driver without `renew` may have a later deadline, because the session may last longer. LOCKER_NEVER means that there is
+     * no lease. It is required if semantics.leases is false, and not allowed otherwise. */
     int64_t valid_until;
-    /** Time of the grant, if the driver knows it; 0: core reads the clock when the operation has returned. If acquire
-     * grants a lease, core always reads the clock. */
+    /** Time of the grant, if the driver knows it; 0: core reads the clock after the operation. After an acquire that grants a
+     * lease, core reads the clock in any case. */
     int64_t granted_at;
 
-    /** Time of core's next attempt without a wake, after BUSY or UNAVAILABLE. Core sets LOCKER_NEVER before each acquire. The
-     * driver sets a time that is not in the past. LOCKER_NEVER: no such attempt. Then BUSY waits for a wake, and
-     * UNAVAILABLE is final (exception: see acquire). */
+    /** After BUSY or UNAVAILABLE, the time at which core makes its next attempt even without a wake. Core sets LOCKER_NEVER
+     * before each acquire. A time that the driver sets must not be in the past. If retry_at stays LOCKER_NEVER, core waits
+     * for a wake after BUSY, and UNAVAILABLE is final (exception: see acquire). */
     int64_t retry_at;
 
     /* Set by core, constant for the claim's life. */
     locker_mode mode; /**< LOCKER_SHARED only if semantics.shared says that the driver has shared locks */
-    int32_t permits;  /**< 0: a lock; else at most semantics.permits_most, and mode is LOCKER_EXCLUSIVE */
+    int32_t permits;  /**< 0: a lock; otherwise 1 to semantics.permits_most, with LOCKER_EXCLUSIVE */
 
-    /** Set by the driver with a shared grant. True if the key has no waiter and the driver will call services.awaited for the
-     * next waiter. Other readers of the locker may then join the grant. False: not known. Core sets false before each
-     * acquire. */
+    /** Set by the driver when it makes a shared grant. True if the key has no waiter and the driver will call
+     * services.awaited for the next waiter. While it is true, other readers of the locker may join the grant. False: the
+     * driver does not know. Core sets false before each acquire. */
     bool alone;
-    int32_t slot; /**< set by the driver with a permit: 0 to permits - 1, no other holder has the same */
+    int32_t slot; /**< set by the driver when it grants a permit: 0 to permits - 1, unique among holders */
 };
 
-/** Return true if the claim must be the only holder of its key: exclusive, without permits. */
+/** Return true if the claim must be the only holder of its key: it is exclusive and without permits. */
 static inline bool locker_claim_is_plain(const locker_claim *claim)
 {
     return claim->mode == LOCKER_EXCLUSIVE && claim->permits == 0;
@@ -165,57 +168,59 @@ static inline bool locker_claim_is_plain(const locker_claim *claim)
 LOCKER_API uint32_t locker_key_hash(const char *key, size_t key_len);
 
 /* ------------------------------------------------------------------ services of core ---- */
-/** Core's side of a driver instance. Valid until close returns. */
+/** Functions of core that a driver instance may call. Valid until close returns. */
 typedef struct locker_services locker_services;
 struct locker_services {
-    size_t size; /**< sizeof(locker_services) of the library; later members are missing */
+    size_t size; /**< sizeof(locker_services) of the library: an older library lacks later members */
     const locker_clock *clock;
 
     /** Request another attempt for an enqueued claim, because it may succeed now. A superfluous call costs an attempt. If
-     * acquire is running for the claim and returns BUSY, core attempts once more. Also allowed for a waiting claim whose
-     * last attempt ended without the service's answer (TIMEOUT, CANCELED, UNAVAILABLE): the service may have enqueued it.
-     * The call may cross with the grant. */
+     * acquire is running for the claim and returns BUSY, core makes another attempt. A wake is also allowed for a waiting
+     * claim that got no answer of the service to its last attempt (TIMEOUT, CANCELED, UNAVAILABLE), because the service may
+     * have enqueued the claim. A wake that arrives just after the grant does no harm. */
     void (*wake)(const locker_services *svc, locker_claim *claim);
 
-    /** Report that the service confirmed the lease. The lock is ours until `until`, counted from before the confirmed request
-     * was sent. Never moves a deadline back, and never revives a lost lock. */
+    /** Report that the service confirmed the lease. The lock is ours until the time `until`, counted from before the
+     * confirmed request was sent. Never moves a deadline back, and never revives a lost lock. */
     void (*lease_extended)(const locker_services *svc, locker_claim *grant, int64_t until);
 
-    /** Report that, by the service's answer, the lock is not ours any more. `why` is static text. `grant` NULL: all grants of
-     * this instance are lost (a session ended), also a grant of an acquire or pass in progress. Core withdraws such a grant
-     * and asks again. From this call on, the keeper may call withdraw for a lost grant at any time. */
+    /** Report that, by the service's answer, the lock is not ours any more. `why` is static text. `grant` NULL means that all
+     * grants of this instance are lost, because a session ended. That includes the grant of an acquire or pass in progress:
+     * core withdraws that grant, and its call makes another attempt. From this call on, the keeper may call withdraw for a
+     * lost grant at any time. */
     void (*lease_lost)(const locker_services *svc, locker_claim *grant, const char *why);
 
-    /** Report that the service is out of reach (true) or back (false). While true, every grant with a renewed lease is
-     * SUSPECT. On false, core at once renews each lease that awaits an answer to its last renewal. */
+    /** Report that the service is out of reach (true) or back (false). While it is out of reach, every grant with a renewed
+     * lease is SUSPECT. When it is back, core at once renews each lease that still awaits an answer to its last renewal. */
     void (*suspect)(const locker_services *svc, bool out_of_reach);
 
-    /** Request a dispatch soon: a descriptor or a time that dispatch waits for has changed. */
+    /** Request a call of dispatch soon, because a descriptor or a time that dispatch waits for has changed. */
     void (*attend)(const locker_services *svc);
 
-    /** Return true if messages of this level are logged. Saves formatting the others. */
+    /** Return true if messages of this level are logged. The driver need not format other messages. */
     bool (*log_wanted)(const locker_services *svc, locker_log_level level);
 
-    /** Log a line. Core stores the line, and passes it to the log callback soon. */
+    /** Log a line. Core stores the line, and soon passes it to the log callback. */
     void (*log)(const locker_services *svc, locker_log_level level, const char *format, ...)
 #if defined(__GNUC__)
         __attribute__((format(printf, 3, 4)))
 #endif
         ;
 
-    /** Report a waiter for the key of a shared grant that had `alone` set. No other reader joins the grant from now on. */
+    /** Report that the key of a shared grant with `alone` true has a waiter now. From this call on, no other reader joins the
+     * grant. */
     void (*awaited)(const locker_services *svc, locker_claim *grant);
 
-    /** Shorten a lease that the service may end earlier than it confirmed, because its clock was set forward. The lock is ours
-     * until `until` at most. Never moves a deadline forward. The next lease_extended counts as usual. Core renews a renewed
-     * lease at once. */
+    /** Shorten a lease that the service may end earlier than it confirmed, because its clock was set forward. The lock is
+     * ours at most until the time `until`. Never moves a deadline forward, but a later lease_extended may do so. If the lease
+     * is one that core renews, core renews it at once. */
     void (*lease_shortened)(const locker_services *svc, locker_claim *grant, int64_t until);
 };
 
 /* ------------------------------------------------------------------ configuration ---- */
 /** The value of a parameter. Values are in the order of the driver's table of parameters. */
 typedef struct locker_value {
-    bool given;       /**< True if the configuration names the parameter. False: its default. */
+    bool given;       /**< True if the configuration names the parameter. False: the value is its default. */
     int64_t number;   /**< a number; a duration in ns; a bool as 0 or 1 */
     const char *text; /**< the value as text; NULL: no value, and number is 0 */
 } locker_value;
@@ -226,7 +231,7 @@ typedef struct locker_host {
     const char *name; /**< a name, or a literal address without brackets */
 } locker_host;
 
-/** The parsed URI or profile. Valid during open only: copy the parts that are needed later. */
+/** The parsed URI or profile. Valid only during open: the driver must copy the parts that it needs later. */
 typedef struct locker_driver_config {
     size_t size;          /**< sizeof(locker_driver_config) of the library */
     const char *scheme;   /**< in lower case */
@@ -244,32 +249,34 @@ typedef struct locker_driver_config {
     int64_t ttl_ns;             /**< the locker's default lease time */
     /** File of the password, for locker_secret_read(); NULL: the password cannot be read again. */
     const char *password_file;
-    /** For each of `values` that is a LOCKER_PARAM_SECRET_FILE: its file, with the meaning of password_file. */
+    /** The files of the LOCKER_PARAM_SECRET_FILE parameters, at the same indices as `values`, each with the meaning of
+     * password_file. */
     const char *const *secret_files;
 } locker_driver_config;
 
 /** Read a secret again from `file`. Passwords change while programs run. So a driver calls this before each login, and keeps
- * the last secret if the read fails. Any thread. Blocks for the read of a regular file. The file must meet the rules of
- * locker_open() about write permission.
- * Returns the first line, which the caller wipes and frees; NULL: the file cannot be read now, and `err` (NULL: ignored) says
- * why. */
+ * the last secret if the read fails. Any thread may call this. Blocks while it reads a regular file. The write permissions of
+ * the file must meet the rules of locker_open().
+ * Returns the first line of the file, which the caller must wipe and free. NULL: the file cannot be read now, and `err`
+ * (NULL: ignored) says why. */
 LOCKER_API char *locker_secret_read(const char *file, locker_error *err);
 
 /* ------------------------------------------------------------------ the driver table ---- */
-/** Capabilities that neither the operations nor the semantics show. Core checks these bits and never a driver's name. */
+/** Capabilities that core cannot see from the operations or the semantics. Core checks these bits and never a driver's name. */
 enum {
-    /** The service has a queue: core passes every claim to acquire at once. Exception: a shared claim waits in core's FIFO
-     * behind a waiting shared claim of the same locker, if it could join that claim's grant.
-     * Without this bit, core calls acquire for a single claim of each key, the contender. The other claims wait in core's
-     * FIFO. While the locker holds the key, there is a contender only if the holders share the key or have permits. */
+    /** The service has a queue: core passes every claim to acquire at once. Exception: a shared claim waits in core's FIFO if
+     * another shared claim of the locker waits at the service and this claim could join its grant.
+     * Without this bit, core calls acquire for only one claim of each key at a time, the contender. The other claims wait in
+     * core's FIFO. While the locker holds the key, there is a contender only if the holders share the key or have permits. */
     LOCKER_CAP_QUEUE = 1u << 0,
-    /** The service takes a user and a password. Without this bit, core refuses them and ignores LOCKER_PASSWORD. */
+    /** The service takes a user and a password. Without this bit, core refuses a user or a password, and ignores
+     * LOCKER_PASSWORD. */
     LOCKER_CAP_AUTH = 1u << 1
 };
 
 typedef struct locker_driver locker_driver;
-/** The table of a driver. Must be constant, and outlive its lockers. Required are name, schemes, params, semantics, open, close,
- * acquire, withdraw, release, show and ping. Other operations may be NULL. */
+/** The table of a driver. Must be constant, and outlive the lockers that use it. Required are name, schemes, params,
+ * semantics, open, close, acquire, withdraw, release, show and ping. Other operations may be NULL. */
 struct locker_driver {
     uint32_t abi;  /**< LOCKER_DRIVER_ABI */
     uint32_t size; /**< sizeof(locker_driver) */
@@ -278,98 +285,104 @@ struct locker_driver {
     const char *example;            /**< a URI */
     const char *features;           /**< a line that lists missing features of this build, or "" */
     uint32_t caps;                  /**< LOCKER_CAP_* bits */
-    size_t claim_size;              /**< bytes of the driver in each claim */
+    size_t claim_size;              /**< number of bytes that the driver needs in each claim */
     int64_t ttl_min_ms, ttl_max_ms; /**< range of lease times in ms; 0: no limit */
-    /** Parameters of the driver, beside those that every driver takes. Core parses and checks them, and refuses parameters
-     * that are in no table. */
+    /** The driver's own parameters, in addition to those that every driver takes. Core parses and checks parameters, and
+     * refuses those that are in neither table. */
     const locker_parameter *params;
-    /** Promises of the service, for users and for core. If `leases` is true, grants have a valid_until, and need renewals or a
-     * confirmed session. */
+    /** Promises of the service, for users and for core. If `leases` is true, each grant has a valid_until, and ends unless a
+     * renewal or a session extends it. */
     const locker_semantics *semantics;
 
     /** Connect, check that the service accepts this client, and make an instance in *self. On failure, nothing is left, and
-     * no service may be called any more.
+     * the driver must not call any function of `svc` afterwards.
      * Returns OK, CONFIG, UNSUPPORTED, UNAVAILABLE, DENIED, PROTOCOL or NOMEM. */
     locker_status (*open)(const locker_driver_config *config, const locker_services *svc, void **self,
                           locker_error *err);
 
-    /** End the instance. There are no claims any more. Pending cleanups get at most cleanup_ns. */
+    /** End the instance. Core has ended all its claims before. The cleanups that are still pending may take at most
+     * cleanup_ns. */
     void (*close)(void *self);
 
-    /** Close the descriptors, in a fork's child, instead of close. Send nothing, take no lock, and free nothing that another
-     * thread of the parent may have been using. NULL: core does nothing. */
+    /** Close the descriptors. Core calls this instead of close in a child of fork(). Send nothing, take no lock, and free
+     * nothing that another thread of the parent may have been using. NULL: core does nothing. */
     void (*abandon)(void *self);
 
     /** Check whether the service can take the key. Core calls this before any other operation with the key. NULL: the service
      * takes every key that core accepts. Returns OK or INVALID. */
     locker_status (*check_key)(void *self, const char *key, size_t key_len, locker_error *err);
 
-    /** Make a single attempt to take the lock. Core repeats an attempt only for a call that waits.
+    /** Make a single attempt to take the lock. Core makes further attempts only for a call that waits.
      *
      * Returns:
-     *   - OK: granted. token and valid_until are set, and slot for a permit.
+     *   - OK: the lock is granted. The driver has set token and valid_until, and for a permit also slot.
      *   - BUSY: another holder has the key. If claim->will_wait, the claim is now enqueued. The driver calls wake when another
      *     attempt may succeed, and may set retry_at to limit the wait.
      *   - UNAVAILABLE with a retry_at: a temporary failure. A server is starting, or a connection broke and may be up again
-     *     before core looks.
-     *   - UNAVAILABLE without a retry_at: a final failure. It ends the call, also for an enqueued claim. Exception: after
-     *     suspect(true), core attempts again every second until suspect(false).
-     *     A try returns UNAVAILABLE at once if the connection is refused, not at attempt_until: there is no server.
-     *   - TIMEOUT: attempt_until passed. Core attempts again at once, until the call's own end.
-     *   - CANCELED: interrupted.
-     *   - DENIED, INVALID, CONFIG, PROTOCOL, NOMEM, UNSUPPORTED: the lock call ends.
-     * After any status except OK, core calls withdraw or acquire for the claim. So if the request is still in flight, leave
-     * its cleanup to withdraw. */
+     *     before core checks whether the service is out of reach.
+     *   - UNAVAILABLE without a retry_at: a final failure. It ends the call, even if the claim is enqueued. Exception: after
+     *     suspect(true), core makes an attempt every second until suspect(false). For a try, the driver must return
+     *     UNAVAILABLE as soon as the connection is refused, and not wait until attempt_until, because there is no server.
+     *   - TIMEOUT: no answer came by attempt_until. Core makes the next attempt at once, until the lock call's own deadline.
+     *   - CANCELED: interrupt ended the attempt.
+     *   - DENIED, INVALID, CONFIG, PROTOCOL, NOMEM, UNSUPPORTED: the lock call fails with this status.
+     * After any status except OK, core later calls withdraw or acquire for the claim. So if the request is still in flight
+     * when acquire returns, leave the request's cleanup to withdraw. */
     locker_status (*acquire)(void *self, locker_claim *claim, locker_error *err);
 
-    /** Make a running acquire of the claim return soon with CANCELED, unless the claim is granted. acquire may also be about
-     * to begin. No other attempt follows for the claim. NULL: acquire never blocks for long. */
+    /** Make a running acquire of the claim return soon with CANCELED, unless the claim is granted. Core may call this just
+     * before that acquire begins. No other attempt follows for the claim. May be NULL if acquire never blocks for long. */
     void (*interrupt)(void *self, locker_claim *claim);
 
-    /** End the claim without a result. Remove the claim from the queue, and release its grant in the background, even a grant
-     * that arrives later. Retry for at most cleanup_ns. After the return, the driver must not use the claim. */
+    /** End the claim, and report no result. Remove the claim from the queue, and release its grant in the background, even a
+     * grant that arrives later. Repeat failed requests for at most cleanup_ns. After the return, the driver must not use the
+     * claim. */
     void (*withdraw)(void *self, locker_claim *claim);
 
     /** Release a grant and report the result. After the return, the driver must not use the claim.
      *
      * Returns:
-     *   - OK: released, with proof.
+     *   - OK: the service confirmed that it released our lock.
      *   - LOST: the lock was not ours.
-     *   - UNKNOWN: no answer by `until`. The driver continues in the background, as after withdraw. */
+     *   - UNKNOWN: no answer came by `until`. The driver continues to release the lock in the background, as after withdraw. */
     locker_status (*release)(void *self, locker_claim *grant, int64_t until, locker_error *err);
 
     /** Hand a plain grant to another plain claim of the same key and instance, without asking the service. `to` waits in
-     * core's FIFO, and acquire has not seen it. Both claims are renewed and have the same ttl_ns. NULL: never possible.
+     * core's FIFO, and core has not given it to acquire. Both claims are renewed and have the same ttl_ns. NULL: the driver
+     * cannot hand over grants.
      *
      * Returns:
-     *   - OK: `from` is gone. The driver has set the token of `to` (greater) and valid_until of `to` (not later).
-     *   - BUSY: not possible now. Nothing has changed, and the driver must not use `to`. Core releases `from`. */
+     *   - OK: `from` is gone. The driver has set a token of `to` that is greater than that of `from`, and a valid_until that
+     *     is not later than that of `from`.
+     *   - BUSY: the driver cannot hand over this grant now. Nothing has changed, and the driver must not use `to` afterwards.
+     *     Core then releases `from`. */
     locker_status (*pass)(void *self, locker_claim *from, locker_claim *to);
 
-    /** Request the extension of these leases from the service, all in one go. Report the answers by lease_extended and
-     * lease_lost, at any time and from any thread. Without an answer the lease is not extended, and core calls renew again.
-     * NULL: the driver extends leases by itself, by a session. */
+    /** Ask the service to extend all these leases together. Report the answers by lease_extended and lease_lost, at any time
+     * and from any thread. If a lease gets no answer, it is not extended, and core calls renew again. NULL: the driver itself
+     * extends all leases, by keeping a session alive. */
     void (*renew)(void *self, locker_claim *const *grants, size_t count);
 
-    /** Return a descriptor that is readable when dispatch has work. An epoll descriptor can stand for many. Core calls this
-     * once, after open, so the descriptor must not change. The keeper watches it, or a call that waits.
-     * NULL: only attend and time trigger dispatch. */
+    /** Return a descriptor that is readable when dispatch has work. An epoll descriptor can stand for many descriptors. Core
+     * calls this once, after open, so the descriptor must not change. The keeper watches the descriptor, or a waiting call
+     * does.
+     * NULL: core calls dispatch only after attend, and at the time that dispatch returned. */
     int (*descriptor)(void *self);
 
-    /** Do the work that is due: read messages, call wake, reconnect, clean up. Returns the latest time of the next dispatch,
-     * or LOCKER_NEVER. The keeper calls this. So does a call that waits for a lock, when the descriptor is readable.
-     * NULL: the driver has no such work. */
+    /** Do the work that is due: read messages, call wake, reconnect, clean up. Returns the time at which core must call
+     * dispatch again at the latest, or LOCKER_NEVER. The keeper calls this. A call that waits for a lock also does, when the
+     * descriptor is readable. NULL: the driver has no such work. */
     int64_t (*dispatch)(void *self);
 
-    /** Query the state of a key, with the statuses of locker_show(). *info starts zeroed, with -1 in members that can be
-     * unknown. Allocate queue and holders by malloc(), and set their strides; core frees them. Core adds the end of a lock
-     * without renewal that this locker holds. */
+    /** Query the state of a key. Returns the statuses of locker_show(). *info starts zeroed, with -1 in members that can be
+     * unknown. Allocate `queue` and `holders` by malloc(), and set their strides; core frees them. If this locker holds the
+     * lock without renewal and remaining_ms is still -1, core sets remaining_ms. */
     locker_status (*show)(void *self, const char *key, size_t key_len, int64_t until, locker_info *info,
                           locker_error *err);
 
-    /** Break the lock, as locker_break() does: the holders that `only` (never NULL) names. A driver may break only holders
-     * that it has compared with `only`. NULL: locks cannot be broken, and semantics.can_break is false. (`break` is a reserved
-     * word of C.)
+    /** Break the lock, as locker_break() does, for the holders that `only` (never NULL) names. A driver must compare each
+     * holder with `only` before it breaks that holder's lock. NULL: locks cannot be broken, and semantics.can_break is false.
+     * (`break` is a reserved word of C.)
      *
      * Returns the statuses of locker_break(), in particular:
      *   - OK: broken. `broken` describes the holder.
@@ -382,45 +395,49 @@ struct locker_driver {
     /** Make a round trip to the service. */
     locker_status (*ping)(void *self, int64_t until, locker_error *err);
 
-    /** Set for a decorator, which stands before another driver (instrument.h); else NULL. */
+    /** Set if this driver is a decorator: a driver that stands before another driver (instrument.h). NULL for all others. */
     const struct locker_decorator *decorator;
 
     /** Send the releases of several grants, and return without waiting for the answers. Core then calls release for each
-     * grant, which waits for its answer: so all are in flight together. After each release, core calls begin_release again
-     * with the grants that remain, on the same thread, until one grant remains. Each time, send a request for every grant
-     * that has neither a request in flight nor a final answer: its connection was lost, or the server asked for a retry.
-     * So a lost connection costs all grants together one more round trip, not a round trip for each. Return quickly
-     * when there is nothing to send. Leave the requests that cannot be sent now to the next call, or to release.
+     * grant, which waits for that grant's answer. So all requests are in flight together. After each release, core calls
+     * begin_release again with the remaining grants, on the same thread, until only one grant remains. Each time, send a
+     * request for every grant that has neither a request in flight nor a final answer, because its connection was lost or the
+     * server asked for a retry. So a lost connection costs one more round trip for all grants together, not one for each
+     * grant. Return quickly if there is nothing to send. If a request cannot be sent now, leave it to the next call, or to
+     * release.
      *
-     * Between the first call and a grant's release, core calls nothing else for this grant, but it may acquire a new claim of
-     * the same key. NULL: core calls release for each grant in turn, all with the same `until`. */
+     * Between the first begin_release and a grant's release, core calls no other operation for this grant, but core may call
+     * acquire for a new claim of the same key. NULL: core calls release for each grant in turn, all with the same `until`. */
     void (*begin_release)(void *self, locker_claim *const *grants, size_t count);
 
     /** Make the descriptors of the grant inheritable, so that this process still holds the lock after exec (see
-     * locker_handle_keep_over_exec()). The claim stays a grant after each status. NULL: grants end with the process, or
-     * soon after. Returns OK, LOST (the lock was not ours) or UNAVAILABLE (the driver cannot see whether it is ours). */
+     * locker_handle_keep_over_exec()). Whatever the result, the claim is still a grant, and core still ends it. NULL: grants
+     * end with the process, or soon after. Returns OK, LOST (the lock was not ours) or UNAVAILABLE (the driver cannot see
+     * whether it is ours). */
     locker_status (*keep_over_exec)(void *self, locker_claim *grant, locker_error *err);
 };
 
 /** Name of the only symbol that a module exports: `const locker_driver *const locker_module`, a pointer to its table. */
 #define LOCKER_MODULE_ENTRY "locker_module"
 
-/** Find the driver of a URI scheme, as locker_open() does, and return it in *driver (`driver` may be NULL; on failure *driver is
- * NULL). Loads the driver's module, if it has one, for good, and blocks for that time. Connects to nothing. Any thread.
+/** Find the driver of a URI scheme, as locker_open() does, and return it in *driver (`driver` may be NULL; on failure *driver
+ * is NULL). Loads the driver's module if it has one, and blocks while it loads. The module is never unloaded. Does not
+ * connect. Any thread may call this.
  *
- * Call this before a fork if other threads open lockers. If the fork happens while a thread loads a module, the child cannot
- * load any module.
+ * Call this function before a fork if other threads open lockers. If the fork happens while a thread loads a module, the
+ * child cannot load any module.
  *
  * Returns:
  *   - OK.
- *   - UNSUPPORTED: there is no such driver, or its module cannot be used. The text says why, and how to fix it.
+ *   - UNSUPPORTED: there is no such driver, or its module cannot be used. The text says why, and what to do.
  *   - INVALID: scheme is NULL.
  *   - NOMEM. */
 LOCKER_API LOCKER_MUST_CHECK locker_status locker_driver_find(const char *scheme,
                                                               const locker_driver **driver,
                                                               locker_error *err);
 
-/** Fill an error: status, os_error and the text, cut at its size. Does nothing if err is NULL. Returns status. */
+/** Fill an error with status, os_error and the text, which is cut at the size of err->text. Does nothing if err is NULL.
+ * Returns status. */
 LOCKER_API locker_status locker_error_set(locker_error *err, locker_status status, int os_error,
                                           const char *format, ...)
 #if defined(__GNUC__)
@@ -431,25 +448,27 @@ LOCKER_API locker_status locker_error_set(locker_error *err, locker_status statu
 /** Return true if `only` names a holder with this label and token. */
 LOCKER_API bool locker_break_names(const locker_break_options *only, const char *owner, uint64_t token);
 
-/** Check whether `only` names `holder`, or an entry of its holders. Returns OK; or BUSY, with a text that names the holder. */
+/** Check whether `only` names `holder`, or an entry of holder->holders. Returns OK if it does, otherwise BUSY with a text
+ * that names the holder. */
 LOCKER_API locker_status locker_break_check(const locker_break_options *only, const locker_info *holder,
                                             locker_error *err);
 
-/** Complete an info. The driver has set `holders` (from malloc()) and `holders_len` before, also for a plain lock. 0 holders: the
- * key is free. Sorts the holders, copies the first to the info's own members, and sets the mode and the permits of the key.
- * Frees `holders` if the key is free or held by a plain lock. */
+/** Complete an info. Before the call, the driver sets `holders` (from malloc()) and `holders_len`, also for a plain lock. 0
+ * holders: the key is free. Sorts the holders by token, copies the first holder to the info's own members, and sets the key's
+ * mode and permits. Frees `holders` if the key is free or held by a plain lock. */
 LOCKER_API void locker_info_settle(locker_info *info, locker_mode mode, int32_t permits);
 
-/** Return CONFIG, with a text that names both uses: the key is in use with `in_use` permits, and a call wants `wanted`. 0 means a
- * lock. */
+/** Return CONFIG, with a text that names both uses of the key: it is in use with `in_use` permits, and a call wants `wanted`
+ * permits. 0 permits mean a lock. */
 LOCKER_API locker_status locker_other_use(locker_error *err, int32_t in_use, int32_t wanted);
 
 /** Options of locker_open_driver(). Start from LOCKER_DRIVER_OPTIONS_INIT. */
 typedef struct locker_driver_options {
     size_t size;                   /**< sizeof(locker_driver_options) */
-    const char *uri;               /**< hosts, path and parameters; NULL: `scheme:` alone */
+    const char *uri;               /**< URI with hosts, path and parameters; NULL: only `scheme:` */
     const locker_options *options; /**< NULL: the defaults */
-    /** NULL: the system's clock. Copied, but its context and hooks must outlive the locker. */
+    /** The locker's clock; NULL: the system's clock. Core copies the struct, but its context and hooks must outlive the
+     * locker. */
     const locker_clock *clock;
 } locker_driver_options;
 
@@ -467,8 +486,8 @@ LOCKER_API LOCKER_MUST_CHECK locker_status locker_open_driver(const locker_drive
                                                               const locker_driver_options *options,
                                                               locker **out, locker_error *err);
 
-/** Return the table that a locker was opened with, and its instance in *self (NULL: ignored). For drivers with functions of
- * their own beside this interface. Does not block and takes no lock. The locker must be open. */
+/** Return the table that a locker was opened with, and its instance in *self (NULL: ignored). This is for drivers that have
+ * functions of their own in addition to this interface. Does not block and takes no lock. The locker must be open. */
 LOCKER_API const locker_driver *locker_driver_of(const locker *l, void **self);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
 /* row_etcd_idle.c: row ee: what it costs to hold a thousand locks. Bare holds as many keys on one lease, which it keeps alive every
- * third of its time: that proves little to the holder (ARCHITECTURE.md, etcd), and is no transaction. Ours put the keys to a
+ * third of its time: that proves little to the holder (backends/etcd/DESIGN.md), and is no transaction. Ours put the keys to a
  * new lease. */
 #include <stdlib.h>
 

@@ -53,7 +53,7 @@ static void goes_on(void *context)
     const int server = server_of(context);
     lk_sim_tell("server %d goes on", server + 1);
     run.stopped[server] = false;
-    /* longer, and what was assumed of servers isn't so (ARCHITECTURE.md, zookeeper); another leader gives sessions their time */
+    /* longer, and what was assumed of servers isn't so (models/README.md, session); another leader gives sessions their time */
     if (run.led_until[server] > 0 && lk_simzk_leader(run.zookeeper.ensemble) == server &&
         lk_sim_now() - run.led_until[server] > run.timeout_ns * 3 / 8)
         lk_sim_judge_was_deaf(run.led_until[server]);

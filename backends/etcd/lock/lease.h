@@ -1,7 +1,7 @@
 /* lease.h: leases. None is ever kept alive: before it has run for a third of its time another one is asked for, and all keys are put to
  * that. A server ends a lease by its own clock, counted from when it has heard of it, which is after it was asked for: so a key
  * outlives the moment at which its lease was asked for, plus the lease's time, whichever server believes itself to be the
- * leader. (What a KeepAlive's answer proves is less: ARCHITECTURE.md, etcd.) models/etcd.pml has the rule. */
+ * leader. (What a KeepAlive's answer proves is less: backends/etcd/DESIGN.md.) models/etcd.pml has the rule. */
 #pragma once
 
 #include "place.h"

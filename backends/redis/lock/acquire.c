@@ -5,7 +5,8 @@
  * (scripts.c). A release elsewhere may have handed the lock to us meanwhile: then the message that said so is
  * enough, and nothing is sent.
  *
- * Why the numbers of plain commands grow from grant to grant, ARCHITECTURE.md tells (redis: numbering grants). But the
+ * The numbers of plain commands grow from grant to grant: the SET of a later grant runs after the release or the end of this
+ * grant's lease, and each INCR stands right behind its SET in the stream. Attempts that find the lock busy use up numbers. But the
  * stream may be torn between SET and INCR, and break and another's grant come in between, with a lower number
  * than ours. Then our grant is one that nobody has been told of; and break takes a lock only from the value
  * that it was shown, after it has waited for up to 70 ms for that grant to be noted, which it is after its

@@ -9,6 +9,15 @@
 #include "admit_lua.h"
 #include "recovery_scripts.h"
 
+/* Why a mark and not the server's INFO: a script that reads INFO costs more than the lock. A restart changes the run id, a promotion
+ * the replication id, and FLUSHALL or a start without data removes the mark with the locks, so each loss shows. A replica that is
+ * made master has its master's mark, of an earlier life. The server's uptime is not subtracted from the time of waiting: that would be
+ * right after a restart and wrong after FLUSHALL, and a later client cannot tell these apart. So the first lock of a namespace waits,
+ * too. A Cluster would need a mark for each slot, because a script sees the keys of a single slot.
+ *
+ * A renewal that arrives late may set a lock that no client holds, for a TTL. It takes a lock from a later holder only until that
+ * holder's next renewal, and nothing is granted before that. */
+
 /* KEYS: the mark; ARGV: the life, `recovery` in ms. Whoever meets data of which this life is not known begins the time in which
  * nothing is granted. Answers how many ms are left of it; 0 or less: none. */
 static const char meet_lua[] =

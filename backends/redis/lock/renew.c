@@ -122,7 +122,8 @@ typedef struct {
     lk_list renewals;
 } flight;
 
-/* The replicas are to have them too. Without an answer to that nothing is extended. `sent` is empty afterwards. */
+/* The replicas are to have them too. Without an answer to that nothing is extended. `sent` is empty afterwards. A WAIT holds up
+ * every command behind it, so with `wait_replicas` renewals always have a connection of their own. */
 static void wait_locked(lk_redis_node *node, lk_redis_pipeline *on, lk_list *sent) LK_REDIS_LOCKED
 {
     char count[LK_REDIS_NUMBER_MAX], bound[LK_REDIS_NUMBER_MAX];

@@ -5,7 +5,8 @@
  * https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#ask-redirection
  *
  * So in such a slot what is one script elsewhere is one command for each key here, in an order in which none that is missing
- * does harm: the number of a grant comes after its lock; nothing is handed on, and who waits polls. */
+ * does harm: the number of a grant comes after its lock; nothing is handed on, and who waits polls. Waiting until the slot has
+ * moved would not do: a migration may take minutes, and leases do not last so long. */
 #pragma once
 
 #include "instance.h"

@@ -1,4 +1,14 @@
-/* master.c: where the master is: at one of the hosts, over replicas, or where Sentinels say; and a connection to it. */
+/* master.c: where the master is: at one of the hosts, over replicas, or where Sentinels say; and a connection to it.
+ *
+ * Sentinels are asked for each connection. The server that they name must say itself that it is the master. If it is still a replica,
+ * a failover is under way and they are asked again. It is not followed to its master, which would be the old one.
+ *
+ * A connected locker stays with its server until the connection breaks: Sentinels break the connections of a master that they demote,
+ * if they reach it. With `wait_replicas` too few replicas are an earlier sign. Then lk_redis_connect_other() goes to another server,
+ * if most of the Sentinels that answer name it. A single Sentinel may be cut off together with the old master. A locker that is cut
+ * off together with the old master and all Sentinels goes on there, as without Sentinels; `wait_replicas` bounds that. For the same
+ * reason a locker that loses its connection while no Sentinel answers goes back to its last server (go_back): the same run can grant
+ * nothing there that a connection without the loss could not have granted. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -171,7 +171,11 @@ void lk_zk_node_start_locked(lk_zk *z, lk_zk_node *node)
 /* Whether it made a node is looked for by a fresh list, because the server that is asked may lag behind the one that did
  * it. Our name in the list is ours only if its owner is our present session; a node of an earlier one will vanish with
  * that, and can't hold a lock. (Were it not fresh, nothing would be wrong: what a search misses costs another name, behind
- * which the next list shows the first one.) What its absence proves: ARCHITECTURE.md, Names in doubt. */
+ * which the next list shows the first one.)
+ *
+ * A search proves that the node is there, never that it will not come: a stopped server may still have the create, and an attempt to
+ * connect that was given up may move the session back to that server. The leader then accepts the create. So the claim takes another
+ * name, and the queue is searched for DOUBTED_FOR session time-outs. After that the next list of the queue finds the node. */
 
 static void owner_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {

@@ -1,7 +1,8 @@
 /* queue.c: who is ahead of a place. A list of the queue that shows the place itself with nobody before it proves that nobody
  * is. Two things prove the same without a list: our own delete of the first place, if this one stands right behind it; and the
  * server's word that the only place ahead was deleted. All else that becomes known of the predecessor is a hint to list again.
- * Why these stay true, and up to which number: ARCHITECTURE.md, zookeeper. */
+ * These stay true, because numbers only grow: no node can come in before a node that is there. (Up to numbers that are used up:
+ * DESIGN.md, Nodes.) */
 #include <string.h>
 
 #include "paths.h"

@@ -135,7 +135,9 @@ int lk_zk_parent_refused_locked(const lk_zk_net *net) LK_REQUIRES(*net);
 lk_zk_request *lk_zk_list_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context)
     LK_REQUIRES(*net);
 /* ... with all that anybody was answered before, at whichever server: behind a check, which the leader has to order; a
- * sync is not enough (ARCHITECTURE.md). After a create of ours the plain one does, because that was ordered. */
+ * sync is not enough: at the leader it is a read like any other (CommitProcessor with matchSyncs false), and the leader tells its
+ * followers of a commit before it makes the change itself (Leader.tryToCommit). So a try could be BUSY after an unlock was answered
+ * elsewhere. After a create of ours the plain one does, because that was ordered. */
 lk_zk_request *lk_zk_list_fresh_locked(lk_zk_net *net, const char *path, lk_zk_done_fn done, void *context)
     LK_REQUIRES(*net);
 /* ... and have on_event told once. */
@@ -221,7 +223,7 @@ void lk_zk_watchers_tell_locked(lk_zk_net *net, const char *path) LK_REQUIRES(*n
 /* Ask again for those whose request was lost. */
 void lk_zk_watches_resume_locked(lk_zk_net *net) LK_REQUIRES(*net);
 /* Ask the leader whether the watched nodes are there. When one is missing of which the server has not told, it never will
- * (ARCHITECTURE.md, A deletion that is never told): another server is gone to, and the watchers are told. False: none is
+ * (DESIGN.md, Lost and late watch events): another server is gone to, and the watchers are told. False: none is
  * watched. Without `ask` that is all that is done, unless the last question was lost, or the first node that is missing hid the
  * others. */
 bool lk_zk_watches_check_locked(lk_zk_net *net, bool ask) LK_REQUIRES(*net);

@@ -1,6 +1,11 @@
-/* validity.h: until when the leader has a session for certain. The rule of ARCHITECTURE.md (zookeeper,
- * Validity), and nothing else: it knows times, and neither servers nor the client library. Times are ns of
- * one clock.
+/* validity.h: until when the leader has a session for certain. The rule of backends/zookeeper/DESIGN.md ("D, and why it
+ * is right"), and nothing else: it knows times, and neither servers nor the client library. Times are ns of
+ * one clock. models/README.md (session) has the assumptions about servers.
+ *
+ * A fixed offset from the sending of the ordered request (3/4 T, or T/2) would be wrong: the server may be cut off right after
+ * its answer, and the last touch before may be old, because the client was stopped or idle. With something sent every T/8, D is at
+ * least 0.49 T after the sending of the ordered request, and 0.71 T at T = 30 s with `tick` = 2 s. A touch may be lost if it comes
+ * in the microseconds in which a server swaps its table for a PING; only a cut before the next touch makes that matter.
  *
  * Two things are told apart. A request that was *answered* has touched the session, at the server that
  * answered, which passes that on when the leader pings it. A request that was *ordered* proves that the
