@@ -70,7 +70,7 @@ typedef struct locker_conformance_subject {
      * semantics.can_break is true. */
     bool (*lose)(void *service, const char *key);
 
-    /** Give the lock to another client, not through its holder. A later `lose` takes the lock from that client. NULL: the kit
+    /** Make another client own the lock, without an unlock by its holder. A later `lose` takes the lock from that client. NULL: the kit
      * breaks the lock and takes it with another locker. Set both `lose` and `replace`, or neither. */
     bool (*replace)(void *service, const char *key);
 

@@ -23,7 +23,8 @@ typedef enum locker_op {
     LOCKER_OP_ANY = 0,     /**< in a fault: all operations that a fault can name */
     LOCKER_OP_ACQUIRE = 1, /**< an attempt to take a lock; a call that waits makes several */
     LOCKER_OP_RELEASE = 2,
-    LOCKER_OP_RENEW = 3, /**< renewal of a lease; with a session: its heartbeat, once for each of its locks */
+    LOCKER_OP_RENEW =
+        3, /**< renewal of a lease; with a session: its heartbeat, which counts once for each lock */
     LOCKER_OP_SHOW = 4,
     LOCKER_OP_BREAK = 5,
     LOCKER_OP_PING = 6,

@@ -386,10 +386,10 @@ LOCKER_API LOCKER_MUST_CHECK locker_status locker_lock_all(locker *l, const char
  *   - OK: unlocked. Either
  *       - the service removed our lock, or
  *       - the lock passed to the next waiter of this locker, before our lease could have ended (Redis), or
- *       - other handles keep the grant (re-entry, joined shared lock). Then the call does not ask the service, and OK does
- *         not rule out a break that this process has not been notified of.
- *     If the service's answer was lost, the call asks again. Then OK rules out an earlier locker_break(). But a client that
- *     does not use liblocker may have deleted the lock at that moment. With Redis, OK is also possible if the lock passed to
+ *       - other handles keep the grant (re-entry, joined shared lock). Then the call does not ask the service, so OK is
+ *         possible even if the lock was broken and this process has not been notified yet.
+ *     If the service's answer was lost, the call asks again. An OK after that means that no locker_break() came before. But a
+ *     client that does not use liblocker may have deleted the lock between the two requests. With Redis, OK is also possible if the lock passed to
  *     a waiter while the notification of a break or a failover was in flight. docs/promises.md lists these cases.
  *   - LOST: the caller had already lost the lock. The call did not touch any other lock.
  *   - UNKNOWN: the service did not answer, or cannot tell whether this call ended the lock. The release continues in the

@@ -1,6 +1,5 @@
 /* many.c: what many permits of one key cost, counted in the driver's steps, and that their count stays exact. */
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
@@ -11,6 +10,7 @@
 #include <unistd.h>
 
 #include "file_test.h"
+#include "holders.h"
 #include "holding.h"
 #include "locking.h"
 #include "puppet.h"
@@ -21,8 +21,7 @@ off_t __wrap_lk_file_range_find(int fd, off_t start, off_t length);
 lk_file_tickets __real_lk_file_tickets_of(const lk_file *self, const lk_file_id *id);
 lk_file_tickets __wrap_lk_file_tickets_of(const lk_file *self, const lk_file_id *id);
 
-static _Thread_local bool searches; /* for a free slot, and lists nothing in between */
-static atomic_bool refuses;         /* a listing behind a search, as if no descriptor were left */
+static atomic_bool refuses; /* the list of broken holders, as if there were no memory */
 static atomic_uint refused;
 static atomic_uint queries; /* of the kernel, who holds a part of the file */
 static atomic_uint listings;
@@ -30,7 +29,6 @@ static atomic_uint listings;
 off_t __wrap_lk_file_range_find(int fd, off_t start, off_t length)
 {
     queries++;
-    searches = true;
     return __real_lk_file_range_find(fd, start, length);
 }
 
@@ -39,17 +37,23 @@ static _Thread_local void (*before_listing)(void); /* once */
 lk_file_tickets __wrap_lk_file_tickets_of(const lk_file *self, const lk_file_id *id)
 {
     void (*const before)(void) = before_listing;
-    const bool follows_search = searches;
-    searches = false;
     listings++;
-    if (follows_search && refuses) {
-        refused++;
-        return (lk_file_tickets){.queue = -1, .code = EMFILE};
-    }
     before_listing = NULL;
     if (before != NULL)
         before();
     return __real_lk_file_tickets_of(self, id);
+}
+
+bool __real_lk_file_holders_broken(const lk_file_tickets *t, int fd, lk_file_broken *out);
+bool __wrap_lk_file_holders_broken(const lk_file_tickets *t, int fd, lk_file_broken *out);
+
+bool __wrap_lk_file_holders_broken(const lk_file_tickets *t, int fd, lk_file_broken *out)
+{
+    if (!refuses)
+        return __real_lk_file_holders_broken(t, fd, out);
+    refused++;
+    *out = (lk_file_broken){0};
+    return false;
 }
 
 static const char key[] = "k";
@@ -280,7 +284,7 @@ static bool has_refused(void *context)
     return refused > 0;
 }
 
-/* It looks whether a permit is free, and has no descriptor for that. */
+/* It looks whether a permit is free, and can't list who was broken. */
 static void a_waiter_that_cannot_list_keeps_its_place(void **state)
 {
     lk_place *const place = *state;
@@ -298,6 +302,7 @@ static void a_waiter_that_cannot_list_keeps_its_place(void **state)
     refuses = true;
     lk_require(has_refused, NULL, "it should look again");
     refuses = false;
+    lk_locking_await_rest(&waiter);
     assert_ok(locker_show(place->l, key, &info, &err), err);
     assert_int_equal(info.waiters, 1);
     locker_info_clear(&info);

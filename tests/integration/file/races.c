@@ -799,23 +799,23 @@ static void nobody_comes_in_while_those_who_share_it_are_broken(void **state)
 static lk_locking trying;
 
 /* It has met the break before that goes on. */
-static void start_trying(locker_mode mode)
+static void start_asking(locker_mode mode, int64_t wait_ms)
 {
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
     options.mode = mode;
-    options.wait_ms = 0;
+    options.wait_ms = wait_ms;
     lk_locking_start(&trying, newcomer, "k", &options);
     usleep(10 * 1000);
 }
 
 static void start_a_try(void)
 {
-    start_trying(LOCKER_SHARED);
+    start_asking(LOCKER_SHARED, 0);
 }
 
-static void start_a_plain_try(void)
+static void start_to_wait(void)
 {
-    start_trying(LOCKER_EXCLUSIVE);
+    start_asking(LOCKER_EXCLUSIVE, -1);
 }
 
 /* A break lasts for a moment, and the lock is free then. */
@@ -836,31 +836,28 @@ static void a_try_waits_for_a_break(void **state)
     lk_close_locker(newcomer);
 }
 
-/* Where all who share it were broken, whoever comes first puts a fresh file in the place of theirs, and another comes meanwhile. */
+/* Where all who have permits were broken, the first call puts a fresh file in the place of theirs, and another call comes meanwhile. */
 static void who_meets_the_end_of_broken_ones_is_not_refused(void **state)
 {
     lk_place *place = *state;
-    locker_handle *next;
+    locker_handle *held, *next;
     locker_error err;
     lk_child *const stopped = lk_puppet_start(place->uri);
-    locker_lock_options share_it = LOCKER_LOCK_OPTIONS_INIT;
+    locker_lock_options two = LOCKER_LOCK_OPTIONS_INIT;
     locker_break_options only = LOCKER_BREAK_OPTIONS_INIT;
-    share_it.mode = LOCKER_SHARED;
-    locker_handle *held = share(place->l);
-    assert_int_equal(lk_puppet_take(stopped, "k", &share_it), LOCKER_OK);
+    two.permits = 2;
+    assert_ok(locker_lock(place->l, "k", &two, &held, &err), err);
+    assert_int_equal(lk_puppet_take(stopped, "k", &two), LOCKER_OK);
     lk_child_stop(stopped);
     only.token = locker_handle_token(held);
     lk_break_the_other(place, only.token); /* the file stays, as one holds it still */
     lk_give(held);
     newcomer = lk_place_open(place);
-    before_rename = start_a_plain_try;
+    before_rename = start_to_wait;
     assert_ok(locker_try_lock(place->l, "k", NULL, &next, &err), err);
     assert_null(before_rename);
-    const locker_status status = lk_locking_join(&trying);
-    assert_unless_late(status == LOCKER_BUSY);
-    if (status == LOCKER_OK)
-        lk_give(trying.held);
     lk_give(next);
+    lk_give(lk_locking_grant(&trying));
     lk_child_signal(stopped, SIGCONT);
     assert_int_equal(lk_puppet_unlock(stopped), LOCKER_LOST);
     assert_int_equal(lk_child_end(stopped), 0);
