@@ -212,7 +212,7 @@ struct locker_services {
     void (*awaited)(const locker_services *svc, locker_claim *grant);
 
     /** Shorten a lease that the service may end earlier than it confirmed, because its clock was set forward. The lock is
-     * ours at most until the time `until`. Never moves a deadline forward, but a later lease_extended may do so. If the lease
+     * ours at most until the time `until`. Never makes a deadline later, but a later lease_extended may do so. If the lease
      * is one that core renews, core renews it at once. */
     void (*lease_shortened)(const locker_services *svc, locker_claim *grant, int64_t until);
 };

@@ -35,7 +35,7 @@ typedef enum locker_op {
 
 /** The way in which an operation fails. */
 typedef enum locker_fault_kind {
-    /** The service does nothing and returns `status`. LOCKER_OK: the operation succeeds after the delay. */
+    /** The service returns `status` and does nothing. With LOCKER_OK as `status`: it executes the operation after the fault's delay. */
     LOCKER_FAULT_ANSWER = 0,
     /** The request does not reach the service. The caller gets no answer. */
     LOCKER_FAULT_LOSE_REQUEST = 1,
