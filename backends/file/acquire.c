@@ -282,19 +282,21 @@ static locker_status attempt(lk_file *self, const lk_file_name *name, lk_file_cl
     return status;
 }
 
-/* A break lasts for a moment, and says nothing of other holders: neither is the lock free, nor does another hold it. A try waits
- * for its end. */
+/* Attempt, and wait for a break that is under way. During a break neither BUSY nor OK would be true: the holder is about to lose the
+ * lock. A try waits for BREAK_MAX at most. A waiting claim is attempted again soon. */
 static locker_status attempt_beside_breaks(lk_file *self, const lk_file_name *name, lk_file_claim *c,
                                            locker_error *err)
 {
-    const int64_t until = lk_time_of(CLOCK_MONOTONIC) + BREAK_MAX;
     locker_status status = attempt(self, name, c, err);
+    if (status == LK_FILE_MET_BREAKER && c->claim->will_wait) {
+        lk_file_retry_later(self, c);
+        return LOCKER_BUSY;
+    }
+    if (status != LK_FILE_MET_BREAKER)
+        return status;
+    const int64_t until = lk_time_of(CLOCK_MONOTONIC) + BREAK_MAX;
     for (int64_t pause = BREAK_PAUSE; status == LK_FILE_MET_BREAKER;
          pause = lk_time_earlier(2 * pause, BREAK_PAUSE_MAX)) {
-        if (c->claim->will_wait) {
-            lk_file_retry_later(self, c);
-            return LOCKER_BUSY;
-        }
         if (lk_time_of(CLOCK_MONOTONIC) > until)
             return lk_unavailable(err, "the lock of %.150s/%.150s is being broken by another; try again",
                                   self->path, name->text);

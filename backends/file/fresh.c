@@ -65,15 +65,25 @@ locker_status lk_file_replace(lk_file *self, const lk_file_name *name, int paren
     return status;
 }
 
-/* OK: all who share the lock, or have permits, were broken. BUSY: one was not. A waiting claim that can't look tries again soon. */
+int lk_file_list_broken(const lk_file *self, const lk_file_claim *c, lk_file_tickets *t,
+                        lk_file_broken *broken)
+{
+    *broken = (lk_file_broken){0};
+    *t = lk_file_tickets_of(self, &c->id);
+    if (t->queue < 0)
+        return t->code != ENOENT ? t->code : 0;
+    return lk_file_holders_broken(t, c->fd, broken) ? 0 : ENOMEM;
+}
+
+/* OK: every holder of a share or a permit was broken. BUSY: a holder was not. If the list cannot be made, a waiting claim tries again
+ * soon. */
 static locker_status see_all_broken(const lk_file *self, const lk_file_name *name, const lk_file_claim *c,
                                     locker_error *err)
 {
-    lk_file_tickets t = lk_file_tickets_of(self, &c->id);
-    lk_file_broken broken = {0};
-    const int code = t.queue < 0 && t.code != ENOENT ? t.code : 0;
-    const bool known = t.queue >= 0 && lk_file_holders_broken(&t, c->fd, &broken) && broken.count > 0;
-    const bool all = known && !lk_file_is_shared(c->fd, &broken);
+    lk_file_tickets t;
+    lk_file_broken broken;
+    const int code = lk_file_list_broken(self, c, &t, &broken);
+    const bool all = code == 0 && broken.count > 0 && !lk_file_is_shared(c->fd, &broken);
     free(broken.bytes);
     lk_file_tickets_close(&t);
     if (code != 0)

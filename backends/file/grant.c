@@ -182,15 +182,14 @@ locker_status lk_file_join(lk_file *self, const lk_file_name *name, lk_file_clai
     return code == 0 ? LOCKER_OK : lk_file_fail(self, "lock", name, code, err);
 }
 
-/* A breaker that died may have told nobody. So whoever is given the slot of a broken holder tells the broken ones, before it has it. */
+/* A breaker that was killed may not have notified the broken holders. So a claim that gets the slot of a broken holder notifies them
+ * before its grant. */
 static locker_status find_slot_of_broken(lk_file *self, const lk_file_name *name, lk_file_claim *c,
                                          locker_error *err)
 {
-    lk_file_broken broken = {0};
-    lk_file_tickets t = lk_file_tickets_of(self, &c->id);
-    int code = t.queue < 0 && t.code != ENOENT ? t.code : 0;
-    if (code == 0 && t.queue >= 0 && !lk_file_holders_broken(&t, c->fd, &broken))
-        code = ENOMEM;
+    lk_file_broken broken;
+    lk_file_tickets t;
+    int code = lk_file_list_broken(self, c, &t, &broken);
     if (code == 0)
         c->claim->slot = lk_file_permit_find(self, c, &broken, INT32_MAX);
     if (code == 0 && broken.count > 0 && c->claim->slot >= 0)

@@ -26,8 +26,8 @@ static void describe_holder(const lk_file_record *record, locker_info *info)
     memcpy(info->owner, record->owner, sizeof info->owner);
 }
 
-/* One comes or goes right now, or somebody removed what they say of themselves. What the lock's file says is of who came last, and may
- * have gone. */
+/* The lock is held, but no record names a holder: a holder is just coming or going, or the records were removed. The file's own record
+ * names the latest holder, which may have released the lock. */
 static void describe_unknown(locker_info *info)
 {
     info->held = true;

@@ -53,7 +53,7 @@ static lk_redis_socket *greet(const lk_redis_target *t, lk_redis_socket *socket,
     return NULL;
 }
 
-/* At one address of a host after the other, until somebody answers there. What one said behind which somebody may be is kept. */
+/* Try the addresses of a host one after the other, until a server answers. Keep the failure of an address at which a server may be. */
 static lk_redis_socket *greet_addresses(const lk_redis_target *t, const char *host, const char *peer,
                                         lk_redis_addresses *left, const lk_redis_scripts *scripts,
                                         int64_t until, char *master, lk_redis_failure *why)

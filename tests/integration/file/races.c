@@ -504,7 +504,7 @@ static void move_above_for_a_while(void)
     assert_int_equal(rename(away, here->base), 0);
 }
 
-/* How a lock goes, and what one who waited for it is told then. */
+/* Ways to move a lock's file, and the status that a waiting call then returns. */
 static const struct {
     void (*move)(void);
     locker_status waiter;
@@ -1195,7 +1195,7 @@ static void put_back(const lk_place *below)
     lk_remove_directory(away);
 }
 
-/* How the path changes, and what one who waited there is told then. */
+/* Ways to change the path, and the status that a waiting call then returns. */
 static const struct {
     bool (*make)(const lk_place *below);
     locker_status waiter;
@@ -1757,7 +1757,7 @@ static void line_up_behind(struct slow *s)
     hear_nothing();
 }
 
-/* True if the slow one has told the first that it stands before it: show leaves out those who were told something. */
+/* True if the slow waiter has notified the first waiter that it is ahead: show leaves out waiters that were notified. */
 static bool has_told(const lk_place *place)
 {
     locker_info info = LOCKER_INFO_INIT;
