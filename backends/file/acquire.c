@@ -33,7 +33,7 @@ enum {
     ROUNDS = 16,               /* attempts on a file that keeps being replaced */
     BREAK_MAX = 100 * LK_MS,   /* for so long a try waits for the end of a break ... */
     BREAK_PAUSE = 100 * LK_US, /* ... at first with such a pause between its looks */
-    BREAK_PAUSE_MAX = 10 * LK_MS,
+    BREAK_PAUSE_MAX = LK_MS,
     POLL_MAX = 1000 * LK_MS,          /* the repetitions' distance in the end */
     POLL_WITHOUT_EVENTS = 50 * LK_MS, /* between attempts when inotify is not to be had */
     LOOK_MAX = 3,    /* s; between looks of those behind; the kernel goes through all their marks then */

@@ -75,8 +75,7 @@ int lk_file_list_broken(const lk_file *self, const lk_file_claim *c, lk_file_tic
     return lk_file_holders_broken(t, c->fd, broken) ? 0 : ENOMEM;
 }
 
-/* OK: every holder of a share or a permit was broken. BUSY: a holder was not. If the list cannot be made, a waiting claim tries again
- * soon. */
+/* OK: every holder of a share or a permit was broken. BUSY: a holder was not. */
 static locker_status see_all_broken(const lk_file *self, const lk_file_name *name, const lk_file_claim *c,
                                     locker_error *err)
 {
@@ -87,8 +86,7 @@ static locker_status see_all_broken(const lk_file *self, const lk_file_name *nam
     free(broken.bytes);
     lk_file_tickets_close(&t);
     if (code != 0)
-        return c->claim->will_wait ? LK_FILE_MET_BREAKER
-                                   : lk_file_fail(self, "look who was broken in", name, code, err);
+        return lk_file_fail(self, "look who was broken in", name, code, err);
     return all ? LOCKER_OK : LOCKER_BUSY;
 }
 
@@ -120,7 +118,7 @@ locker_status lk_file_leave_broken(lk_file *self, const lk_file_name *name, cons
         return status;
     const int code = lk_file_range_take(c->fd, F_WRLCK, 2, &met);
     if (code != 0)
-        return code == EAGAIN ? LK_FILE_MET_BREAKER : LOCKER_BUSY;
+        return code == EAGAIN ? LK_FILE_MET_BREAKER : lk_file_fail(self, "lock", name, code, err);
     status = replace_broken(self, name, c, err);
     (void)lk_file_range_lock(c->fd, F_UNLCK, 2);
     if (status == LK_FILE_AGAIN)

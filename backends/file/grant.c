@@ -21,7 +21,7 @@
 
 enum {
     POLL_BREAKER = 5 * LK_MS, /* while another breaks the lock, or is in the gate: twice as long each time */
-    POLL_MAX = 1000 * LK_MS,
+    POLL_MAX = 100 * LK_MS,
     TRY_ROUNDS = 10,   /* of 100 ms: how long a try waits for a sweep that is late */
     FIRST_QUERIES = 16 /* of the kernel, for a free slot: before the broken holders are listed */
 };
@@ -125,11 +125,14 @@ locker_status lk_file_kept_out(lk_file *self, const lk_file_name *name, const lk
         return lk_file_unknown_use(self, name, err);
     const bool waited_for = in_use != wanted && lk_file_range_locked(c->fd, 1);
     const locker_status status = waited_for ? LOCKER_BUSY : lk_file_leave_broken(self, name, c, err);
-    if (status != LOCKER_BUSY || in_use == wanted)
+    if (in_use == wanted)
+        /* A waiting claim keeps its place over a break and over a list that cannot be made: it tries again. */
+        return c->claim->will_wait && status != LK_FILE_AGAIN ? LOCKER_BUSY : status;
+    if (status != LOCKER_BUSY)
         return status;
-    /* How a file is used that has been replaced says nothing. */
-    return lk_file_confirm(self, name, &c->id, err) == LK_FILE_AGAIN ? LK_FILE_AGAIN
-                                                                     : locker_other_use(err, in_use, wanted);
+    /* The use of a file that has been replaced says nothing about the key. */
+    const locker_status confirmed = lk_file_confirm(self, name, &c->id, err);
+    return confirmed == LOCKER_OK ? locker_other_use(err, in_use, wanted) : confirmed;
 }
 
 /* Lock the file for the claim alone. A try waits longer for a sweep, which holds nothing, than one that will ask again. */
@@ -198,11 +201,8 @@ static locker_status find_slot_of_broken(lk_file *self, const lk_file_name *name
     lk_file_tickets_close(&t);
     if (code == 0)
         return LOCKER_OK;
-    c->claim->slot = -1;
-    if (!c->claim->will_wait)
-        return lk_file_fail(self, "look who was broken in", name, code, err);
-    lk_file_retry_later(self, c); /* it stays in line */
-    return LOCKER_OK;
+    c->claim->slot = -1; /* a waiting claim keeps its place and tries again */
+    return c->claim->will_wait ? LOCKER_OK : lk_file_fail(self, "look who was broken in", name, code, err);
 }
 
 /* The list of broken holders takes one of all holders, so it is made only where a few queries found no free slot. Behind it all slots

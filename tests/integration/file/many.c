@@ -311,6 +311,32 @@ static void a_waiter_that_cannot_list_keeps_its_place(void **state)
     lk_close_locker(other);
 }
 
+/* A call for an exclusive lock meets those who share it, and can't list who was broken: it stands in line all the same. */
+static void a_call_that_cannot_list_stands_in_line(void **state)
+{
+    lk_place *const place = *state;
+    locker *const other = lk_place_open(place);
+    locker_lock_options shares = LOCKER_LOCK_OPTIONS_INIT;
+    locker_info info = LOCKER_INFO_INIT;
+    locker_handle *held = NULL;
+    locker_error err;
+    lk_locking waiter;
+    shares.mode = LOCKER_SHARED;
+    assert_ok(locker_lock(place->l, key, &shares, &held, &err), err);
+    refused = 0;
+    refuses = true;
+    lk_locking_start(&waiter, other, key, NULL);
+    lk_require(has_refused, NULL, "it should look who shares the lock");
+    lk_locking_await_rest(&waiter);
+    refuses = false;
+    assert_ok(locker_show(place->l, key, &info, &err), err);
+    assert_int_equal(info.waiters, 1);
+    locker_info_clear(&info);
+    lk_give(held);
+    lk_give(lk_locking_grant(&waiter));
+    lk_close_locker(other);
+}
+
 /* A break that cannot look who holds the lock doesn't say that somebody else does. */
 static void a_break_without_descriptors_is_unavailable(void **state)
 {
@@ -349,6 +375,7 @@ static const struct CMUnitTest tests[] = {
     place_test(a_broken_one_that_is_let_go_of_before_the_list_is_free),
     place_test(who_takes_the_place_of_a_broken_one_tells_it),
     place_test(a_waiter_that_cannot_list_keeps_its_place),
+    place_test(a_call_that_cannot_list_stands_in_line),
     place_test(a_break_without_descriptors_is_unavailable),
     place_test(who_comes_while_a_release_looks_at_the_file_has_a_permit),
 };
