@@ -32,14 +32,15 @@ void lk_zk_look_end(lk_zk_look *i)
 bool lk_zk_look_expect_locked(lk_zk_look *i, lk_zk_request *request)
 {
     const bool sent = lk_zk_call_expect_locked(&i->call, request);
-    i->no_memory = i->no_memory || (!sent && lk_zk_is_up_locked(i->z->net));
+    if (!sent && lk_zk_is_up_locked(i->z->net))
+        i->no_memory = true;
+    else if (!sent)
+        i->rc = ZCONNECTIONLOSS; /* also when the requests before it are answered by the next connection */
     return sent;
 }
 
 locker_status lk_zk_look_await_unlocking(lk_zk_look *i, const char *doing, locker_error *err)
 {
-    if (i->call.pending == 0 && !lk_zk_is_up_locked(i->z->net)) /* sending found out */
-        i->rc = ZCONNECTIONLOSS;
     const bool answered =
         i->call.pending > 0 && lk_zk_await_unlocking(i->z->net, &i->call, i->until) == LK_ZK_DONE;
     if (i->no_memory)

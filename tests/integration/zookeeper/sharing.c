@@ -1,8 +1,10 @@
 /* sharing.c: readers, writers and permits: whom the names of nodes keep out, what a break of one of several leaves, and the
  * exchange of a place for a permit, whatever becomes of its answer. All tests share one server. */
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "zk_tests.h"
 
@@ -597,6 +599,54 @@ static void a_place_that_has_gone_may_be_a_permit(void **state)
     lk_close_locker(l);
 }
 
+/* Of this thread's next requests, the one with this number finds its connection broken. 0: none does. */
+static _Thread_local int broken_send;
+
+/* Of the whole program, exported to the libraries that it loads (CMakeLists.txt), instead of the C library's. */
+__attribute__((visibility("default"))) ssize_t send(int fd, const void *bytes, size_t size, int flags)
+{
+    const bool begins = size == sizeof(int32_t); /* the client library sends a request's length first */
+    if (begins && broken_send > 0 && --broken_send == 0) {
+        errno = ECONNRESET;
+        return -1;
+    }
+    return sendto(fd, bytes, size, flags, NULL, 0);
+}
+
+/* Of several requests that are sent together, one finds the connection broken. The client library keeps that for the next
+ * connection. The requests behind it are not sent, and what they ask for is not missing at the service. A look has seven: two for
+ * the list of the key's node, then the record, the lists of places and of permits, and the two permits. */
+static void some_questions_are_not_sent(void **state)
+{
+    enum { QUESTIONS = 7 };
+    lk_env *env = *state;
+    locker *l = lk_open_at(env->zk, "/shop?ttl=20s&command_timeout=20s"),
+           *asks = lk_open_at(env->zk, "/shop?ttl=20s&command_timeout=20s");
+    const locker_lock_options two = permit(2);
+    locker_info info = LOCKER_INFO_INIT;
+    locker_error err;
+    lk_give(lk_take(asks, "begun"));
+    for (int i = 1; i <= QUESTIONS; i++) {
+        locker_handle *held[] = {take(l, "unsent", &two), take(l, "unsent", &two)};
+        broken_send = i;
+        assert_ok(locker_show(asks, "unsent", &info, &err), err);
+        assert_int_equal(broken_send, 0);
+        assert_int_equal(info.holders_len, 2);
+        locker_info_clear(&info);
+        broken_send = i;
+        assert_ok(locker_break(asks, "unsent", NULL, &info, &err), err);
+        assert_int_equal(broken_send, 0);
+        assert_int_equal(info.holders_len, 2);
+        locker_info_clear(&info);
+        for (int n = 0; n < 2; n++) {
+            lk_require_state(held[n], LOCKER_STATE_LOST);
+            lk_give_lost(held[n]);
+        }
+    }
+    lk_close_locker(asks);
+    lk_close_locker(l);
+}
+
 /* Threads of one locker read for each other, so who counted the permits may hear that there is room before it has gone on. */
 typedef struct {
     locker *l;
@@ -664,6 +714,7 @@ static const struct CMUnitTest tests[] = {
     sharing_test(a_younger_lock_does_not_refuse_who_waits),
     sharing_test(a_new_place_is_checked_anew),
     sharing_test(a_place_that_has_gone_may_be_a_permit),
+    sharing_test(some_questions_are_not_sent),
     sharing_test(no_slot_is_beyond_the_permits),
 };
 
