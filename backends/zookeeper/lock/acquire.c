@@ -189,7 +189,7 @@ static bool busy_locked(lk_zk_attempt *a) LK_REQUIRES(*a->z->net)
 
 static bool must_know_use_locked(const lk_zk_attempt *a, const lk_zk_node *node) LK_REQUIRES(*a->z->net)
 {
-    return node->mixed && node->permits == 0 && !a->data->use_known && lk_zk_is_up_locked(a->z->net);
+    return node->mixed && node->permits == 0 && !a->data->use_known;
 }
 
 /* A try for a permit stands behind other contenders, and there are permits for all of them. Ours take their permits within two round
@@ -214,7 +214,7 @@ static bool behind_unlocking(lk_zk_attempt *a, lk_zk_node *node) LK_REQUIRES(*a-
 {
     if (node->other != 0)
         return lk_zk_permits_judge_unlocking(a, node);
-    if (must_know_use_locked(a, node))
+    if (must_know_use_locked(a, node) && lk_zk_is_up_locked(a->z->net))
         return lk_zk_check_lock_unlocking(a, node);
     if (a->claim->will_wait || a->claim->permits == 0)
         return busy_locked(a);
@@ -238,8 +238,9 @@ static bool step_unlocking(lk_zk_attempt *a) LK_REQUIRES(*a->z->net)
         return lk_zk_is_up_locked(a->z->net) ? enter_unlocking(a)
                                              : lk_zk_attempt_wait_unlocking(a, lk_zk_await_up_unlocking);
     case LK_ZK_FIRST:
-        if (must_know_use_locked(a, node))
-            return lk_zk_check_lock_unlocking(a, node);
+        if (must_know_use_locked(a, node)) /* a check that was lost has not shown that no permit is taken */
+            return lk_zk_is_up_locked(a->z->net) ? lk_zk_check_lock_unlocking(a, node)
+                                                 : lk_zk_attempt_wait_unlocking(a, lk_zk_await_up_unlocking);
         return grant_locked(a->z, a, node) != LOCKER_OK && go_on_unlocking(a, node, true);
     case LK_ZK_BEHIND:
         return behind_unlocking(a, node);

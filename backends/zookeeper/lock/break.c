@@ -158,6 +158,14 @@ static locker_status break_named_unlocking(breaking *b, locker_error *err) LK_RE
     return status;
 }
 
+static bool is_held(const lk_zk_look *i)
+{
+    for (size_t n = 0; n < i->read; n++)
+        if (i->entries[n].holds && i->entries[n].there)
+            return true;
+    return false;
+}
+
 /* Look, and break, until nobody was faster. */
 static locker_status look_and_break_unlocking(breaking *b, locker_error *err) LK_REQUIRES(*b->look.z->net)
 {
@@ -166,7 +174,7 @@ static locker_status look_and_break_unlocking(breaking *b, locker_error *err) LK
     do {
         b->delete_rc = ZNONODE;
         status = lk_zk_look_unlocking(&b->look, 1, err);
-        if (status != LOCKER_OK || b->look.count == 0)
+        if (status != LOCKER_OK || !is_held(&b->look))
             break;
         status = break_named_unlocking(b, err);
         tries++;
@@ -182,7 +190,7 @@ locker_status lk_zk_break(void *self, const char *key, size_t key_len, const loc
     breaking b = {.only = only, .broken = broken};
     lk_zk_look_begin(&b.look, self, key, key_len, until);
     locker_status status = look_and_break_unlocking(&b, err);
-    if (status == LOCKER_OK && b.look.count == 0 && b.count == 0)
+    if (status == LOCKER_OK && !is_held(&b.look) && b.count == 0)
         status = lk_invalid(err, "nobody holds '%s'", key);
     else if (status == LOCKER_OK && (b.count == 0 || b.delete_rc == ZBADVERSION))
         status = locker_error_set(err, LOCKER_BUSY, 0,

@@ -144,6 +144,25 @@ static locker_status list_permits_unlocking(lk_zk_look *i, locker_error *err) LK
     return lk_zk_look_await_unlocking(i, "listing permits", err);
 }
 
+/* While permits are taken, a node of a lock is a call that is refused, or about to be (usage.c). Keep the nodes of the use that
+ * counts. */
+static void keep_one_use(lk_zk_look *i)
+{
+    bool any_taken = false, any_lock = false;
+    size_t kept = 0;
+    for (size_t n = 0; n < i->count; n++) {
+        any_taken = any_taken || i->entries[n].holds;
+        any_lock = any_lock || i->entries[n].below == NULL;
+    }
+    i->of_permits = i->count > 0 && (any_taken || !any_lock);
+    for (size_t n = 0; n < i->count; n++)
+        if ((i->entries[n].below != NULL) == i->of_permits)
+            i->entries[kept++] = i->entries[n];
+        else
+            free(i->entries[n].name);
+    i->count = kept;
+}
+
 static locker_status list_unlocking(lk_zk_look *i, locker_error *err) LK_REQUIRES(*i->z->net)
 {
     clear_entries(i);
@@ -152,13 +171,13 @@ static locker_status list_unlocking(lk_zk_look *i, locker_error *err) LK_REQUIRE
     i->of_permits = false;
     if (lk_zk_await_up_unlocking(i->z->net, &i->call, i->until) != LK_ZK_DONE)
         return lk_zk_away_locked(i->z->net, err);
+    i->session = lk_zk_session_locked(i->z->net);
     if (lk_zk_look_expect_locked(i, lk_zk_list_fresh_locked(i->z->net, i->parent, key_listed_locked, i)))
         (void)lk_zk_look_expect_locked(i, lk_zk_get_locked(i->z->net, i->parent, record_done_locked, i));
     locker_status status = lk_zk_look_await_unlocking(i, "listing a queue", err);
-    const bool as_lock = i->count > 0;
-    if (status == LOCKER_OK && i->of_permits && !as_lock)
+    if (status == LOCKER_OK && i->of_permits)
         status = list_permits_unlocking(i, err);
-    i->of_permits = i->of_permits && !as_lock && i->count > 0;
+    keep_one_use(i);
     if (i->entries != NULL)
         qsort(i->entries, i->count, sizeof *i->entries, compare);
     return status;
@@ -256,7 +275,11 @@ locker_status lk_zk_look_unlocking(lk_zk_look *i, size_t most, locker_error *err
         status = list_unlocking(i, err);
         if (status == LOCKER_OK && i->count > 0)
             status = read_entries_unlocking(i, most, err);
-        again = status == LOCKER_OK ? !find_holders(i) && i->read < i->count
+        if (status == LOCKER_OK && lk_zk_session_locked(i->z->net) != i->session) {
+            i->rc = ZCONNECTIONLOSS; /* the server of a new session may lag behind what was listed */
+            status = lk_zk_error(i->rc, "reading a queue", i->parent, err);
+        }
+        again = status == LOCKER_OK ? !find_holders(i) && i->count > 0
                                     : is_cut(i->rc) && i->call.pending == 0 && ++looks < LOOKS_MAX;
     } while (again);
     return status;

@@ -28,10 +28,11 @@ typedef struct lk_zk_look {
     lk_zk_call call;
     char parent[LK_ZK_PARENT_MAX];
     int64_t until;
+    int64_t session;      /* the session that listed the queue */
     lk_zk_entry *entries; /* who has permits; then the queue, in its order */
     size_t count;
     size_t read;            /* so many of them were read */
-    bool of_permits;        /* the key is in use with permits */
+    bool of_permits;        /* the key is in use with permits; while it is listed: has nodes for permits */
     lk_zk_record record;    /* what the key's node says */
     int32_t record_version; /* of that; -1: somebody keeps something else there, or it was not read */
     int record_rc;          /* the answer to reading it */

@@ -647,6 +647,141 @@ static void some_questions_are_not_sent(void **state)
     lk_close_locker(l);
 }
 
+/* A call for a lock lists the permits first. A list that is lost has not shown that no permit is taken: the lock is refused. */
+static void a_lost_check_grants_no_lock_beside_a_permit(void **state)
+{
+    enum { REQUESTS = 8, LISTS = 5 };
+    lk_env *env = *state;
+    locker *l = lk_open_at(env->zk, "/shop?ttl=20s&command_timeout=20s"),
+           *plain = lk_open_at(env->zk, "/shop?ttl=20s&command_timeout=20s"),
+           *cut = lk_open_through(env, "/shop?ttl=20s&command_timeout=20s");
+    const locker_lock_options one = permit(1), waits = lk_wait_options(LK_TEST_PATIENCE_MS);
+    locker_handle *held = take(l, "unchecked", &one), *none = NULL;
+    for (int i = 1; i <= REQUESTS; i++) {
+        broken_send = i;
+        assert_int_equal(try_once(plain, "unchecked", NULL), LOCKER_CONFIG);
+        broken_send = i;
+        assert_int_equal(locker_lock(plain, "unchecked", &waits, &none, NULL), LOCKER_CONFIG);
+        broken_send = 0;
+    }
+    for (unsigned i = 1; i <= LISTS; i++) {
+        lk_proxy_harm(env->proxy, LK_PROXY_CUT, LK_ZKP_LIST, i, 0);
+        assert_int_equal(try_once(cut, "unchecked", NULL), LOCKER_CONFIG);
+        lk_proxy_harm_none(env->proxy);
+    }
+    lk_require_state(held, LOCKER_STATE_HELD);
+    lk_give(held);
+    lk_close_locker(cut);
+    lk_close_locker(plain);
+    lk_close_locker(l);
+}
+
+/* A call for a lock that is refused has a place for a moment: show and break are about the permits all the same. */
+static void a_refused_lock_hides_no_permit(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_at(env->zk, "/shop"), *asks = lk_open_at(env->zk, "/shop");
+    const locker_lock_options two = permit(2);
+    char made[LK_ZKC_NAME_MAX];
+    locker_info info = LOCKER_INFO_INIT;
+    locker_error err;
+    locker_handle *held[] = {take(l, "beside", &two), take(l, "beside", &two)};
+    assert_int_equal(
+        lk_zkc_create(env->client, "/shop/beside/x-lock-", "", LK_ZKC_EPHEMERAL_SEQUENTIAL, made), LK_ZKC_OK);
+    assert_ok(locker_show(asks, "beside", &info, &err), err);
+    assert_int_equal(info.holders_len, 2);
+    assert_int_equal(info.permits, 2);
+    assert_int_equal(info.waiters, 0);
+    locker_info_clear(&info);
+    assert_ok(locker_break(asks, "beside", NULL, &info, &err), err);
+    assert_int_equal(info.holders_len, 2);
+    locker_info_clear(&info);
+    for (int i = 0; i < 2; i++) {
+        lk_require_state(held[i], LOCKER_STATE_LOST);
+        lk_give_lost(held[i]);
+    }
+    assert_int_equal(lk_zkc_delete(env->client, made), LK_ZKC_OK);
+    lk_close_locker(asks);
+    lk_close_locker(l);
+}
+
+typedef struct {
+    locker *l;
+    const char *key;
+    locker_info info;
+    locker_status status;
+    pthread_t thread;
+} showing;
+
+static void *show_it(void *context)
+{
+    showing *const s = context;
+    s->status = locker_show(s->l, s->key, &s->info, NULL);
+    return NULL;
+}
+
+/* The holder that was listed has gone when it is read, and the next one holds the key: show looks again. */
+static void a_hand_over_during_show(void **state)
+{
+    lk_env *env = *state;
+    for (int32_t permits = 0; permits < 2; permits++) {
+        const char *const key = permits > 0 ? "over-permit" : "over-lock";
+        locker *a = lk_open_at(env->zk, "/shop"), *b = lk_open_at(env->zk, "/shop"),
+               *asks = lk_open_through(env, "/shop?ttl=20s&command_timeout=20s");
+        const locker_lock_options options = permit(permits);
+        showing s = {.l = asks, .key = key, .info = LOCKER_INFO_INIT};
+        lk_locking waiter;
+        locker_handle *held = take(a, key, &options);
+        if (permits > 0) {
+            lk_locking_start(&waiter, b, key, &options);
+            lk_require_waiting(b, 1);
+        }
+        const lk_passed since = lk_proxy_passed(env->proxy, LK_ZKP_LIST);
+        lk_proxy_delay(env->proxy, 600, 0); /* requests are late: the reads come after the hand-over */
+        assert_int_equal(pthread_create(&s.thread, NULL, show_it, &s), 0);
+        lk_proxy_await_passed(since, permits > 0 ? 3 : 1);
+        lk_pause_ms(150);
+        if (permits == 0) {
+            lk_locking_start(&waiter, b, key, &options);
+            lk_require_waiting(b, 1);
+        }
+        lk_give(held);
+        held = lk_locking_grant(&waiter);
+        (void)pthread_join(s.thread, NULL);
+        assert_int_equal(s.status, LOCKER_OK);
+        assert_true(s.info.held);
+        assert_int_equal(s.info.token, locker_handle_token(held));
+        locker_info_clear(&s.info);
+        lk_proxy_delay(env->proxy, 0, 0);
+        lk_give(held);
+        lk_close_locker(asks);
+        lk_close_locker(b);
+        lk_close_locker(a);
+    }
+}
+
+/* Permits that are waited for, and that are not taken: there is nothing to break. */
+static void a_break_of_waiters_alone_says_so(void **state)
+{
+    static const char *const nodes[] = {"/shop", "/shop/idle", "/shop/idle/locks",
+                                        "/shop/idle/locks/x-lock-0000000000"};
+    enum { LISTS = 10 };
+    lk_env *env = *state;
+    locker *l = lk_open_through(env, "/shop?command_timeout=20s");
+    locker_info info = LOCKER_INFO_INIT;
+    locker_error err;
+    for (unsigned i = 0; i < sizeof nodes / sizeof *nodes; i++)
+        (void)lk_zkc_create(env->client, nodes[i], "", LK_ZKC_PLAIN, NULL);
+    assert_ok(locker_show(l, "idle", &info, &err), err);
+    assert_false(info.held);
+    assert_int_equal(info.waiters, 1);
+    locker_info_clear(&info);
+    const lk_passed before = lk_proxy_passed(env->proxy, LK_ZKP_LIST);
+    assert_status(LOCKER_INVALID, locker_break(l, "idle", NULL, NULL, &err), err);
+    assert_true(lk_proxy_requests(env->proxy, LK_ZKP_LIST) < before.count + LISTS);
+    lk_close_locker(l);
+}
+
 /* Threads of one locker read for each other, so who counted the permits may hear that there is room before it has gone on. */
 typedef struct {
     locker *l;
@@ -715,6 +850,10 @@ static const struct CMUnitTest tests[] = {
     sharing_test(a_new_place_is_checked_anew),
     sharing_test(a_place_that_has_gone_may_be_a_permit),
     sharing_test(some_questions_are_not_sent),
+    sharing_test(a_lost_check_grants_no_lock_beside_a_permit),
+    sharing_test(a_refused_lock_hides_no_permit),
+    sharing_test(a_hand_over_during_show),
+    sharing_test(a_break_of_waiters_alone_says_so),
     sharing_test(no_slot_is_beyond_the_permits),
 };
 
