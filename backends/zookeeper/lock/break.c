@@ -116,8 +116,9 @@ static locker_status check_known(const breaking *b, locker_error *err)
         unread = unread || (e->holds && e->there && e->czxid == 0 && (!named || is_named(b, e)));
     }
     if (unread)
-        return lk_zk_error(ZNOAUTH, "reading who is to be broken", i->parent, err);
-    return i->record_rc == ZOK ? LOCKER_OK : lk_zk_error(i->record_rc, "reading a record", i->parent, err);
+        return lk_zk_error(ZNOAUTH, "reading a holder", i->parent, err);
+    return i->record_rc == ZOK ? LOCKER_OK
+                               : lk_zk_error(i->record_rc, "reading a lock's record", i->parent, err);
 }
 
 /* Nothing is deleted that may be an application's data. */
@@ -128,9 +129,8 @@ static locker_status check_force(const breaking *b, locker_error *err)
         if (is_named(b, &i->entries[n]) && !i->entries[n].is_lock)
             return lk_misconfigured(
                 err,
-                "'%.120s' below '%.120s' is no lock's node: it outlives its session, or has another "
-                "name, and may be an application's data; look at it, and use force (locker break "
-                "--force) to delete it",
+                "'%.120s' below '%.120s' is not a lock's node: it is not ephemeral or has another name, and "
+                "may be an application's data; check it, then use force (locker break --force) to delete it",
                 i->entries[n].name, i->parent);
     return LOCKER_OK;
 }
@@ -176,6 +176,10 @@ static locker_status look_and_break_unlocking(breaking *b, locker_error *err) LK
         status = lk_zk_look_unlocking(&b->look, 1, err);
         if (status != LOCKER_OK || !is_held(&b->look))
             break;
+        if (b->look.outdated) {
+            b->delete_rc = ZBADVERSION;
+            return b->count > 0 ? status : lk_zk_look_describe(&b->look, &anybody, b->broken, err);
+        }
         status = break_named_unlocking(b, err);
         tries++;
         /* who overtook is to be told of, so one holder at least has to be seen */
@@ -193,8 +197,9 @@ locker_status lk_zk_break(void *self, const char *key, size_t key_len, const loc
     if (status == LOCKER_OK && !is_held(&b.look) && b.count == 0)
         status = lk_invalid(err, "nobody holds '%s'", key);
     else if (status == LOCKER_OK && (b.count == 0 || b.delete_rc == ZBADVERSION))
-        status = locker_error_set(err, LOCKER_BUSY, 0,
-                                  "'%s' changed hands each time it was to be broken; look again", key);
+        status = locker_error_set(
+            err, LOCKER_BUSY, 0,
+            "'%s' got a new holder during each attempt to break it; run show, then break again", key);
     lk_zk_look_end(&b.look);
     return status;
 }

@@ -3,7 +3,10 @@
 
 #include "look.h"
 
-enum { LOOKS_MAX = 8 };
+enum {
+    LOOKS_MAX = 8,
+    OUTDATED_MAX = 32
+}; /* looks again: where the connection was lost; where all that was listed has gone */
 
 void lk_zk_look_begin(lk_zk_look *i, lk_zk *z, const char *key, size_t key_len, int64_t until)
 {
@@ -144,45 +147,6 @@ static locker_status list_permits_unlocking(lk_zk_look *i, locker_error *err) LK
     return lk_zk_look_await_unlocking(i, "listing permits", err);
 }
 
-/* While permits are taken, a node of a lock is a call that is refused, or about to be (usage.c). Keep the nodes of the use that
- * counts. */
-static void keep_one_use(lk_zk_look *i)
-{
-    bool any_taken = false, any_lock = false;
-    size_t kept = 0;
-    for (size_t n = 0; n < i->count; n++) {
-        any_taken = any_taken || i->entries[n].holds;
-        any_lock = any_lock || i->entries[n].below == NULL;
-    }
-    i->of_permits = i->count > 0 && (any_taken || !any_lock);
-    for (size_t n = 0; n < i->count; n++)
-        if ((i->entries[n].below != NULL) == i->of_permits)
-            i->entries[kept++] = i->entries[n];
-        else
-            free(i->entries[n].name);
-    i->count = kept;
-}
-
-static locker_status list_unlocking(lk_zk_look *i, locker_error *err) LK_REQUIRES(*i->z->net)
-{
-    clear_entries(i);
-    i->record_version = -1;
-    i->record_rc = ZCONNECTIONLOSS;
-    i->of_permits = false;
-    if (lk_zk_await_up_unlocking(i->z->net, &i->call, i->until) != LK_ZK_DONE)
-        return lk_zk_away_locked(i->z->net, err);
-    i->session = lk_zk_session_locked(i->z->net);
-    if (lk_zk_look_expect_locked(i, lk_zk_list_fresh_locked(i->z->net, i->parent, key_listed_locked, i)))
-        (void)lk_zk_look_expect_locked(i, lk_zk_get_locked(i->z->net, i->parent, record_done_locked, i));
-    locker_status status = lk_zk_look_await_unlocking(i, "listing a queue", err);
-    if (status == LOCKER_OK && i->of_permits)
-        status = list_permits_unlocking(i, err);
-    keep_one_use(i);
-    if (i->entries != NULL)
-        qsort(i->entries, i->count, sizeof *i->entries, compare);
-    return status;
-}
-
 /* True of a node that outlives its session: a plain one, a container, or one with a time to live. The number of a session is never
  * one of these. https://github.com/apache/zookeeper: EphemeralType */
 static bool is_lasting(int64_t owner)
@@ -221,6 +185,86 @@ bool lk_zk_entry_path(const lk_zk_look *i, const lk_zk_entry *e, char path[LK_ZK
     return (e->below == NULL || lk_zk_join(parent, i->parent, e->below)) && lk_zk_join(path, parent, e->name);
 }
 
+/* The first in line of one use of the key: for a lock (NULL), or for a permit. NULL: no place is listed. */
+static lk_zk_entry *first_of(const lk_zk_look *i, const char *below)
+{
+    lk_zk_entry *first = NULL;
+    for (size_t n = 0; n < i->count; n++) {
+        lk_zk_entry *const e = &i->entries[n];
+        if (!e->holds && (e->below == NULL) == (below == NULL) && (first == NULL || compare(e, first) < 0))
+            first = e;
+    }
+    return first;
+}
+
+/* Ask for an entry's node. */
+static void read_locked(lk_zk_look *i, lk_zk_entry *e, const char *path) LK_REQUIRES(*i->z->net)
+{
+    (void)lk_zk_look_expect_locked(i, lk_zk_get_locked(i->z->net, path, entry_done_locked, e));
+}
+
+/* Places for a lock and for a permit, and no permit is taken: the call with the younger place is refused (usage.c). Find the older
+ * place. If one of the two is gone meanwhile, the list says nothing any more. */
+static locker_status compare_uses_unlocking(lk_zk_look *i, lk_zk_entry *lock, lk_zk_entry *permit,
+                                            locker_error *err) LK_REQUIRES(*i->z->net)
+{
+    char paths[2][LK_ZK_PATH_MAX];
+    if (!lk_zk_entry_path(i, lock, paths[0]) || !lk_zk_entry_path(i, permit, paths[1])) {
+        i->of_permits = false;
+        return LOCKER_OK; /* a foreign client's, whose name is too long to ask for it */
+    }
+    read_locked(i, lock, paths[0]);
+    read_locked(i, permit, paths[1]);
+    const locker_status status = lk_zk_look_await_unlocking(i, "reading two queues", err);
+    i->outdated = status == LOCKER_OK && !(lock->there && permit->there);
+    i->of_permits = permit->czxid != 0 && permit->czxid < lock->czxid;
+    return status;
+}
+
+/* Keep the nodes of the use that counts. While permits are taken, a place for a lock is a call that is refused, or about to be. */
+static locker_status keep_one_use_unlocking(lk_zk_look *i, locker_error *err) LK_REQUIRES(*i->z->net)
+{
+    lk_zk_entry *const lock = first_of(i, NULL), *const permit = first_of(i, LK_ZK_LOCKS);
+    locker_status status = LOCKER_OK;
+    bool any_taken = false;
+    size_t kept = 0;
+    for (size_t n = 0; n < i->count; n++)
+        any_taken = any_taken || i->entries[n].holds;
+    i->of_permits = any_taken || (lock == NULL && permit != NULL);
+    if (!any_taken && lock != NULL && permit != NULL)
+        status = compare_uses_unlocking(i, lock, permit, err);
+    if (status != LOCKER_OK)
+        return status;
+    for (size_t n = 0; n < i->count; n++)
+        if ((i->entries[n].below != NULL) == i->of_permits)
+            i->entries[kept++] = i->entries[n];
+        else
+            free(i->entries[n].name);
+    i->count = kept;
+    return LOCKER_OK;
+}
+
+static locker_status list_unlocking(lk_zk_look *i, locker_error *err) LK_REQUIRES(*i->z->net)
+{
+    clear_entries(i);
+    i->record_version = -1;
+    i->record_rc = ZCONNECTIONLOSS;
+    i->of_permits = false;
+    if (lk_zk_await_up_unlocking(i->z->net, &i->call, i->until) != LK_ZK_DONE)
+        return lk_zk_away_locked(i->z->net, err);
+    i->session = lk_zk_session_locked(i->z->net);
+    if (lk_zk_look_expect_locked(i, lk_zk_list_fresh_locked(i->z->net, i->parent, key_listed_locked, i)))
+        (void)lk_zk_look_expect_locked(i, lk_zk_get_locked(i->z->net, i->parent, record_done_locked, i));
+    locker_status status = lk_zk_look_await_unlocking(i, "listing a queue", err);
+    if (status == LOCKER_OK && i->of_permits)
+        status = list_permits_unlocking(i, err);
+    if (status == LOCKER_OK)
+        status = keep_one_use_unlocking(i, err);
+    if (i->entries != NULL)
+        qsort(i->entries, i->count, sizeof *i->entries, compare);
+    return status;
+}
+
 /* All who have permits or may share the key, and of the rest `most`. */
 static size_t count_wanted(const lk_zk_look *i, size_t most)
 {
@@ -241,18 +285,21 @@ static locker_status read_entries_unlocking(lk_zk_look *i, size_t most, locker_e
         lk_zk_entry *e = &i->entries[n];
         e->there = !lk_zk_entry_path(i, e, path); /* somebody's, whose name is too long to ask for it */
         if (!e->there)
-            (void)lk_zk_look_expect_locked(i, lk_zk_get_locked(i->z->net, path, entry_done_locked, e));
+            read_locked(i, e, path);
         asks = asks || !e->there;
     }
     return asks ? lk_zk_look_await_unlocking(i, "reading a queue", err) : LOCKER_OK;
 }
 
-/* Of a queue of locks: the first that is there, and who shares the key with it. False: of those that were read none is there. */
+/* Of a queue of locks: the first that is there, and who shares the key with it. False: all that were read have gone; or all permits
+ * have, and the first in line, too, who may have a permit now. */
 static bool find_holders(lk_zk_look *i)
 {
     bool any = false, shared = true;
     for (size_t n = 0; n < i->read; n++) {
         lk_zk_entry *const e = &i->entries[n];
+        if (!e->there && i->of_permits && !e->holds && !any)
+            return false;
         if (!e->there)
             continue;
         if (!i->of_permits)
@@ -270,18 +317,25 @@ locker_status lk_zk_look_unlocking(lk_zk_look *i, size_t most, locker_error *err
     int looks = 0;
     do {
         i->rc = ZOK;
-        i->no_memory = false;
+        i->no_memory = i->outdated = false;
         i->read = 0;
         status = list_unlocking(i, err);
-        if (status == LOCKER_OK && i->count > 0)
+        if (status == LOCKER_OK && i->count > 0 && !i->outdated)
             status = read_entries_unlocking(i, most, err);
         if (status == LOCKER_OK && lk_zk_session_locked(i->z->net) != i->session) {
             i->rc = ZCONNECTIONLOSS; /* the server of a new session may lag behind what was listed */
             status = lk_zk_error(i->rc, "reading a queue", i->parent, err);
         }
-        again = status == LOCKER_OK ? !find_holders(i) && i->count > 0
-                                    : is_cut(i->rc) && i->call.pending == 0 && ++looks < LOOKS_MAX;
-    } while (again);
+        again = status == LOCKER_OK ? i->outdated || (!find_holders(i) && i->count > 0)
+                                    : is_cut(i->rc) && i->call.pending == 0;
+    } while (again && ++looks < (status == LOCKER_OK ? OUTDATED_MAX : LOOKS_MAX));
+    i->outdated = again && status == LOCKER_OK;
+    if (i->outdated &&
+        i->count > 0) { /* the first of the latest list holds the key, or has held it just now */
+        i->read = i->read > 0 ? i->read : 1;
+        i->entries[0].there = true;
+        i->entries[0].holds = i->entries[0].holds || !i->of_permits;
+    }
     return status;
 }
 

@@ -37,7 +37,9 @@ typedef struct lk_zk_look {
     int32_t record_version; /* of that; -1: somebody keeps something else there, or it was not read */
     int record_rc;          /* the answer to reading it */
     int rc;                 /* of the last answer that was an error */
-    bool no_memory;         /* to ask for all, or to keep it: what is missing may be there */
+    bool
+        outdated; /* what was listed has gone before it was read, each time: the key changes hands too fast */
+    bool no_memory; /* to ask for all, or to keep it: what is missing may be there */
 } lk_zk_look;
 
 void lk_zk_look_begin(lk_zk_look *i, lk_zk *z, const char *key, size_t key_len, int64_t until)

@@ -154,7 +154,7 @@ static void place_locked(lk_zk *z, lk_zk_node *node, const lk_zk_reply *list) LK
         lk_zk_node_tell_locked(z, node,
                                LK_ZK_SOMEBODY); /* a try leaves then, unless there are permits for both */
         if ((node->claim->will_wait || node->permits > 0) && !wait_locked(z, node, &v))
-            lk_zk_node_fail_locked(z, node, ZSYSTEMERROR, "watching the node ahead");
+            lk_zk_node_fail_locked(z, node, ZSYSTEMERROR, "watching the predecessor");
     }
 }
 
@@ -240,7 +240,7 @@ void lk_zk_node_follow_locked(lk_zk *z, lk_zk_node *node)
         lk_zk_node_path(z, ours, path);
         lk_zk_node_tell_locked(z, node, LK_ZK_SOMEBODY);
         if (!lk_zk_watch_locked(z->net, &node->watcher, path, LK_ZK_BY_US))
-            lk_zk_node_fail_locked(z, node, ZSYSTEMERROR, "watching the node ahead");
+            lk_zk_node_fail_locked(z, node, ZSYSTEMERROR, "watching the predecessor");
     }
 }
 
@@ -251,7 +251,9 @@ static bool numbers_grow(const lk_zk_node *node)
 }
 
 /* The answers to the predecessor's delete and to this read come in order. The delete was carried out, so the predecessor had
- * been there, and first, since before this place was made: nobody else was ahead, and nobody could come in between. */
+ * been there, and first, since before this place was made: nobody else was ahead, and nobody could come in between. Nor
+ * did the key get nodes for permits in between: making these uses up a sequence number, and this place's number is the
+ * predecessor's plus one. */
 static void read_behind_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     lk_zk_node *const node = context, *const ahead = node->succeeds;
@@ -306,7 +308,7 @@ void lk_zk_predecessor_gone_locked(lk_zk *z, lk_zk_watcher *watcher, int rc)
 {
     lk_zk_node *const node = LK_CONTAINER(watcher, lk_zk_node, watcher);
     if (rc != ZNONODE) {
-        lk_zk_node_fail_locked(z, node, rc, "watching the node ahead");
+        lk_zk_node_fail_locked(z, node, rc, "watching the predecessor");
     } else if (node->claim != NULL && node->step == LK_ZK_BEHIND) {
         lk_zk_node_step_locked(node, LK_ZK_HINT);
         if (is_first_now_locked(z, node)) {

@@ -2,6 +2,7 @@
  * exchange of a place for a permit, whatever becomes of its answer. All tests share one server. */
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -498,7 +499,7 @@ static void who_names_another_number_than_the_first_is_refused(void **state)
     lk_locking_start(&waiter, l, "first", &two);
     lk_require_waiting(l, 1);
     assert_status(LOCKER_CONFIG, locker_lock(l, "first", &three, &none, &err), err);
-    assert_non_null(strstr(err.text, "in use with 2 permits, and this call says 3"));
+    assert_non_null(strstr(err.text, "in use with 2 permits, but this call says 3"));
     assert_int_equal(lk_zkc_delete(env->client, made), LK_ZKC_OK);
     lk_give(lk_locking_grant(&waiter));
     lk_close_locker(l);
@@ -760,6 +761,132 @@ static void a_hand_over_during_show(void **state)
     }
 }
 
+/* Both permits change hands between show's list and its reads. One is held at every moment: show does not report a free key because the
+ * last waiter still waits. */
+static void permits_change_hands_during_show(void **state)
+{
+    enum { WAITERS = 3 };
+    lk_env *env = *state;
+    locker *l[2 + WAITERS], *asks = lk_open_through(env, "/shop?ttl=20s&command_timeout=20s");
+    const locker_lock_options two = permit(2);
+    showing s = {.l = asks, .key = "both-move", .info = LOCKER_INFO_INIT};
+    lk_locking waiters[WAITERS];
+    for (int i = 0; i < 2 + WAITERS; i++)
+        l[i] = lk_open_at(env->zk, "/shop");
+    locker_handle *held[] = {take(l[0], s.key, &two), take(l[1], s.key, &two)};
+    for (int i = 0; i < WAITERS; i++) {
+        lk_locking_start(&waiters[i], l[2 + i], s.key, &two);
+        lk_zkc_require_count(env->client, "/shop/both-move/locks", (size_t)i + 1);
+    }
+    const lk_passed since = lk_proxy_passed(env->proxy, LK_ZKP_LIST);
+    lk_proxy_delay(env->proxy, 600, 0);
+    assert_int_equal(pthread_create(&s.thread, NULL, show_it, &s), 0);
+    lk_proxy_await_passed(since, 3);
+    lk_pause_ms(100);
+    for (int i = 0; i < 2; i++) {
+        lk_give(held[i]);
+        held[i] = lk_locking_grant(&waiters[i]);
+    }
+    (void)pthread_join(s.thread, NULL);
+    assert_int_equal(s.status, LOCKER_OK);
+    assert_true(s.info.held);
+    assert_int_equal(s.info.waiters, 1);
+    locker_info_clear(&s.info);
+    lk_proxy_delay(env->proxy, 0, 0);
+    lk_give(held[0]);
+    lk_give(lk_locking_grant(&waiters[2]));
+    lk_give(held[1]);
+    lk_close_locker(asks);
+    for (int i = 0; i < 2 + WAITERS; i++)
+        lk_close_locker(l[i]);
+}
+
+typedef struct {
+    lk_env *env;
+    pthread_t thread;
+    atomic_bool *stops;
+} passing_on;
+
+/* Lock while another waits, again and again. */
+static void *pass_on(void *context)
+{
+    passing_on *const p = context;
+    locker *l = lk_open_at(p->env->zk, "/shop");
+    lk_zkc *client = lk_zkc_open(server);
+    while (!atomic_load(p->stops)) {
+        locker_handle *held = NULL;
+        if (locker_lock(l, "passed-on", NULL, &held, NULL) != LOCKER_OK)
+            continue;
+        while (!atomic_load(p->stops) && lk_zkc_count(client, "/shop/passed-on") < 2)
+            continue;
+        locker_handle_free(held);
+    }
+    lk_zkc_close(client);
+    lk_close_locker(l);
+    return NULL;
+}
+
+/* A key that changes hands faster than it can be read: show says that it is held, and a break that it is overtaken. Neither asks until
+ * its time is over. */
+static void a_key_that_changes_hands_all_the_time(void **state)
+{
+    lk_env *env = *state;
+    atomic_bool stops = false;
+    passing_on threads[2];
+    locker *asks = lk_open_through(env, "/shop?ttl=20s&command_timeout=20s");
+    locker_info info = LOCKER_INFO_INIT;
+    locker_error err;
+    for (int i = 0; i < 2; i++) {
+        threads[i] = (passing_on){.env = env, .stops = &stops};
+        assert_int_equal(pthread_create(&threads[i].thread, NULL, pass_on, &threads[i]), 0);
+    }
+    lk_zkc_require_count(env->client, "/shop/passed-on", 2);
+    lk_proxy_delay(env->proxy, 30, 0);
+    assert_ok(locker_show(asks, "passed-on", &info, &err), err);
+    assert_true(info.held);
+    locker_info_clear(&info);
+    const locker_status status = locker_break(asks, "passed-on", NULL, &info, &err);
+    assert_true(status == LOCKER_BUSY || status == LOCKER_OK);
+    locker_info_clear(&info);
+    lk_proxy_delay(env->proxy, 0, 0);
+    atomic_store(&stops, true);
+    for (int i = 0; i < 2; i++)
+        (void)pthread_join(threads[i].thread, NULL);
+    lk_close_locker(asks);
+}
+
+/* No permit is taken. A call for a permit came first, so the call for a lock behind it is refused: it is not the holder. */
+static void a_younger_lock_is_not_the_holder(void **state)
+{
+    lk_env *env = *state;
+    locker *first = lk_open_through(env, "/shop?ttl=20s&command_timeout=20s"),
+           *second = lk_open_through(env, "/shop?ttl=20s&command_timeout=20s"),
+           *asks = lk_open_at(env->zk, "/shop");
+    const locker_lock_options one = permit(1), plain = lk_wait_options(LK_TEST_PATIENCE_MS);
+    lk_locking permits, locks;
+    locker_info info = LOCKER_INFO_INIT;
+    locker_error err;
+    lk_give(take(first, "younger", &one));
+    lk_proxy_delay(env->proxy, 600, 0);
+    lk_locking_start(&permits, first, "younger", &one);
+    lk_zkc_require_count(env->client, "/shop/younger/locks", 1);
+    lk_locking_start(&locks, second, "younger", &plain);
+    lk_zkc_require_count(env->client, "/shop/younger", 3);
+    const locker_status shown = locker_show(asks, "younger", &info, &err),
+                        broken = locker_break(asks, "younger", NULL, NULL, NULL);
+    const bool held = info.held;
+    locker_info_clear(&info);
+    locker_handle *const taken = lk_locking_grant(&permits);
+    assert_status(LOCKER_CONFIG, lk_locking_join(&locks), locks.err);
+    if (assert_unless_late(shown == LOCKER_OK && !held)) /* else the permit was taken before */
+        assert_int_equal(broken, LOCKER_INVALID);
+    lk_proxy_delay(env->proxy, 0, 0);
+    lk_give(taken);
+    lk_close_locker(asks);
+    lk_close_locker(second);
+    lk_close_locker(first);
+}
+
 /* Permits that are waited for, and that are not taken: there is nothing to break. */
 static void a_break_of_waiters_alone_says_so(void **state)
 {
@@ -853,6 +980,9 @@ static const struct CMUnitTest tests[] = {
     sharing_test(a_lost_check_grants_no_lock_beside_a_permit),
     sharing_test(a_refused_lock_hides_no_permit),
     sharing_test(a_hand_over_during_show),
+    sharing_test(permits_change_hands_during_show),
+    sharing_test(a_key_that_changes_hands_all_the_time),
+    sharing_test(a_younger_lock_is_not_the_holder),
     sharing_test(a_break_of_waiters_alone_says_so),
     sharing_test(no_slot_is_beyond_the_permits),
 };
