@@ -8,7 +8,9 @@
  * lost; it does nothing for any time. Others come and go, and have the lock whenever their key is the oldest. The leader ends what
  * has expired by its clock; one who has been deposed goes on, and ends by the new one what had expired by its own.
  *
- * models/README.md tells which code this stands for, and what it leaves out.
+ * models/README.md tells which code this stands for, and what it leaves out. The servers are as in etcd 3.4.23: lease/lessor.go
+ * (Grant, Renew, Promote, findExpiredLeases), EtcdServer.LeaseRevoke. The run with WAY_A and OLD_IS_SILENT shows that keeping a lease
+ * alive would be right if a deposed leader ended nothing.
  *
  * run quick: -DTTL=2 -DGENS=3
  * run quick: -DTTL=2 -DGENS=1 -DBREAKS
@@ -608,6 +610,7 @@ end:
 #elif defined(BACKWARDS)
 #define moves(FROM) (key[me] != 0 && rev[me] == token[me])
 #else
+/* The code compares the key's mod revision, which says more than its lease. */
 #define moves(FROM) is_as_put(me, FROM)
 #endif
 #ifdef THERE
@@ -641,6 +644,7 @@ end:
 #endif
     /* a release, or a deletion, which is asked until there is an answer */
     :: d_step { (step[me] == RELEASING || step[me] == LEAVING || is_again(me)) && shows_delete(me) ->
+/* The code does compare the create revision, and revokes the lease of a create without an answer instead (taint). */
 #ifdef KEEPS_ANOTHER
         if :: key[me] != 0 && (token[me] == 0 || rev[me] == token[me]) -> remove(me) :: else fi;
 #else

@@ -35,8 +35,8 @@ static void not_emptied_locked(lk_zk_attempt *a) LK_REQUIRES(*a->z->net)
     a->data->aside = true;
     a->claim->retry_at = lk_zk_now(a->z) + empty_again_ns + (int64_t)(a->z->last_id % 256) * LK_MS;
     a->status = locker_error_set(a->err, a->claim->will_wait ? LOCKER_BUSY : LOCKER_UNAVAILABLE, 0,
-                                 "the node %.200s has used up its numbers, and is made anew once it has no "
-                                 "children; those that nobody needs have to be deleted",
+                                 "the node %.200s has used up its sequence numbers, and can only be "
+                                 "created again when it has no children; delete its unused children",
                                  a->parent);
 }
 
@@ -117,7 +117,7 @@ static bool enter_unlocking(lk_zk_attempt *a) LK_REQUIRES(*a->z->net)
     char tail[LK_ZK_TAIL_MAX];
     const bool waits = a->claim->will_wait;
     if (lk_zk_is_refused_locked(a->z, a->parent)) { /* it could not be given back either */
-        a->status = lk_zk_error(ZNOAUTH, "deleting what it has made", a->parent, a->err);
+        a->status = lk_zk_error(ZNOAUTH, "deleting a node of this locker", a->parent, a->err);
         return false;
     }
     if (!a->has_room) {
@@ -175,7 +175,7 @@ static bool empty_unlocking(lk_zk_attempt *a) LK_REQUIRES(*a->z->net)
     if (a->rc == ZNOTEMPTY || lk_zk_unknown(a->rc))
         not_emptied_locked(a);
     else
-        a->status = lk_zk_error(a->rc, "making a queue anew", a->parent, a->err);
+        a->status = lk_zk_error(a->rc, "creating a queue again", a->parent, a->err);
     return false;
 }
 

@@ -62,9 +62,10 @@ static void created_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
     } else if (node->create_rc != ZNONODE || node->claim == NULL) {
         lk_zk_node_fail_locked(z, node, node->create_rc, "entering a queue");
     } else if (node->tries > 0 && node->parent_rc != ZOK) {
-        lk_zk_node_fail_locked(z, node, node->parent_rc, "making the nodes above a queue");
+        lk_zk_node_fail_locked(z, node, node->parent_rc, "creating the parents of a queue");
     } else if (node->tries >= PARENTS_TRIES) {
-        lk_zk_node_fail_locked(z, node, ZNONODE, "making a queue's parents, which somebody keeps deleting");
+        lk_zk_node_fail_locked(z, node, ZNONODE,
+                               "creating the parents of a queue, which another client keeps deleting,");
     } else {
         z->seen[node->in_queue.hash % LK_ZK_SEEN] = 0;
         node->tries++;

@@ -58,7 +58,7 @@ void lk_zk_session_doubt_locked(lk_zk *z)
 
 void lk_zk_node_vanish_locked(lk_zk *z, lk_zk_node *node)
 {
-    vanish_locked(z, node, "its node was deleted by somebody else");
+    vanish_locked(z, node, "its node was deleted by another client");
     lk_zk_session_doubt_locked(z);
     lk_zk_heartbeat_now_locked(z);
 }
@@ -162,11 +162,10 @@ static bool holds_any_locked(const lk_zk *z) LK_REQUIRES(*z->net)
 static void stay_stuck_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
 {
     if (!node->stuck)
-        z->svc->log(
-            z->svc, LOCKER_LOG_ERROR,
-            "zookeeper: a node of %s can't be deleted, and keeps others from that key while this locker holds "
-            "any lock; let its user delete children there",
-            node->parent);
+        z->svc->log(z->svc, LOCKER_LOG_ERROR,
+                    "zookeeper: cannot delete a node below %s, which blocks this key while this "
+                    "locker holds any lock; give this locker's user the right to delete children there",
+                    node->parent);
     node->stuck = true;
     lk_zk_node_delete_locked(z, node);
 }
@@ -204,7 +203,8 @@ int64_t lk_zk_delete_left_locked(lk_zk *z, int64_t now)
         }
         if (stuck) {
             z->svc->log(z->svc, LOCKER_LOG_ERROR,
-                        "zookeeper: a node of %s can't be deleted; its session is given up", node->parent);
+                        "zookeeper: cannot delete a node below %s; ending its session, which deletes it",
+                        node->parent);
             lk_zk_give_up_locked(z->net);
             return now;
         }

@@ -33,9 +33,10 @@ static void taken_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_R
 static void count_again_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
 {
     if (node->parent_rc != ZOK)
-        lk_zk_node_fail_locked(z, node, node->parent_rc, "making the parent of permits");
+        lk_zk_node_fail_locked(z, node, node->parent_rc, "creating the parent of permits");
     else if (node->tries++ >= PARENTS_TRIES)
-        lk_zk_node_fail_locked(z, node, ZNONODE, "taking a permit, where somebody keeps deleting its parent");
+        lk_zk_node_fail_locked(z, node, ZNONODE,
+                               "taking a permit, whose parent another client keeps deleting,");
     else
         lk_zk_node_tell_locked(z, node, LK_ZK_NOT_TAKEN);
 }

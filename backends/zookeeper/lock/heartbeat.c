@@ -184,7 +184,7 @@ void lk_zk_prove_locked(lk_zk *z, lk_zk_node *node)
 {
     const int64_t now = lk_zk_now(z);
     if (lk_zk_promise_locked(z->net, now) - now < lk_zk_timeout_locked(z->net) / 8 * LEAST) {
-        lk_zk_reconnect_locked(z->net, "the session was not kept up for long");
+        lk_zk_reconnect_locked(z->net, "the last confirmed heartbeat is too old");
         return;
     }
     lk_list *next = &node->link;

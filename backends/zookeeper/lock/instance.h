@@ -1,5 +1,5 @@
 /* instance.h: what the files of this floor share, which knows keys, places in queues and claims. Below it is net.h: one
- * session with ZooKeeper. DESIGN.md has a map of the files.
+ * session with ZooKeeper. `script/circles --order backends/zookeeper/lock` prints the order of the files.
  *
  * What changes is guarded by the connection's mutex (lk_zk_enter). */
 #pragma once

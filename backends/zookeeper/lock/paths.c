@@ -32,12 +32,12 @@ locker_status lk_zk_root_init(lk_zk *z, const locker_driver_config *config, lock
         end--;
     const size_t len = (size_t)(end - path);
     if (len + 3 * space + 2 > LK_ZK_ROOT_MAX)
-        return lk_misconfigured(err, "chroot and namespace together are too long, encoded; shorten them");
+        return lk_misconfigured(err, "chroot and namespace, encoded, are too long together; shorten them");
     for (const char *at = path; at != end;) {
         at = *at == '/' ? component_end(at + 1, end) : NULL;
         if (at == NULL)
             return lk_misconfigured(
-                err, "the URI's path is no path of a ZooKeeper node; write zookeeper://host/a/b");
+                err, "the URI's path is not a valid path of a ZooKeeper node; write zookeeper://host/a/b");
     }
     char *out = mempcpy(z->root, path, len);
     if (space > 0) {
@@ -85,7 +85,7 @@ locker_status lk_zk_check_key(void *self, const char *key, size_t key_len, locke
     char path[LK_ZK_PARENT_MAX];
     if (lk_zk_parent_path(self, key, key_len, path))
         return LOCKER_OK;
-    return lk_invalid(err, "the key, encoded, is too long for a ZooKeeper path; take a shorter one");
+    return lk_invalid(err, "the encoded key is too long for a ZooKeeper path; use a shorter key");
 }
 
 bool lk_zk_join(char path[LK_ZK_PATH_MAX], const char *parent, const char *name)

@@ -97,17 +97,16 @@ static locker_status judge_unlocking(question *q, locker_error *err) LK_REQUIRES
     if (q->node->deleted)
         return LOCKER_OK;
     if (!q->node->maybe_deleted)
-        return lk_lost(err, "the lock was not ours any more: its session had ended, or somebody deleted "
-                            "its node");
+        return lk_lost(err, "the lock was lost before unlock: its session ended, or its node was deleted");
     await_mark_unlocking(q);
     if (q->node->mark == LK_ZK_MARK_BROKEN)
-        return lk_lost(err, "the lock was not ours any more: somebody broke it");
+        return lk_lost(err, "the lock was lost before unlock: it was broken");
     if (q->node->mark == LK_ZK_MARK_NONE && is_in_session_locked(q->z, q->node) &&
         lk_zk_now(q->z) < q->valid_until)
         return LOCKER_OK;
-    return locker_error_set(err, LOCKER_UNKNOWN, 0,
-                            "the connection was lost while the lock was released: it is not ours any more, "
-                            "but whether we gave it back, or it ended or was broken before, is not known");
+    return locker_error_set(
+        err, LOCKER_UNKNOWN, 0,
+        "the connection was lost during unlock: the lock has ended, but it may have been lost before unlock");
 }
 
 static locker_status await_unlocking(question *q, locker_error *err) LK_REQUIRES(*q->z->net)
@@ -163,7 +162,7 @@ locker_status lk_zk_release(void *self, locker_claim *grant, int64_t until, lock
     q.node = data->node;
     data->node = NULL;
     if (q.node == NULL) {
-        (void)locker_error_set(err, status, 0, "the lock was not ours any more");
+        (void)locker_error_set(err, status, 0, "the lock was lost before unlock");
     } else {
         q.valid_until = grant->valid_until;
         lk_zk_call_begin_locked(q.z->net, &q.call);

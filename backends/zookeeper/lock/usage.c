@@ -140,7 +140,7 @@ bool lk_zk_usage_await_unlocking(lk_zk_attempt *a)
     if (a->usage.unknown)
         return !lk_zk_is_up_locked(a->z->net) || lk_zk_attempt_wait_unlocking(a, lk_zk_pause_unlocking);
     if (a->usage.rc != ZOK)
-        a->status = lk_zk_error(a->usage.rc, "listing who uses a key", a->key, a->err);
+        a->status = lk_zk_error(a->usage.rc, "listing the contenders of a key", a->key, a->err);
     return a->status == LOCKER_OK;
 }
 
@@ -169,10 +169,9 @@ bool lk_zk_usage_first_unlocking(lk_zk_attempt *a, const lk_zk_node *own, bool *
 bool lk_zk_usage_refuse_locked(lk_zk_attempt *a, int32_t in_use)
 {
     lk_zk_attempt_drop_locked(a);
-    a->status =
-        in_use >= 0
-            ? locker_other_use(a->err, in_use, a->claim->permits)
-            : lk_misconfigured(a->err, "another client uses it as a semaphore, and this call wants a lock");
+    a->status = in_use >= 0 ? locker_other_use(a->err, in_use, a->claim->permits)
+                            : lk_misconfigured(a->err, "another client uses the key as a semaphore, but this "
+                                                       "call asks for a lock; use another key");
     return false;
 }
 

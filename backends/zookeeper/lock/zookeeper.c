@@ -34,7 +34,7 @@ LK_UNCHECKED static locker_status zookeeper_open(const locker_driver_config *con
     z->last_id = random[1];
     locker_status status = lk_zk_root_init(z, config, err);
     if (status == LOCKER_OK && !lk_zk_names_set(z, config->values[LK_ZK_PARAM_NAMES].text))
-        status = lk_misconfigured(err, "names is '%.40s': write names=mutex or names=readwrite",
+        status = lk_misconfigured(err, "names is '%.40s'; set names=mutex or names=readwrite",
                                   config->values[LK_ZK_PARAM_NAMES].text);
     if (status == LOCKER_OK)
         status = lk_zk_net_open(&z->net, z, &lk_zk_connection_events, config, svc, err);
@@ -109,26 +109,24 @@ static const locker_semantics semantics = {
     .quorum = true,
     .shared = LOCKER_ORDER_ARRIVAL,
     .permits_most = LK_ZK_PERMITS_MAX,
-    .holder_dies =
-        "Its lock ends with its session, within the session time-out and a tick or two of the servers.",
-    .holder_stalls = "Beyond the session time-out it loses all its locks, which go to the next waiters; it "
-                     "is LOST as soon as it goes on. What it was about to write it may still write: with a "
-                     "fencing token that is out of date.",
-    .cut_off = "From all servers or from the majority: the holder keeps the lock until its local deadline, "
-               "half of the session time-out or more after its last confirmed heartbeat, and is LOST then, "
-               "before anyone else can have it.",
-    .service_restarts =
-        "Sessions and locks last if the servers keep their data and are back before the holder's deadline, half "
-        "of the session time-out or more.",
-    .failover = "Another server is elected by the majority and knows every grant; the client connects to a "
-                "server that is left, with its locks.",
-    .token = "The zxid of the node's creation: it grows for the life of the ensemble's data.",
-    .cost =
-        "One round trip to lock and one to unlock, each agreed by a majority; a waiter is told of one "
-        "deletion and lists the queue once for each predecessor, a reader for each writer before it; a permit takes "
-        "four round trips; one heartbeat for all locks every eighth "
-        "of the session time-out, a read every eighth without any; a process that waits asks the leader "
-        "once in a session time-out, for all it waits for.",
+    .holder_dies = "Its locks end with its session, within the "
+                   "session time-out plus two ticks of the servers.",
+    .holder_stalls = "After the session time-out it has lost all its locks, and the "
+                     "next waiters get them. It is LOST when it continues. A write that "
+                     "it had begun may still follow, with an outdated fencing token.",
+    .cut_off = "If no majority of the servers answers, the holder keeps the lock until its "
+               "local deadline, at least half of the session time-out after its last "
+               "confirmed heartbeat. Then it is LOST, before another client can get the lock.",
+    .service_restarts = "Sessions and locks stay if the servers keep their data "
+                        "and a majority is back before the holder's deadline.",
+    .failover = "The majority elects another leader, which knows every grant. "
+                "The client connects to another server and keeps its locks.",
+    .token = "The node's czxid. It grows while the ensemble keeps its data.",
+    .cost = "One round trip to lock and one to unlock, each agreed by a majority. For each "
+            "predecessor (a reader: each writer before it), a waiter gets one notification and "
+            "lists the queue once. A permit takes four round trips. Every eighth of the session "
+            "time-out, a locker sends a heartbeat for each 1,024 locks, or a read if it holds none. "
+            "A waiting locker queries the leader once per session time-out, for all its waits.",
 };
 
 const locker_driver lk_zookeeper_driver = {
@@ -137,7 +135,7 @@ const locker_driver lk_zookeeper_driver = {
     .name = "zookeeper",
     .schemes = (const char *const[]){"zookeeper", "zk", NULL},
     .example = "zookeeper://zk1,zk2,zk3/locks?session_timeout=30s",
-    .features = "TLS and SASL only where libzookeeper_st was built with them, which Debian's is not",
+    .features = "TLS and SASL only if libzookeeper_st was built with them; Debian's was not",
     .caps = LOCKER_CAP_QUEUE | LOCKER_CAP_AUTH,
     .claim_size = sizeof(lk_zk_claim),
     .ttl_min_ms = 50,

@@ -199,41 +199,41 @@ locker_status lk_zk_away_locked(const lk_zk_net *net, locker_error *err)
 {
     if (net->bad_files)
         return lk_misconfigured(err,
-                                "can't set up TLS: %s; tls_ca, tls_cert and tls_key must be PEM, the key not "
-                                "encrypted and the certificate's own",
+                                "cannot set up TLS: %s; check that tls_ca, tls_cert and tls_key "
+                                "are PEM files, and that tls_key is the unencrypted key of tls_cert",
                                 net->tls_trouble);
     if (net->denied)
         return lk_denied(err,
                          net->set.sasl == NULL ? "ZooKeeper at %s refused the login; check user and password"
-                                               : "ZooKeeper at %s refused the login by SASL; check user and "
-                                                 "password, and that the servers take this mechanism",
+                                               : "ZooKeeper at %s refused the SASL login; check user and "
+                                                 "password, and that the servers support this mechanism",
                          net->set.names);
     if (net->up)
         return lk_unavailable(err, "ZooKeeper at %s does not answer", net->set.names);
     if (net->no_socket != 0)
         return locker_error_set(
-            err, LOCKER_UNAVAILABLE, net->no_socket, "can't make a socket for ZooKeeper at %s: %s; %s",
+            err, LOCKER_UNAVAILABLE, net->no_socket, "cannot create a socket for ZooKeeper at %s: %s; %s",
             net->set.names, strerror(net->no_socket),
             net->no_socket == EMFILE || net->no_socket == ENFILE ? "raise the limit on open files (ulimit -n)"
                                                                  : "free memory");
     if (net->tls_trouble[0] != '\0')
         return lk_unavailable(err,
-                              "no TLS with ZooKeeper at %s: %s; check that the port is one for TLS, and "
-                              "that tls_ca certified the server",
+                              "cannot connect to ZooKeeper at %s by TLS: %s; check that this "
+                              "is a TLS port, and that tls_ca signed the server's certificate",
                               net->set.names, net->tls_trouble);
     if (net->set.tls != NULL)
         return lk_unavailable(err,
-                              "no ZooKeeper server of %s serves us by TLS: none is reachable and part of a "
-                              "majority, or tls_cert is not what they trust",
+                              "no ZooKeeper server of %s can be used by TLS; check that a majority "
+                              "is running and reachable, and that the servers trust tls_cert",
                               net->set.names);
     if (net->blocking.active)
-        return lk_unavailable(
-            err,
-            "the login by SASL to ZooKeeper at %s has not begun: Cyrus' library still looks up "
-            "this host's own name; put that into /etc/hosts",
-            net->set.names);
+        return lk_unavailable(err,
+                              "the SASL login to ZooKeeper at %s has not started: the Cyrus SASL library "
+                              "is still looking up this host's name; put the name into /etc/hosts",
+                              net->set.names);
     return lk_unavailable(/* what a new locker is told: diagnose.c */
                           err,
-                          "no ZooKeeper server of %s serves us: none is running, reachable and part of a majority",
+                          "no ZooKeeper server of %s can be used; check "
+                          "that a majority is running and reachable",
                           net->set.names);
 }

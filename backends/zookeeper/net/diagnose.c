@@ -117,39 +117,38 @@ static locker_status tell(const finding *f, locker_error *err)
     case FULL:
         return locker_error_set(
             err, LOCKER_UNAVAILABLE, EUSERS,
-            "what listens at %s closes each connection at once: ZooKeeper does so if it has as many "
-            "from this host as it takes; raise maxClientCnxns (60 by default) in the servers' zoo.cfg",
+            "the server at %s closes each connection at once, as ZooKeeper does at its limit of "
+            "connections from a host; raise maxClientCnxns (60 by default) in the servers' zoo.cfg",
             at);
     case REDIS:
     case HTTP:
         return locker_error_set(err, LOCKER_PROTOCOL, 0,
-                                "what listens at %s speaks %s, not ZooKeeper's protocol; "
-                                "check host and port",
+                                "the server at %s speaks %s, not ZooKeeper's protocol; check host and port",
                                 at, f->kind == REDIS ? "Redis' protocol" : "HTTP");
     case TLS:
         return locker_error_set(err, LOCKER_PROTOCOL, 0,
-                                "what listens at %s speaks TLS; give tls=on, or name the port without TLS",
-                                at);
+                                "the server at %s speaks TLS; set tls=on, or use its port without TLS", at);
     case OTHER:
         return locker_error_set(err, LOCKER_PROTOCOL, 0,
-                                "what listens at %s does not speak ZooKeeper's protocol; check host and port",
+                                "the server at %s does not speak ZooKeeper's protocol; check host and port",
                                 at);
     case ZOOKEEPER:
-        return lk_unavailable(
-            err, "ZooKeeper runs at %s and serves nobody: it is not part of a majority, or too busy", at);
+        return lk_unavailable(err,
+                              "ZooKeeper at %s is running, but serves no clients: it is not "
+                              "part of a majority, or is overloaded; check the other servers",
+                              at);
     case CLOSED:
-        return lk_unavailable(
-            err,
-            "what listens at %s closes the connection when it is spoken to; is it a ZooKeeper "
-            "server? If that is its port for TLS, give tls=on",
-            at);
+        return lk_unavailable(err,
+                              "the server at %s closes the connection at the first request; "
+                              "check that it is ZooKeeper, and set tls=on if this is its TLS port",
+                              at);
     case SILENT:
         return lk_unavailable(
-            err, "what listens at %s does not answer; check that it is a ZooKeeper server, and not stopped",
+            err, "the server at %s does not answer; check that it is ZooKeeper, and that it is not stopped",
             at);
     case UNREACHED:
         return locker_error_set(err, LOCKER_UNAVAILABLE, f->error,
-                                "can't reach ZooKeeper at %s: %s; check that it runs there", at,
+                                "cannot reach ZooKeeper at %s: %s; check that ZooKeeper is running there", at,
                                 strerror(f->error));
     case UNASKED:
         break;

@@ -225,7 +225,7 @@ static void trouble_locked(lk_zk_net *net, const char *why) LK_REQUIRES(*net)
 static void tls_failed_locked(lk_zk_net *net, int rc, const char *reason) LK_REQUIRES(*net)
 {
     if (zoo_state(net->zh) == *net->set.library.ssl_connecting) { /* it didn't begin */
-        trouble_locked(net, reason[0] != '\0' ? reason : "no reason was given");
+        trouble_locked(net, reason[0] != '\0' ? reason : "OpenSSL gave no reason");
         net->denied = net->bad_files = true;
         lk_zk_calls_go_on_locked(net);
         (void)give_up_locked(net, net->blocking.socket);
@@ -305,12 +305,12 @@ static void blocking_begin_locked(lk_zk_net *net) LK_REQUIRES(*net)
         return;
     }
     if (fits)
-        trouble_locked(net, "no thread or descriptor for the handshake");
+        trouble_locked(net, "cannot create a thread or a descriptor for the handshake");
     else
-        (void)snprintf(
-            net->tls_trouble, sizeof(net->tls_trouble),
-            "the process has %d descriptors open, and the client library's TLS takes no more than %d", socket,
-            FD_SETSIZE);
+        (void)snprintf(net->tls_trouble, sizeof(net->tls_trouble),
+                       "the process has %d descriptors open, but "
+                       "the client library's TLS supports at most %d",
+                       socket, FD_SETSIZE);
     if (blocking->own >= 0)
         close(blocking->own);
     blocking->active = false;
@@ -343,7 +343,7 @@ void lk_zk_blocking_stop_unlocking(lk_zk_net *net)
 }
 
 _Static_assert(POLLIN == EPOLLIN && POLLOUT == EPOLLOUT && POLLHUP == EPOLLHUP && POLLERR == EPOLLERR,
-               "poll and epoll tell alike");
+               "poll and epoll use the same event bits");
 
 /* poll, without the mutex when it may wait. Returns the events as the client library wants them. */
 static int poll_unlocking(lk_zk_net *net, int64_t until) LK_REQUIRES(*net)

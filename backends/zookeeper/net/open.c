@@ -69,7 +69,7 @@ locker_status lk_zk_net_open(lk_zk_net **out, lk_zk *z, const lk_zk_owner *owner
     if (net->epoll_fd < 0 || net->kick_fd < 0)
         return locker_error_set(
             err, LOCKER_UNAVAILABLE, errno,
-            "can't make the driver's descriptors: %s; raise the limit on open files (ulimit -n)",
+            "cannot create the driver's descriptors: %s; raise the limit on open files (ulimit -n)",
             strerror(errno));
     const locker_status status = lk_zk_settings_init(&net->set, config, err);
     return status == LOCKER_OK ? connect_first(net, err) : status;

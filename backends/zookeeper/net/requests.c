@@ -113,7 +113,7 @@ LK_UNCHECKED static void finish_locked(const void *data, lk_zk_reply reply)
     if (reply.rc == ZSESSIONEXPIRED) /* the leader's word: the server goes on serving reads and pings */
         net->over = true;
     if (reply.rc == ZSESSIONCLOSEDREQUIRESASLAUTH) /* the server closes the connection, and says no more */
-        lk_zk_reconnect_locked(net, "a server wants a login by SASL");
+        lk_zk_reconnect_locked(net, "a server requires a SASL login");
     reply.sent = request->sent;
     reply.of_two[0] = request->results[0].err;
     reply.of_two[1] = request->results[1].err;
@@ -410,27 +410,25 @@ locker_status lk_zk_error(int rc, const char *doing, const char *path, locker_er
     switch (rc) {
     case ZNOAUTH:
         return lk_denied(err,
-                         "ZooKeeper denies %s at %s: log in as the user whose locks these are, or "
-                         "change the node's ACL",
+                         "ZooKeeper denied %s at %s; log in as the user "
+                         "who owns these locks, or change the node's ACL",
                          doing, path);
     case ZAUTHFAILED:
     case ZINVALIDACL:
         return lk_denied(err, "ZooKeeper refused the login; check user and password");
     case ZSESSIONCLOSEDREQUIRESASLAUTH:
-        return lk_denied(err, "ZooKeeper serves only who logs in by SASL: give sasl=digest-md5, or the "
-                              "mechanism that your servers take, with a user and password");
+        return lk_denied(err, "ZooKeeper requires a SASL login; set sasl=digest-md5, or the "
+                              "mechanism that your servers support, and a user and password");
     case quota_exceeded:
-        return lk_misconfigured(
-            err,
-            "a quota of ZooKeeper's does not allow %s at %s: raise it on the node above that "
-            "has it (listquota and setquota of zkCli.sh), or take another chroot",
-            doing, path);
+        return lk_misconfigured(err,
+                                "a quota of ZooKeeper does not allow %s at %s; raise the quota of the "
+                                "node above (listquota and setquota of zkCli.sh), or use another chroot",
+                                doing, path);
     case ZNOCHILDRENFOREPHEMERALS:
-        return lk_misconfigured(err, "%s lies under an ephemeral node; take another namespace or chroot",
-                                path);
+        return lk_misconfigured(err, "%s is below an ephemeral node; use another namespace or chroot", path);
     case ZEPHEMERALONLOCALSESSION:
-        return lk_misconfigured(err, "the server has local sessions, which can't hold locks; enable its "
-                                     "localSessionsUpgradingEnabled");
+        return lk_misconfigured(err, "the server uses local sessions, which cannot hold locks; "
+                                     "set localSessionsUpgradingEnabled=true on the servers");
     default:
         if (lk_zk_unknown(rc))
             return lk_unavailable(err, "the connection to ZooKeeper was lost while %s (%s)", doing,

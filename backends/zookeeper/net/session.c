@@ -168,7 +168,7 @@ void lk_zk_session_settle_locked(lk_zk_net *net)
     if (net->over) {
         const bool denied = net->denied;
         net->svc->log(net->svc, LOCKER_LOG_WARN, "zookeeper: the session with %s %s", net->set.names,
-                      denied ? "was refused" : "has ended; waiters queue anew");
+                      denied ? "was refused" : "has ended; waiters queue again");
         lk_zk_session_drop_locked(net);
         if (denied) {
             net->begin_at = lk_zk_net_now(net) + LK_S;

@@ -12,28 +12,29 @@ static const int64_t session_least_ns = 100 * LK_MS, session_most_ns = INT64_C(2
 
 /* The order of lk_zk_params. */
 enum { SESSION_TIMEOUT, TICK, TLS, TLS_CA, TLS_CERT, TLS_KEY, SASL, SASL_SERVICE, SASL_HOST, NAMES };
-_Static_assert(NAMES == (int)LK_ZK_PARAM_NAMES, "the owner finds its own");
+_Static_assert(NAMES == (int)LK_ZK_PARAM_NAMES, "LK_ZK_PARAM_NAMES is the index of names");
 
 const locker_parameter lk_zk_params[] = {
     {"session_timeout", LOCKER_PARAM_DURATION, NULL, 100, INT64_C(24) * 3600 * 1000,
-     "the session time-out to ask for; the server may give another one. Default: the ttl"},
+     "session time-out to request; the server may give another one. Default: the ttl"},
     {"tick", LOCKER_PARAM_DURATION, NULL, 1, INT64_C(3600) * 1000,
-     "the servers' tickTime; it lets locks last longer without an answer. Default: half the session time-out, "
-     "which it is at most where minSessionTimeout has not been changed"},
+     "the servers' tickTime; with it, locks last longer without an answer. Default: "
+     "half the session time-out, its maximum under the default minSessionTimeout"},
     {"tls", LOCKER_PARAM_BOOL, "off", 0, 0,
-     "on: connect by TLS, which the client library must have been built with; needs the three files below"},
+     "on: connect by TLS; needs a client library with OpenSSL, and the three files below"},
     {"tls_ca", LOCKER_PARAM_PATH, NULL, 0, 0,
      "tls: file with the authority of the servers' certificates; the system's authorities are trusted too"},
     {"tls_cert", LOCKER_PARAM_PATH, NULL, 0, 0, "tls: file with the client's certificate"},
     {"tls_key", LOCKER_PARAM_PATH, NULL, 0, 0, "tls: file with the client's key, not encrypted"},
     {"sasl", LOCKER_PARAM_TEXT, NULL, 0, 0,
-     "log in by this SASL mechanism, as digest-md5, which the client library must have been built for"},
+     "log in by this SASL mechanism, such as digest-md5; needs a client library with Cyrus SASL"},
     {"sasl_service", LOCKER_PARAM_TEXT, "zookeeper", 0, 0, "sasl: the servers' service name"},
     {"sasl_host", LOCKER_PARAM_TEXT, NULL, 0, 0,
      "sasl: the servers' name for the mechanism; default: zk-sasl-md5 for digest-md5, else the address"},
     {"names", LOCKER_PARAM_TEXT, "mutex", 0, 0,
-     "whose names exclusive locks have: mutex, as Curator's InterProcessMutex, or readwrite, as its "
-     "InterProcessReadWriteLock; shared locks have the latter's. Any two of ours exclude each other all the same"},
+     "names of the nodes of exclusive locks: mutex, as Curator's InterProcessMutex, "
+     "or readwrite, as its InterProcessReadWriteLock; shared locks always have the "
+     "latter. Locks of liblocker exclude each other in any case"},
     {NULL, LOCKER_PARAM_TEXT, NULL, 0, 0, NULL},
 };
 
@@ -42,12 +43,13 @@ static locker_status copy_login(lk_zk_settings *s, const locker_driver_config *c
     if (config->user == NULL && config->password == NULL)
         return LOCKER_OK;
     if (config->user == NULL || config->password == NULL)
-        return lk_misconfigured(err, "digest login takes a user and a password, and the %s is missing: %s",
+        return lk_misconfigured(err, "digest login needs a user and a password, but the %s is missing; %s",
                                 config->user == NULL ? "user" : "password",
                                 config->user == NULL ? "write zookeeper://user@host"
-                                                     : "give password_file or LOCKER_PASSWORD");
+                                                     : "set password_file or LOCKER_PASSWORD");
     if (strchr(config->user, ':') != NULL)
-        return lk_misconfigured(err, "the user has a ':', which ZooKeeper's digest login can't carry");
+        return lk_misconfigured(err, "the user name has a ':', which ZooKeeper's "
+                                     "digest login does not support; use another user");
     const size_t size = strlen(config->user) + strlen(config->password) + 2;
     s->credentials = malloc(size);
     if (s->credentials == NULL)
@@ -72,9 +74,9 @@ static locker_status read_tls(lk_zk_settings *s, const locker_driver_config *con
     if (v[TLS].number == 0)
         return refuse_alone(config, TLS_CA, TLS_KEY, "tls=on", err);
     if (s->library.init_ssl == NULL)
-        return lk_unsupported(err, "no TLS for ZooKeeper: the client library (libzookeeper_st) was built "
-                                   "without OpenSSL; install one that has it, or leave tls out and use a "
-                                   "network that you trust or a tunnel (stunnel)");
+        return lk_unsupported(err, "cannot use TLS for ZooKeeper: the client library (libzookeeper_st) "
+                                   "was built without OpenSSL; install a build with OpenSSL, or remove "
+                                   "tls and use a trusted network or a tunnel (stunnel)");
     return lk_zk_tls_files(&s->tls, &v[TLS_CA], err);
 }
 
@@ -84,23 +86,22 @@ static locker_status read_sasl(lk_zk_settings *s, const locker_driver_config *co
     if (v[SASL].text == NULL)
         return refuse_alone(config, SASL_SERVICE, SASL_HOST, "sasl", err);
     if (s->library.init_sasl == NULL)
-        return lk_unsupported(
-            err, "no SASL for ZooKeeper: the client library (libzookeeper_st) was built without Cyrus SASL; "
-                 "install one that has it, or leave sasl out and log in with a user and password (digest)");
+        return lk_unsupported(err, "cannot use SASL for ZooKeeper: the client library (libzookeeper_st) "
+                                   "was built without Cyrus SASL; install a build with Cyrus SASL, or "
+                                   "remove sasl and log in with a user and password (digest)");
     if (s->tls != NULL)
         return lk_unsupported(
-            err, "tls and sasl together are more than ZooKeeper's client library can do; leave sasl out and "
-                 "log in with a user and password (digest), or leave tls out and use a tunnel (stunnel)");
+            err, "ZooKeeper's client library does not support tls and sasl together; remove sasl and "
+                 "log in with a user and password (digest), or remove tls and use a tunnel (stunnel)");
     s->sasl = lk_zk_sasl_new(config, v[SASL].text, v[SASL_SERVICE].text, v[SASL_HOST].text, err);
     return s->sasl != NULL ? LOCKER_OK : err != NULL ? err->status : LOCKER_CONFIG;
 }
 
 static locker_status refuse_threads(locker_error *err)
 {
-    return lk_unsupported(
-        err, "the program has libzookeeper_mt, whose functions this driver would call instead of "
-             "libzookeeper_st's; build liblocker with libzookeeper_st.a (libzookeeper-st-dev) and "
-             "link liblocker.so");
+    return lk_unsupported(err, "the program uses libzookeeper_mt, so this driver would call its "
+                               "functions instead of libzookeeper_st's; build liblocker with "
+                               "libzookeeper_st.a (libzookeeper-st-dev) and link liblocker.so");
 }
 
 locker_status lk_zk_settings_init(lk_zk_settings *s, const locker_driver_config *config, locker_error *err)

@@ -52,9 +52,9 @@ void lk_zk_library_look(lk_zk_library *library)
 static const char *unfit(const struct stat *status, const char *path, bool secret)
 {
     if (!S_ISREG(status->st_mode))
-        return "it is no file";
+        return "it is not a regular file";
     if (secret && (status->st_mode & S_IRWXO) != 0)
-        return "it is open to every user of this machine; chmod o= it, and think of making a new key";
+        return "it is open to every user of this machine; run chmod o= on it, and consider a new key";
     return lk_trust_problem(path, status);
 }
 
@@ -63,13 +63,13 @@ static locker_status check_file(const char *name, const char *path, bool secret,
     struct stat status = {0};
     if (path == NULL)
         return lk_misconfigured(err,
-                                "tls=on needs %s: TLS for ZooKeeper takes a file of authorities (tls_ca) and "
-                                "the client's certificate and key (tls_cert, tls_key)",
+                                "tls=on needs %s; set tls_ca (the authorities), "
+                                "tls_cert and tls_key (the client's certificate and key)",
                                 name);
     if (strchr(path, ',') != NULL)
         return lk_misconfigured(err,
-                                "the path of %s, '%s', has a ',', which ZooKeeper's client library can't "
-                                "take; give the file another name",
+                                "the path of %s, '%s', has a ',', which ZooKeeper's "
+                                "client library does not support; use a path without ','",
                                 name, path);
     const int fd = lk_fd_high(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     const int why = fd < 0 || fstat(fd, &status) != 0 ? errno : 0;
@@ -78,7 +78,7 @@ static locker_status check_file(const char *name, const char *path, bool secret,
     const char *const wrong = why != 0 ? strerror(why) : unfit(&status, path, secret);
     return wrong == NULL
                ? LOCKER_OK
-               : locker_error_set(err, LOCKER_CONFIG, why, "can't use %s, '%.200s': %s", name, path, wrong);
+               : locker_error_set(err, LOCKER_CONFIG, why, "cannot use %s, '%.200s': %s", name, path, wrong);
 }
 
 locker_status lk_zk_tls_files(char **files, const locker_value three[3], locker_error *err)
@@ -222,8 +222,8 @@ static locker_status check_mechanism(const char *mechanism, locker_error *err)
         if (strcasecmp(*all, mechanism) == 0)
             return LOCKER_OK;
     return lk_unsupported(err,
-                          "Cyrus SASL has no mechanism '%s' on this machine; digest-md5 is in "
-                          "libsasl2-modules, gssapi in libsasl2-modules-gssapi-mit",
+                          "Cyrus SASL has no mechanism '%s' on this machine; install its package "
+                          "(libsasl2-modules for digest-md5, libsasl2-modules-gssapi-mit for gssapi)",
                           mechanism);
 }
 
@@ -233,10 +233,9 @@ static locker_status check_privileges(locker_error *err)
 {
     if (getauxval(AT_SECURE) == 0 || getuid() != geteuid() || getgid() != getegid())
         return LOCKER_OK;
-    return lk_unsupported(
-        err,
-        "SASL is not used in a program with raised privileges: Cyrus' library would load plugins that its "
-        "user names by SASL_PATH; log in by tls_cert, or without sasl");
+    return lk_unsupported(err, "cannot use SASL in a program with raised privileges: "
+                               "the Cyrus SASL library would load plugins from its "
+                               "user's SASL_PATH; log in by tls_cert, or without sasl");
 }
 
 static bool copy(char **out, const char *text)
@@ -280,11 +279,11 @@ void lk_zk_sasl_read_again(lk_zk_sasl_params *login)
 static locker_status check_login(const locker_driver_config *config, bool is_digest, locker_error *err)
 {
     if (config->user != NULL && config->password == NULL)
-        return lk_misconfigured(err, "the user '%s' has no password; give password_file or LOCKER_PASSWORD",
+        return lk_misconfigured(err, "the user '%s' has no password; set password_file or LOCKER_PASSWORD",
                                 config->user);
     if (config->user == NULL && (is_digest || config->password != NULL))
-        return lk_misconfigured(err, "a login by SASL takes a user and a password, and the user is missing: "
-                                     "write zookeeper://user@host");
+        return lk_misconfigured(err, "a SASL login needs a user and a password, but "
+                                     "the user is missing; write zookeeper://user@host");
     return LOCKER_OK;
 }
 

@@ -153,12 +153,12 @@ static void missed_locked(lk_zk_net *net, const char *path) LK_REQUIRES(*net)
     lk_zk_watch *w = find_locked(net, path, lk_hash_text(path));
     if (w == NULL || !w->armed || !tells_somebody(w))
         return;
-    lk_zk_leave_server_locked(net, "a server has missed a deletion");
+    lk_zk_leave_server_locked(net, "a server did not report a deletion");
     net->heard = 0;          /* a server that misses one may have missed others */
     tell_locked(w, ZNONODE); /* they list at the next one */
     net->svc->log(net->svc, LOCKER_LOG_WARN,
-                  "zookeeper: a server of %.100s has not told that %.200s was deleted; compare what each "
-                  "lists there, and restore one that differs",
+                  "zookeeper: a server of %.100s did not report that %.200s was deleted; "
+                  "compare the servers' lists of nodes there, and restore a server that differs",
                   net->set.names, path);
 }
 

@@ -267,7 +267,7 @@ static void a_break_needs_to_read_whose_lock_it_is(void **state)
     locker_handle *held = lk_take(l, "mixed");
     locker_error err;
     assert_status(LOCKER_DENIED, locker_break(anybody, "mixed", NULL, NULL, &err), err);
-    assert_non_null(strstr(err.text, "log in as the user whose locks these are"));
+    assert_non_null(strstr(err.text, "log in as the user who owns these locks"));
     assert_int_equal(lk_zkc_count(env->client, "/shop/mixed"), 1);
     lk_give(held);
     lk_close_locker(l);
@@ -490,7 +490,7 @@ static void why_no_lock_can_be_made_is_told(void **state)
     locker *mine = lk_open_uri("zookeeper://me:sesame-4711@127.0.0.1:%d/shop", env->zk->port);
     locker_handle *held = lk_take(mine, "guarded");
     expect_refused(lk_open_at(env->zk, "/shop/guarded/deep"), LOCKER_DENIED,
-                   "making the nodes above a queue");
+                   "creating the parents of a queue");
     lk_give(held);
     lk_close_locker(mine);
     make(env, "/brief", LK_ZKC_EPHEMERAL, NULL);
@@ -516,13 +516,13 @@ static void what_the_build_lacks_is_refused(void **state)
     if (!lk_client_has("zookeeper_init_ssl")) { /* Debian's has neither */
         assert_status(LOCKER_UNSUPPORTED,
                       lk_try_uri(&l, &err, "zookeeper://127.0.0.1:%d/?tls=on", env->zk->port), err);
-        assert_non_null(strstr(err.text, "no TLS for ZooKeeper: "));
+        assert_non_null(strstr(err.text, "cannot use TLS for ZooKeeper: "));
         assert_non_null(strstr(err.text, "a tunnel"));
     }
     if (!lk_client_has("zookeeper_init_sasl")) {
         assert_status(LOCKER_UNSUPPORTED,
                       lk_try_uri(&l, &err, "zookeeper://127.0.0.1:%d/?sasl=digest-md5", env->zk->port), err);
-        assert_non_null(strstr(err.text, "no SASL for ZooKeeper: "));
+        assert_non_null(strstr(err.text, "cannot use SASL for ZooKeeper: "));
         assert_non_null(strstr(err.text, "(digest)"));
     }
     assert_status(LOCKER_CONFIG,

@@ -835,7 +835,7 @@ static void wait_in_vain(lk_env *env, locker *l)
     const uint64_t before = lk_stats(l).attempts;
     locker_error err;
     assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, "none", NULL, &held, &err), err);
-    assert_non_null(strstr(err.text, "used up its numbers"));
+    assert_non_null(strstr(err.text, "used up its sequence numbers"));
     assert_status(LOCKER_TIMEOUT, locker_lock(l, "none", &options, &held, &err), err);
     assert_true(lk_stats(l).attempts > before);
     lk_locking_start(&waiting, l, "none", NULL);

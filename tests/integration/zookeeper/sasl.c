@@ -134,7 +134,7 @@ static void who_does_not_log_in_is_refused(void **state)
 static void a_server_without_sasl_refuses(void **state)
 {
     lk_env *env = *state;
-    refused(env, LOCKER_DENIED, OURS "@", "sasl=digest-md5", "that the servers take this mechanism");
+    refused(env, LOCKER_DENIED, OURS "@", "sasl=digest-md5", "that the servers support this mechanism");
 }
 
 /* Cyrus' library asks for this host's own name, and the answer takes longer than one has time. */
@@ -150,7 +150,7 @@ static void a_login_that_does_not_begin_says_why(void **state)
                              env->zk->port),
                   err);
     lk_host_name_delay(0);
-    assert_non_null(strstr(err.text, "looks up this host's own name"));
+    assert_non_null(strstr(err.text, "looking up this host's name"));
     lk_close_locker(open_sasl(env, OURS, ""));
 }
 

@@ -156,7 +156,7 @@ static void wrong_files_are_named(void **state)
     lk_stunnel_parameters(env->tls, "ca", "nobody", text, sizeof text);
     refused(env, LOCKER_CONFIG, port, text, "tls_cert");
     snprintf(text, sizeof text, "tls=on&tls_ca=%s", directory);
-    refused(env, LOCKER_CONFIG, port, text, "it is no file");
+    refused(env, LOCKER_CONFIG, port, text, "it is not a regular file");
     lk_stunnel_parameters(env->tls, "a%2Cb", "client", text, sizeof text);
     refused(env, LOCKER_CONFIG, port, text, "','");
     snprintf(text, sizeof text, "%s&sasl=digest-md5", ours(env));
@@ -164,10 +164,10 @@ static void wrong_files_are_named(void **state)
     /* what can be read, but is not what it should be */
     write_file(env, "words.crt", "these are words\n");
     lk_stunnel_parameters(env->tls, "words", "client", text, sizeof text);
-    refused(env, LOCKER_CONFIG, port, text, "can't set up TLS");
+    refused(env, LOCKER_CONFIG, port, text, "cannot set up TLS");
     snprintf(text, sizeof text, "tls=on&tls_ca=%s/ca.crt&tls_cert=%s/client.crt&tls_key=%s/other.key",
              directory, directory, directory);
-    refused(env, LOCKER_CONFIG, port, text, "can't set up TLS: key values mismatch");
+    refused(env, LOCKER_CONFIG, port, text, "cannot set up TLS: key values mismatch");
 }
 
 static void give_mode(const lk_env *env, const char *name, mode_t mode)
@@ -184,7 +184,7 @@ static void files_that_others_can_use_are_refused(void **state)
     refused(env, LOCKER_CONFIG, env->tls->port, ours(env), "it is open to every user of this machine");
     give_mode(env, "client.key", 0600);
     give_mode(env, "ca.crt", 0646);
-    refused(env, LOCKER_CONFIG, env->tls->port, ours(env), "every user may write it");
+    refused(env, LOCKER_CONFIG, env->tls->port, ours(env), "every user can write to it");
     give_mode(env, "ca.crt", 0644);
 }
 
@@ -195,8 +195,9 @@ static void who_is_not_trusted_is_refused(void **state)
     lk_stunnel_parameters(env->tls, "other-ca", "client", text, sizeof text);
     refused(env, LOCKER_UNAVAILABLE, env->tls->port, text, "certificate verify failed");
     lk_stunnel_parameters(env->tls, "ca", "other", text, sizeof text);
-    refused(env, LOCKER_UNAVAILABLE, env->tls->port, text, "tls_cert is not what they trust");
-    refused(env, LOCKER_UNAVAILABLE, env->zk->port, ours(env), "no TLS with ZooKeeper"); /* speaks none */
+    refused(env, LOCKER_UNAVAILABLE, env->tls->port, text, "the servers trust tls_cert");
+    refused(env, LOCKER_UNAVAILABLE, env->zk->port, ours(env),
+            "cannot connect to ZooKeeper"); /* speaks none */
     refused(env, LOCKER_UNAVAILABLE, lk_free_port(), ours(env), "Connection refused");
     lk_close_locker(open_tls(env, ""));
 }
@@ -294,7 +295,7 @@ static void a_silent_server_holds_nobody_up(void **state)
     /* and opening and closing have their ends too */
     lk_server_kill(env->tls);
     fd = silence(env->tls->port);
-    refused(env, LOCKER_UNAVAILABLE, env->tls->port, ours(env), "no TLS with ZooKeeper");
+    refused(env, LOCKER_UNAVAILABLE, env->tls->port, ours(env), "cannot connect to ZooKeeper");
     began = lk_test_now_ms();
     lk_close_locker(l);
     assert_timely(lk_test_now_ms() - began, 2000 + LK_TEST_SLACK_MS); /* cleanup_timeout */
