@@ -106,6 +106,8 @@ static void make_count(lk_etcd_txn_of *t, const lk_etcd_place *p)
     lk_etcd_latest_op(&t->then, p->base, p->permits, LK_ETCD_OTHERS2, 0, 1);
 }
 
+/* A waiter's TAKE requires that the key of its place exists. A try has no place: its TAKE requires that no claim waits, unless slots are
+ * left for all waiters, that the key is not locked, and that no other number of permits is in use. */
 static void make_take(lk_etcd_txn_of *t, const lk_etcd_place *p, ProtobufCBinaryData slot)
 {
     lk_etcd_if(t, slot, 0);

@@ -42,7 +42,7 @@ static void deleted_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply
     } else if (reply->status != LK_ETCD_OK) {
         p->step = LK_ETCD_FAILED;
         p->stays = true;
-        (void)lk_etcd_error(reply, "giving a lock back", p->base, &p->error);
+        (void)lk_etcd_error(reply, "releasing a lock", p->base, &p->error);
     } else {
         p->step = LK_ETCD_GONE;
         p->freed = done->succeeded && p->created != 0;

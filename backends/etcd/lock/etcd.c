@@ -103,33 +103,27 @@ static const locker_semantics semantics = {
     .quorum = true,
     .shared = LOCKER_ORDER_ARRIVAL,
     .permits_most = LK_ETCD_PERMITS_MAX,
-    .holder_dies =
-        "Its lock ends with its lease, within the lease time and half a second; after an election, within "
-        "another one. The servers' lease times are whole seconds, and at least one and a half times their "
-        "election time-out.",
-    .holder_stalls =
-        "Beyond the lease time it loses its locks, which go to the next waiters; it is LOST as "
-        "soon as it goes on. What it was about to write it may still write: with a fencing token "
-        "that is out of date.",
-    .cut_off =
-        "From all members or from the majority: the holder keeps the lock until its local deadline, and is "
-        "LOST then, before anyone else can have it. That is two thirds of the lease time away, or more; of "
-        "a lock that was only just granted, half of it, and a third where the members are slow.",
+    .holder_dies = "Its lock ends with its lease, within the lease time plus half a second. "
+                   "An election adds up to another lease time. The servers round lease times "
+                   "up to whole seconds, and to at least 1.5 times their election time-out.",
+    .holder_stalls = "After the lease time it has lost its locks, and the next "
+                     "waiters get them. It is LOST when it continues. A write that "
+                     "it had begun may still follow, with an outdated fencing token.",
+    .cut_off = "If no majority of the members answers, the holder keeps the lock until its local "
+               "deadline. Then it is LOST, before another client can get the lock. The deadline is "
+               "at least 2/3 of the lease time ahead; right after a grant 1/2, with slow members 1/3.",
     .service_restarts =
-        "Locks last if the members keep their data and are back before the holder's deadline. Without their "
-        "data others may have the lock until the holder's next renewal, which tells it.",
-    .failover =
-        "Another member is elected by the majority and knows every grant; it gives each lease its full "
-        "time again. The client goes to a member that is left, with its locks.",
-    .token =
-        "The revision of the key's creation: it grows with each write to the cluster, and lasts as long as "
-        "its data. A restore from a snapshot takes it back.",
-    .cost =
-        "One transaction to lock and one to unlock, each agreed by a majority; a waiter is told of one "
-        "deletion and asks once more for each predecessor, and once where somebody wrote meanwhile; a permit "
-        "takes two transactions; a lock that was waited for and is held for long, one more, to tell since when; "
-        "every third of the lease time one new lease and one transaction for each 125 locks that are held or "
-        "waited for.",
+        "Locks stay if a majority is back with its data before the holder's deadline. Without "
+        "the data, another client can get the lock, and the holder is LOST at its next renewal.",
+    .failover = "The majority elects another member, which knows every grant and starts each "
+                "lease's time again. The client connects to another member and keeps its locks.",
+    .token = "The key's create revision. It grows while the cluster "
+             "keeps its data. A restore from a snapshot sets it back.",
+    .cost = "One transaction to lock and one to unlock, each agreed by a majority. For each "
+            "predecessor, a waiter gets one notification and sends one more query, or two if "
+            "another client wrote meanwhile. A permit takes two transactions. A long hold "
+            "after a wait takes one more, to record its start. Every third of the lease "
+            "time: one new lease, and one transaction for each 125 locks held or waited for.",
 };
 
 const locker_driver lk_etcd_driver = {

@@ -1,5 +1,5 @@
 /* instance.h: what the files of this floor share, which knows keys, places in queues, leases and claims. Below it is net.h: one
- * connection to etcd. DESIGN.md has a map of the files.
+ * connection to etcd. `script/circles --order backends/etcd/lock` prints the order of the files.
  *
  * What changes is guarded by the connection's mutex (lk_etcd_enter). */
 #pragma once

@@ -16,11 +16,10 @@ locker_status lk_etcd_root_init(lk_etcd *e, const locker_driver_config *config, 
     while (len > 0 && path[len - 1] == '/')
         len--;
     if (len + 3 * space + 3 > LK_ETCD_ROOT_MAX)
-        return lk_misconfigured(
-            err,
-            "path and namespace together are too long: at most %d bytes, where each of the "
-            "namespace counts for three; shorten them",
-            LK_ETCD_ROOT_MAX - 3);
+        return lk_misconfigured(err,
+                                "path and namespace are too long: at most %d bytes together, "
+                                "where a byte of the namespace counts as three; shorten them",
+                                LK_ETCD_ROOT_MAX - 3);
     char *out = mempcpy(e->root, path, len);
     if (len > 0)
         *out++ = '/';
@@ -48,7 +47,7 @@ locker_status lk_etcd_check_key(void *self, const char *key, size_t key_len, loc
     lk_etcd_key base;
     if (lk_etcd_base(self, key, key_len, &base))
         return LOCKER_OK;
-    return lk_invalid(err, "the key, encoded, is too long; take a shorter one");
+    return lk_invalid(err, "the encoded key is too long; use a shorter key");
 }
 
 static void join(const char *base, const char *name, lk_etcd_key *key)

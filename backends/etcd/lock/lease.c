@@ -77,8 +77,8 @@ void lk_etcd_renewal_refused_locked(lk_etcd *e, const lk_etcd_reply *reply)
     locker_error err;
     if (e->renewal_refused || lk_list_empty(&e->granted))
         return;
-    (void)lk_etcd_error(reply, "renewing what is held", e->root, &err);
-    e->svc->log(e->svc, LOCKER_LOG_WARN, "etcd: leases can't be renewed: %s", err.text);
+    (void)lk_etcd_error(reply, "renewing leases", e->root, &err);
+    e->svc->log(e->svc, LOCKER_LOG_WARN, "etcd: cannot renew leases: %s", err.text);
     e->renewal_refused = true;
 }
 
@@ -98,7 +98,7 @@ static void granted_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply
         lk_etcd_renewal_refused_locked(e, reply);
         LK_EACH(lk_etcd_place, p, link, &l->places) {
             p->step = LK_ETCD_FAILED;
-            (void)lk_etcd_error(reply, "being granted a lease", p->base, &p->error);
+            (void)lk_etcd_error(reply, "requesting a lease", p->base, &p->error);
         }
     } else {
         l->id = granted->id;

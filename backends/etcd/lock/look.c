@@ -201,7 +201,7 @@ static void shown_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply) 
     static const lk_etcd_range_of what[] = {LK_ETCD_QUEUE, LK_ETCD_PERMITS};
     look *const k = context;
     locker_info *const info = k->info;
-    if (!is_answer_locked(e, k, reply, "looking at a lock"))
+    if (!is_answer_locked(e, k, reply, "reading a lock"))
         return;
     const LkEtcdPb__TxnDone *const done = (const LkEtcdPb__TxnDone *)(const void *)reply->message;
     const uint64_t member = done->header != NULL ? done->header->member_id : 0;
@@ -277,9 +277,8 @@ static locker_status check_force(const look *k, const locker_break_options *only
         if (!h->is_lock && locker_break_names(only, h->told.owner, h->told.token))
             return lk_misconfigured(
                 err,
-                "'%.*s' is no lock's key: it has no lease, or another form, and may be an "
-                "application's data; look at it (etcdctl get), and use force (locker break --force) "
-                "to delete it",
+                "'%.*s' is not a lock's key: it has no lease or another form, and may be an application's "
+                "data; check it (etcdctl get), then use force (locker break --force) to delete it",
                 (int)(h->key.len < 200 ? h->key.len : 200), h->key.text);
     }
     return LOCKER_OK;
@@ -301,8 +300,8 @@ static locker_status break_named_unlocking(look *k, const locker_break_options *
         if (!k->succeeded &&
             k->repeated) /* it isn't there any more, perhaps since it was asked for at first */
             return lk_unavailable(err,
-                                  "an answer was lost while '%s' was broken: whether it was is not known; "
-                                  "look again",
+                                  "an answer was lost while breaking '%s', so the result "
+                                  "is unknown; run show, then break again if needed",
                                   k->base.text);
         h->broken = k->succeeded;
         *count += k->succeeded;
@@ -328,8 +327,9 @@ static locker_status look_and_break_unlocking(look *k, const locker_break_option
             return status;
     }
     if (count == 0)
-        return locker_error_set(err, LOCKER_BUSY, 0,
-                                "'%s' changed hands each time it was to be broken; look again", key);
+        return locker_error_set(
+            err, LOCKER_BUSY, 0,
+            "'%s' got a new holder during each attempt to break it; run show, then break again", key);
     return describe(k, true) ? LOCKER_OK : lk_out_of_memory(err);
 }
 

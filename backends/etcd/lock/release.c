@@ -22,12 +22,11 @@ static locker_status judge_locked(const lk_etcd *e, const lk_etcd_place *p, lock
     if (p->step == LK_ETCD_GONE && p->freed)
         return LOCKER_OK;
     if (p->step == LK_ETCD_GONE && !p->maybe_deleted)
-        return lk_lost(err, "the lock was not ours any more: its key was deleted, or its lease has ended");
+        return lk_lost(err, "the lock was lost before unlock: its key was deleted, or its lease ended");
     if (p->step == LK_ETCD_GONE)
         return locker_error_set(
             err, LOCKER_UNKNOWN, 0,
-            "an answer was lost while the lock was released: it is not ours any more, but "
-            "whether we gave it back, or it ended or was broken before, is not known");
+            "an answer was lost during unlock: the lock has ended, but it may have been lost before unlock");
     if (p->step == LK_ETCD_FAILED && err != NULL)
         *err = p->error;
     else
@@ -93,7 +92,7 @@ locker_status lk_etcd_release(void *self, locker_claim *grant, int64_t until, lo
     data->place = NULL;
     if (p == NULL) {
         lk_etcd_leave(e->net);
-        return lk_lost(err, "the lock was not ours any more");
+        return lk_lost(err, "the lock was lost before unlock");
     }
     lk_etcd_call_begin_locked(e->net, &call);
     end_grant_locked(p);

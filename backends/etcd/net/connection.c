@@ -70,7 +70,8 @@ static void no_users_locked(lk_etcd_net *net, const lk_etcd_reply *reply) LK_REQ
 {
     if (!net->login_unwanted)
         net->svc->log(net->svc, LOCKER_LOG_WARN,
-                      "etcd: %s takes no login (%s), so everybody may do everything there; going on without",
+                      "etcd: %s has no authentication (%s), so every client "
+                      "may change every key; continuing without login",
                       lk_etcd_here_locked(net), reply->text);
     net->login_unwanted = true;
 }
@@ -137,10 +138,10 @@ static void begin_login_locked(lk_etcd_net *net) LK_REQUIRES(*net)
 
 static void cant_reach_locked(lk_etcd_net *net, int failure) LK_REQUIRES(*net)
 {
-    lk_etcd_break_locked(net, LOCKER_UNAVAILABLE, failure, "can't reach etcd at %s: %s; %s",
+    lk_etcd_break_locked(net, LOCKER_UNAVAILABLE, failure, "cannot reach etcd at %s: %s; %s",
                          lk_etcd_here_locked(net), strerror(failure),
                          failure == EMFILE || failure == ENFILE ? "raise the limit on open files (ulimit -n)"
-                                                                : "check that it runs there");
+                                                                : "check that etcd is running there");
 }
 
 static void attempt_locked(lk_etcd_net *net, int64_t now) LK_REQUIRES(*net)
@@ -175,7 +176,7 @@ static void not_secure_locked(lk_etcd_net *net, int failure) LK_REQUIRES(*net)
     } else {
         lk_etcd_break_locked(
             net, LOCKER_UNAVAILABLE, failure,
-            "what listens at %s did not finish the handshake of TLS: %s; is it a port for TLS?", here,
+            "the server at %s did not complete the TLS handshake: %s; check that this is its TLS port", here,
             failure == ECONNRESET ? "it closed the connection" : strerror(failure));
     }
 }
@@ -215,8 +216,8 @@ static void connected_locked(lk_etcd_net *net) LK_REQUIRES(*net)
 /* ---------------------------------------------------------------- its end ---- */
 void lk_etcd_leave_member_locked(lk_etcd_net *net, const char *why)
 {
-    lk_etcd_break_locked(net, LOCKER_UNAVAILABLE, 0, "etcd at %s was left: %s", lk_etcd_here_locked(net),
-                         why);
+    lk_etcd_break_locked(net, LOCKER_UNAVAILABLE, 0, "closed the connection to etcd at %s: %s",
+                         lk_etcd_here_locked(net), why);
     lk_etcd_kick_locked(net);
     if (!net->reading)
         lk_etcd_keeper_by_locked(net, 0);
@@ -290,11 +291,11 @@ static const char *advice_locked(const lk_etcd_net *net) LK_REQUIRES(*net)
 {
     switch (net->stage) {
     case LK_ETCD_CONNECTING:
-        return "; check that it runs there";
+        return "; check that etcd is running there";
     case LK_ETCD_SECURING:
-        return "; does it run, and is that its port for TLS?";
+        return "; check that etcd is running there, and that this is its TLS port";
     case LK_ETCD_GREETING:
-        return "; does it run, and is that its port for clients?";
+        return "; check that etcd is running there, and that this is its client port";
     default:
         return "";
     }
@@ -305,12 +306,12 @@ locker_status lk_etcd_away_locked(const lk_etcd_net *net, locker_error *err)
     const locker_error *const trouble = &net->trouble;
     if (lk_etcd_serves_locked(net) || trouble->status == LOCKER_OK)
         return lk_unavailable(err, "etcd at %s does not answer%s", lk_hosts_names(net->hosts),
-                              net->endpoints->count > 1 ? "; check that a majority of its members runs"
+                              net->endpoints->count > 1 ? "; check that a majority of its members is running"
                                                         : advice_locked(net));
     if (net->endpoints->count == 1)
         return locker_error_set(err, trouble->status, trouble->os_error, "%s", trouble->text);
     return locker_error_set(err, trouble->status, trouble->os_error,
-                            "no member of etcd at %s serves us; the last one: %s", lk_hosts_names(net->hosts),
+                            "no member of etcd at %s can be used; last error: %s", lk_hosts_names(net->hosts),
                             trouble->text);
 }
 

@@ -85,7 +85,8 @@ static void lost(lk_etcd_stream *stream, const char *why)
 
 static void not_grpc_locked(lk_etcd_net *net) LK_REQUIRES(*net)
 {
-    lk_etcd_break_locked(net, LOCKER_PROTOCOL, 0, "what listens at %s does not speak gRPC; is it etcd?",
+    lk_etcd_break_locked(net, LOCKER_PROTOCOL, 0,
+                         "the server at %s does not speak gRPC; check that it is etcd",
                          lk_etcd_here_locked(net));
 }
 
@@ -199,7 +200,7 @@ LK_UNCHECKED static int on_close(nghttp2_session *session, int32_t id, uint32_t 
                           stream->in.len == PREFIX + message_len(stream->in.at);
     if (stream->status == LK_ETCD_OK && stream->kind->on_message == NULL && !is_whole) {
         not_grpc_locked(net);
-        lost(stream, "the answer is no message");
+        lost(stream, "the answer is not a gRPC message");
     }
     stream->kind->on_end(net, stream);
     return 0;
@@ -314,7 +315,7 @@ static bool fill_locked(lk_etcd_net *net) LK_REQUIRES(*net)
     while (net->out.len < OUT_MOST && (len = nghttp2_session_mem_send(net->session, &frame)) != 0) {
         if (len < 0 || !append(&net->out, frame, (size_t)len)) {
             lk_etcd_break_locked(net, LOCKER_UNAVAILABLE, 0,
-                                 "the connection to etcd at %s was given up: out of memory",
+                                 "closed the connection to etcd at %s: out of memory",
                                  lk_etcd_here_locked(net));
             return false;
         }
@@ -347,10 +348,10 @@ static void not_http2_locked(lk_etcd_net *net) LK_REQUIRES(*net)
 {
     const bool is_http1 = net->in[0] == 'H', is_tls = net->in[0] == 0x15;
     lk_etcd_break_locked(net, LOCKER_PROTOCOL, 0,
-                         "what listens at %s does not speak HTTP/2%s; is it etcd's port for clients?",
+                         "the server at %s does not speak HTTP/2%s; check that this is etcd's client port",
                          lk_etcd_here_locked(net),
-                         is_http1 ? " but HTTP/1, or wants TLS"
-                         : is_tls ? " but TLS"
+                         is_http1 ? ": it speaks HTTP/1, or requires TLS"
+                         : is_tls ? ": it speaks TLS"
                                   : "");
 }
 
@@ -363,10 +364,10 @@ static void take_locked(lk_etcd_net *net, size_t len) LK_REQUIRES(*net)
     net->heard = true;
     const ssize_t taken = nghttp2_session_mem_recv(net->session, net->in, len);
     if (taken < 0)
-        lk_etcd_break_locked(net, LOCKER_PROTOCOL, 0, "what etcd at %s sends is not HTTP/2: %s",
+        lk_etcd_break_locked(net, LOCKER_PROTOCOL, 0, "etcd at %s sent invalid HTTP/2: %s",
                              lk_etcd_here_locked(net), nghttp2_strerror((int)taken));
     else if (!net->going && nghttp2_session_want_read(net->session) == 0)
-        lk_etcd_break_locked(net, LOCKER_PROTOCOL, 0, "what etcd at %s sends is not HTTP/2",
+        lk_etcd_break_locked(net, LOCKER_PROTOCOL, 0, "etcd at %s sent invalid HTTP/2",
                              lk_etcd_here_locked(net));
 }
 
@@ -378,11 +379,10 @@ static void ended_locked(lk_etcd_net *net, int error) LK_REQUIRES(*net)
     if (!net->heard && net->secure != NULL && lk_tls_told(net->secure, here, &why, &permanent))
         lk_etcd_break_locked(net, why.status, why.os_error, "%s", why.text); /* it wants a certificate, say */
     else if (!net->heard)
-        lk_etcd_break_locked(
-            net, LOCKER_UNAVAILABLE, error,
-            "what listens at %s closed the connection without a word; is it etcd's port for clients, "
-            "and without TLS?",
-            here);
+        lk_etcd_break_locked(net, LOCKER_UNAVAILABLE, error,
+                             "the server at %s closed the connection without an answer; "
+                             "check that this is etcd's client port, and whether it uses TLS",
+                             here);
     else
         lk_etcd_break_locked(net, LOCKER_UNAVAILABLE, error, "the connection to etcd at %s was lost: %s",
                              here, error != 0 ? strerror(error) : "it was closed");

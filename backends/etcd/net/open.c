@@ -34,10 +34,10 @@ static locker_status copy_login(lk_etcd_net *net, const locker_driver_config *co
     if (config->user == NULL && config->password == NULL)
         return LOCKER_OK;
     if (config->user == NULL || config->password == NULL)
-        return lk_misconfigured(err, "etcd's login takes a user and a password, and the %s is missing: %s",
+        return lk_misconfigured(err, "etcd's login needs a user and a password, but the %s is missing; %s",
                                 config->user == NULL ? "user" : "password",
                                 config->user == NULL ? "write etcd://user@host"
-                                                     : "give password_file or LOCKER_PASSWORD");
+                                                     : "set password_file or LOCKER_PASSWORD");
     net->user = strdup(config->user);
     net->password = strdup(config->password);
     if (config->password_file != NULL && (net->secret = lk_etcd_secret_new(config->password_file)) == NULL)
@@ -101,7 +101,7 @@ LK_UNCHECKED static locker_status set_up(lk_etcd_net *net, const locker_driver_c
     if (net->epoll_fd < 0 || net->kick_fd < 0)
         return locker_error_set(
             err, LOCKER_UNAVAILABLE, errno,
-            "can't make the driver's descriptors: %s; raise the limit on open files (ulimit -n)",
+            "cannot create the driver's descriptors: %s; raise the limit on open files (ulimit -n)",
             strerror(errno));
     net->busy_patience = net->patience = net->patience_ns = config->command_timeout_ns / 2;
     locker_status status = copy_login(net, config, err);

@@ -68,8 +68,8 @@ bool lk_etcd_login_expired_locked(lk_etcd_net *net, int status, const char *text
                          (net->token == NULL && strstr(text, "user name is empty") != NULL);
     if (net->user == NULL || net->stage != LK_ETCD_UP || !expired)
         return false;
-    (void)locker_error_set(&net->trouble, LOCKER_UNAVAILABLE, 0,
-                           "etcd at %s does not know our login any more: %s", lk_etcd_here_locked(net), text);
+    (void)locker_error_set(&net->trouble, LOCKER_UNAVAILABLE, 0, "etcd at %s no longer accepts the login: %s",
+                           lk_etcd_here_locked(net), text);
     net->going = true; /* what was asked before that is still answered */
     return true;
 }
@@ -121,8 +121,7 @@ LK_UNCHECKED static void on_end(lk_etcd_net *net, lk_etcd_stream *stream)
                                         stream->in.len - PREFIX);
         if (message == NULL) {
             reply.status = LK_ETCD_LOST;
-            lk_etcd_break_locked(net, LOCKER_PROTOCOL, 0,
-                                 "etcd at %s answers %s with what can't be understood",
+            lk_etcd_break_locked(net, LOCKER_PROTOCOL, 0, "etcd at %s sent an invalid answer to %s",
                                  lk_etcd_here_locked(net), request->method->path);
         }
     }
@@ -222,33 +221,32 @@ bool lk_etcd_unknown(int status)
 locker_status lk_etcd_error(const lk_etcd_reply *reply, const char *doing, const char *key, locker_error *err)
 {
     if (reply->status == LK_ETCD_UNAUTHENTICATED || strstr(reply->text, "user name is empty") != NULL)
-        return lk_denied(
-            err,
-            "etcd serves only who logs in (%s): write etcd://user@host, and give password_file or "
-            "LOCKER_PASSWORD",
-            reply->text);
+        return lk_denied(err,
+                         "etcd requires a login (%s); write etcd://user@host, "
+                         "and set password_file or LOCKER_PASSWORD",
+                         reply->text);
     switch (reply->status) {
     case LK_ETCD_PERMISSION_DENIED:
         return lk_denied(err,
-                         "etcd denies the user while %s at %s: grant a role of his to read and write all "
-                         "keys that begin with the path and '/' (locker-uri(7) has an example)",
+                         "etcd denied the user while %s at %s; grant a role of this user the right to read "
+                         "and write all keys that begin with the path and '/' (locker-uri(7) has an example)",
                          doing, key);
     case LK_ETCD_NOT_FOUND:
         return lk_lost(err, "etcd answered '%s' while %s at %s", reply->text, doing, key);
     case LK_ETCD_TOO_LARGE:
-        return locker_error_set(err, LOCKER_PROTOCOL, 0, "%s; that was while %s at %s", reply->text, doing,
-                                key);
+        return locker_error_set(err, LOCKER_PROTOCOL, 0, "%s, while %s at %s", reply->text, doing, key);
     case LK_ETCD_RESOURCE_EXHAUSTED:
-        return lk_unavailable(err, "etcd refuses while %s at %s: %s%s", doing, key, reply->text,
+        return lk_unavailable(err, "etcd refused a request while %s at %s: %s%s", doing, key, reply->text,
                               strstr(reply->text, "space exceeded") != NULL
-                                  ? "; compact and defragment it, and disarm its alarm"
+                                  ? "; compact and defragment etcd, and disarm its alarm"
                                   : "");
     case LK_ETCD_UNIMPLEMENTED:
         return locker_error_set(err, LOCKER_PROTOCOL, 0,
-                                "what listens there is no etcd of version 3.4 or later (%s)", reply->text);
+                                "the server is not etcd 3.4 or later (%s); check its address and version",
+                                reply->text);
     default:
         if (lk_etcd_unknown(reply->status))
-            return lk_unavailable(err, "no answer of etcd while %s at %s: %s", doing, key,
+            return lk_unavailable(err, "no answer from etcd while %s at %s: %s", doing, key,
                                   reply->text[0] != '\0' ? reply->text : "the connection was lost");
         return locker_error_set(err, LOCKER_PROTOCOL, 0, "etcd answered '%s' (%d) while %s at %s",
                                 reply->text, reply->status, doing, key);

@@ -14,7 +14,7 @@
 #include "state.h"
 
 _Static_assert(POLLIN == EPOLLIN && POLLOUT == EPOLLOUT && POLLHUP == EPOLLHUP && POLLERR == EPOLLERR,
-               "poll and epoll tell alike");
+               "poll and epoll use the same event bits");
 
 int64_t lk_etcd_now(const lk_etcd_net *net)
 {

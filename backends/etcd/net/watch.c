@@ -86,7 +86,7 @@ LK_UNCHECKED static void on_message(lk_etcd_net *net, const uint8_t *bytes, size
     ProtobufCMessage *const message =
         lk_etcd_unpack_locked(net, &lk_etcd_pb__watched__descriptor, bytes, len);
     if (message == NULL) {
-        lk_etcd_break_locked(net, LOCKER_PROTOCOL, 0, "etcd at %s tells of a watch what can't be understood",
+        lk_etcd_break_locked(net, LOCKER_PROTOCOL, 0, "etcd at %s sent an invalid watch event",
                              lk_etcd_here_locked(net));
         return;
     }

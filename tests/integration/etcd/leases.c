@@ -333,7 +333,7 @@ static void count_refusals(locker_log_level level, const char *text, void *user)
 {
     (void)level;
     (void)user;
-    if (strstr(text, "can't be renewed") != NULL)
+    if (strstr(text, "cannot renew leases") != NULL)
         atomic_fetch_add(&refusals_told, 1);
 }
 

@@ -289,7 +289,7 @@ static void look_for_space(locker_log_level level, const char *text, void *user)
 {
     (void)level;
     (void)user;
-    if (strstr(text, "can't be renewed") != NULL && strstr(text, "space exceeded") != NULL &&
+    if (strstr(text, "cannot renew leases") != NULL && strstr(text, "space exceeded") != NULL &&
         strstr(text, "defragment") != NULL)
         atomic_store(&space_told, true);
 }

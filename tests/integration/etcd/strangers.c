@@ -233,7 +233,7 @@ static void a_port_that_is_silent(void **state)
     assert_status(
         LOCKER_UNAVAILABLE,
         lk_try_uri(&l, &err, "etcd://127.0.0.1:%d/shop?connect_timeout=300ms", ntohs(address.sin_port)), err);
-    assert_unless_late(strstr(err.text, "is that its port for clients?") != NULL);
+    assert_unless_late(strstr(err.text, "that this is its client port") != NULL);
     close(listener);
 }
 

@@ -116,7 +116,7 @@ static void who_speaks_what_is_told(void **state)
     assert_int_not_equal(lk_try_uri(&l, &err, "etcds://127.0.0.1:%d/shop?tls_ca=%s/ca.crt",
                                     env->etcd->election_port, env->etcd->directory),
                          LOCKER_OK);
-    if (strstr(err.text, "port for TLS") == NULL)
+    if (strstr(err.text, "its TLS port") == NULL)
         test_fails("'%s' does not ask for a port of TLS", err.text);
 }
 

@@ -332,7 +332,7 @@ static void a_permission_that_is_taken_away(void **state)
     lk_etcdctl_do(env->etcd, "user revoke-role " USER " clerks");
     assert_status(LOCKER_DENIED, locker_try_lock(l, "new", NULL, &none, &err), err);
     assert_status(LOCKER_UNKNOWN, locker_unlock(held, &err), err);
-    assert_non_null(strstr(err.text, "denies"));
+    assert_non_null(strstr(err.text, "denied"));
     locker_handle_free(held);
     lk_etcdctl_require_count(env->etcd, "shop/", 0);
     lk_etcdctl_do(env->etcd, "user grant-role " USER " clerks");
