@@ -106,10 +106,9 @@ bool lk_hosts_literal(const lk_hosts *h)
 static void tell_unresolved(const lk_host *host, int rc, int error, locker_error *err)
 {
     const bool full = error == EMFILE || error == ENFILE;
-    (void)locker_error_set(err, LOCKER_UNAVAILABLE, full ? error : 0,
-                           "the host '%s' can't be resolved: %s; %s", host->name,
-                           full || rc == EAI_SYSTEM ? strerror(error) : gai_strerror(rc),
-                           full ? "raise the limit on open files (ulimit -n)" : "check its name");
+    (void)locker_error_set(err, LOCKER_UNAVAILABLE, full ? error : 0, "cannot resolve the host '%s': %s; %s",
+                           host->name, full || rc == EAI_SYSTEM ? strerror(error) : gai_strerror(rc),
+                           full ? "raise the limit on open files (ulimit -n)" : "check the host's name");
 }
 
 /* False: no memory. */

@@ -7,13 +7,11 @@ locker_status lk_tls_init(lk_tls_settings *settings, const locker_value values[L
                           locker_error *err)
 {
     const locker_status status = lk_tls_settings_verify(settings, values, err);
-    return status != LOCKER_OK
-               ? status
-               : lk_unsupported(
-                     err,
-                     "this build has no TLS: %s OpenSSL; build with it (libssl-dev), or do without TLS "
-                     "on a network that you trust",
-                     settings->needing);
+    return status != LOCKER_OK ? status
+                               : lk_unsupported(err,
+                                                "this build has no TLS: %s OpenSSL; build with OpenSSL "
+                                                "(libssl-dev), or do without TLS if you trust the network",
+                                                settings->needing);
 }
 
 void lk_tls_clear(lk_tls_settings *settings)

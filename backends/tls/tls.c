@@ -280,8 +280,8 @@ static locker_status check_release(locker_error *err)
                ? LOCKER_OK
                : lk_unsupported(
                      err,
-                     "the program has an OpenSSL of its own, %#lx, whose functions would be called, and this library was "
-                     "built for %#lx; link the program with the same release, or export none of its symbols",
+                     "the program exports the functions of its own OpenSSL, %#lx, but this library was built "
+                     "for %#lx; link the program with the same release, or do not export these functions",
                      runs, built);
 }
 
@@ -295,16 +295,18 @@ locker_status lk_tls_init(lk_tls_settings *s, const locker_value values[LK_TLS_P
         return status;
     if (s->verify == LK_TLS_CA && s->ca == NULL)
         return lk_misconfigured(
-            err, "tls_verify=ca needs tls_ca, the file of an authority of your own: whoever has a "
-                 "certificate of any of the system's could pose as the server");
+            err, "tls_verify=ca needs tls_ca, the file of your own authority; with the system's "
+                 "authorities, the owner of any certificate could pose as the server");
     if (s->verify == LK_TLS_NONE && s->ca != NULL)
-        return lk_misconfigured(err, "tls_ca is of no use with tls_verify=none; leave one of them out");
+        return lk_misconfigured(err, "tls_ca has no effect with tls_verify=none; leave one of them out");
     if ((s->cert != NULL) != (s->key != NULL))
-        return lk_misconfigured(err, "%s",
-                                s->cert != NULL ? "tls_cert needs tls_key, the file of its key"
-                                                : "tls_key needs tls_cert, the file of its certificate");
+        return lk_misconfigured(
+            err, "%s",
+            s->cert != NULL ? "tls_cert needs tls_key; set tls_key to the file with the certificate's key"
+                            : "tls_key needs tls_cert; set tls_cert to the file with the key's certificate");
     if (s->name != NULL && !is_name(s->name))
-        return lk_misconfigured(err, "tls_name is neither the name of a host nor an address");
+        return lk_misconfigured(err, "tls_name is not a host name or an address; set it "
+                                     "to the name in the server's certificate");
     (void)OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT, NULL);
     s->files = lk_tls_read_files(s, err);
     return s->files != NULL ? LOCKER_OK : err != NULL ? err->status : LOCKER_CONFIG;
@@ -436,15 +438,16 @@ LK_UNCHECKED bool lk_tls_told(const lk_tls *tls, const char *peer, locker_error 
     } else if (tls->heard && tls->first != ALERT_RECORD && tls->first != HANDSHAKE_RECORD) {
         locker_error_set(
             err, LOCKER_PROTOCOL, 0,
-            "what listens at %s speaks no TLS; name its port for TLS, or %s on a network that you trust",
-            peer, tls->settings->without_tls);
+            "the server at %s does not speak TLS; name its TLS port, or %s if you trust the network", peer,
+            tls->settings->without_tls);
     } else if (tls->is_other) {
         lk_tls_say_other_protocol(tls->settings, peer, err);
     } else if (reason > ALERTS_BEGIN && reason < ALERTS_END) {
         *permanent = lk_tls_say_alert(reason - ALERTS_BEGIN, tls->asked, tls->settings, peer, err);
     } else if (reason != 0 && !tls->is_up) {
         locker_error_set(err, LOCKER_PROTOCOL, 0,
-                         "no TLS with %s at %s: %s; have it allow TLS 1.2 or 1.3 and usual ciphers and keys",
+                         "cannot agree on TLS with %s at %s: %s; allow TLS 1.2 "
+                         "or 1.3 and common ciphers and keys there",
                          service, peer, ERR_reason_error_string(ERR_PACK(ERR_LIB_SSL, 0, reason)));
     } else {
         *permanent = false;

@@ -14,7 +14,7 @@
 static const char *reason(void)
 {
     const char *const text = ERR_reason_error_string(ERR_peek_last_error());
-    return text != NULL ? text : "no reason is given";
+    return text != NULL ? text : "OpenSSL gives no reason";
 }
 
 /* OpenSSL says of all files alike that it can't use them. A key that everybody can read is no secret. */
@@ -26,19 +26,19 @@ static locker_status look_at(const char *option, const char *path, bool secret, 
     if (fd >= 0)
         close(fd);
     if (failure != 0)
-        return locker_error_set(err, LOCKER_CONFIG, failure, "can't read %s, %.200s: %s", option, path,
+        return locker_error_set(err, LOCKER_CONFIG, failure,
+                                "cannot read %s, %.200s: %s; check its path and rights", option, path,
                                 strerror(failure));
     if (!S_ISREG(state.st_mode))
-        return lk_misconfigured(err, "%s, %.200s, is no file; name a file in PEM form", option, path);
+        return lk_misconfigured(err, "%s, %.200s, is not a file; name a PEM file", option, path);
     if (secret && (state.st_mode & S_IRWXO) != 0)
         return lk_misconfigured(err,
-                                "%s, %.200s, is open to every user of this machine; chmod o= it, and "
-                                "think of making a new key",
+                                "%s, %.200s, is open to every user of this machine; "
+                                "run chmod o= on it, and consider a new key",
                                 option, path);
     const char *const problem = lk_trust_problem(path, &state);
-    return problem == NULL
-               ? LOCKER_OK
-               : lk_misconfigured(err, "%s, %.200s, is not to be trusted: %s", option, path, problem);
+    return problem == NULL ? LOCKER_OK
+                           : lk_misconfigured(err, "cannot trust %s, %.200s: %s", option, path, problem);
 }
 
 /* OpenSSL would ask for a password on the terminal. */
@@ -59,14 +59,14 @@ static locker_status take_authorities(SSL_CTX *files, const lk_tls_settings *s, 
     if (s->ca == NULL)
         return SSL_CTX_set_default_verify_paths(files) == 1
                    ? LOCKER_OK
-                   : lk_misconfigured(err, "tls_ca=system: the system's authorities can't be had: %s",
+                   : lk_misconfigured(err, "tls_ca=system: cannot load the system's authorities: %s",
                                       reason());
     const locker_status status = look_at("tls_ca", s->ca, false, err);
     if (status != LOCKER_OK)
         return status;
     return SSL_CTX_load_verify_locations(files, s->ca, NULL) == 1
                ? LOCKER_OK
-               : lk_misconfigured(err, "tls_ca, %.200s, has no certificate in PEM form: %s", s->ca, reason());
+               : lk_misconfigured(err, "tls_ca, %.200s, has no PEM certificate: %s", s->ca, reason());
 }
 
 static bool is_mismatch(void)
@@ -86,12 +86,11 @@ static locker_status take_key(SSL_CTX *files, const lk_tls_settings *s, locker_e
     SSL_CTX_set_default_passwd_cb_userdata(files, NULL);
     if (asked)
         return lk_misconfigured(err,
-                                "tls_key, %.200s, is encrypted; name one that is not, which only this "
-                                "user can read (openssl pkey)",
+                                "tls_key, %.200s, is encrypted; decrypt it (openssl "
+                                "pkey) into a file that only this user can read",
                                 s->key);
     if (!taken && !is_mismatch())
-        return lk_misconfigured(err, "tls_key, %.200s, has no key in PEM form that can be used: %s", s->key,
-                                reason());
+        return lk_misconfigured(err, "tls_key, %.200s, has no usable PEM key: %s", s->key, reason());
     return taken && SSL_CTX_check_private_key(files) == 1
                ? LOCKER_OK
                : lk_misconfigured(err,
@@ -109,8 +108,8 @@ static locker_status take_certificate(SSL_CTX *files, const lk_tls_settings *s, 
     if (status != LOCKER_OK)
         return status;
     if (SSL_CTX_use_certificate_chain_file(files, s->cert) != 1)
-        return lk_misconfigured(err, "tls_cert, %.200s, has no certificate in PEM form that can be used: %s",
-                                s->cert, reason());
+        return lk_misconfigured(err, "tls_cert, %.200s, has no usable PEM certificate: %s", s->cert,
+                                reason());
     return take_key(files, s, err);
 }
 
@@ -134,7 +133,7 @@ SSL_CTX *lk_tls_read_files(const lk_tls_settings *s, locker_error *err)
     SSL_CTX *files = SSL_CTX_new(TLS_client_method());
     if (files == NULL || SSL_CTX_set_min_proto_version(files, TLS1_2_VERSION) != 1) {
         SSL_CTX_free(files);
-        lk_misconfigured(err, "OpenSSL can't be used: %s; check its configuration, openssl.cnf", reason());
+        lk_misconfigured(err, "cannot use OpenSSL: %s; check its configuration, openssl.cnf", reason());
         return NULL;
     }
     set_rules(files, s);

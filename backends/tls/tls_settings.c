@@ -6,7 +6,7 @@
 
 /* The order of LK_TLS_PARAMETER_ROWS. */
 enum { VERIFY, CA, CERT, KEY, NAME, COUNT };
-_Static_assert(COUNT == (int)LK_TLS_PARAMETERS, "a driver finds what stands behind them");
+_Static_assert(COUNT == (int)LK_TLS_PARAMETERS, "a driver finds its next parameter by this number");
 
 /* NULL stays NULL. */
 static bool copy(char **out, const char *text)
@@ -35,7 +35,7 @@ locker_status lk_tls_settings_verify(lk_tls_settings *s, const locker_value v[LK
             return LOCKER_OK;
         }
     }
-    return lk_misconfigured(err, "tls_verify=%.40s is none of name, ca and none", text);
+    return lk_misconfigured(err, "tls_verify is '%.40s'; set it to name, ca or none", text);
 }
 
 void lk_tls_settings_clear(lk_tls_settings *s)

@@ -12,15 +12,19 @@
     }
 #define LK_TLS_PARAMETER_ROWS(schemes)                                                                       \
     LK_TLS_PARAMETER("tls_verify", TEXT, "name",                                                             \
-                     schemes ": the server's certificate has to be of a trusted authority and for its name " \
-                             "('name'); of such an authority ('ca'); anything ('none')"),                    \
-        LK_TLS_PARAMETER("tls_ca", PATH, "system",                                                           \
-                         schemes ": file with the authorities that are trusted; 'system': the machine's"),   \
+                     schemes                                                                                 \
+                     ": the server's certificate must be signed by a trusted authority for the server's "    \
+                     "name ('name'), or by an authority in tls_ca ('ca'); no check ('none')"),               \
+        LK_TLS_PARAMETER(                                                                                    \
+            "tls_ca", PATH, "system",                                                                        \
+            schemes                                                                                          \
+            ": file with the certificates of the trusted authorities; 'system': those of the machine"),      \
         LK_TLS_PARAMETER("tls_cert", PATH, NULL, schemes ": file with the client's certificate"),            \
-        LK_TLS_PARAMETER("tls_key", PATH, NULL, schemes ": file with its key, not open to other users"),     \
+        LK_TLS_PARAMETER("tls_key", PATH, NULL,                                                              \
+                         schemes ": file with the client's key, not readable for every user"),               \
         LK_TLS_PARAMETER("tls_name", TEXT, NULL,                                                             \
-                         schemes ": the name or address that the server's certificate has to have, where "   \
-                                 "it is not the host's")
+                         schemes ": the name or address that the server's certificate "                      \
+                                 "must have; default: the host in the URI")
 enum { LK_TLS_PARAMETERS = 5 };
 
 /* What a server's certificate has to be: of an authority that is trusted and for the server's name; of such an authority; or

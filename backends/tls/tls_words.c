@@ -90,25 +90,26 @@ static void say_wrong_name(words *w, X509 *certificate, const char *name)
     add_text(w, name);
     add_text(w, "' but for ");
     add_names(w, certificate);
-    add_text(w, "; connect by a name that it has, or say in tls_name which it has to have");
+    add_text(w, "; connect by a name that it has, or set tls_name to the name that it must have");
 }
 
 /* Whose: the certificate's own, or one of those behind it. */
 static void say_authority(words *w, X509 *certificate, int error, const lk_tls_settings *s)
 {
     const bool is_self_signed = error == X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT;
-    add_text(w, is_self_signed ? " is self-signed" : " is by an authority that is not trusted, '");
+    add_text(w, is_self_signed ? " is self-signed" : " is signed by an authority that is not trusted, '");
     if (!is_self_signed) {
         add_subject(w, error == X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN ? X509_get_subject_name(certificate)
                                                                      : X509_get_issuer_name(certificate));
         add_text(w, "'");
     }
     add_text(w, s->ca != NULL ? ", and it is not in tls_ca, "
-                              : ", and it is not among the system's (ca-certificates)");
+                              : ", and it is not among the system's authorities (ca-certificates)");
     if (s->ca != NULL)
         add(w, s->ca, strlen(s->ca) < 100 ? strlen(s->ca) : 100);
-    add_text(w, is_self_signed ? "; if it is the right one, give it as tls_ca"
-                               : "; if it is the right one, give the authority's certificate as tls_ca");
+    add_text(w, is_self_signed
+                    ? "; if it is the right certificate, set tls_ca to its file"
+                    : "; if it is the right authority, set tls_ca to the file with its certificate");
 }
 
 void lk_tls_say_wrong(X509_STORE_CTX *found, const lk_tls_settings *s, const char *name,
@@ -126,9 +127,9 @@ void lk_tls_say_wrong(X509_STORE_CTX *found, const lk_tls_settings *s, const cha
         say_wrong_name(&w, certificate, name);
         return;
     case X509_V_ERR_CERT_HAS_EXPIRED:
-        add_text(&w, " has expired on ");
+        add_text(&w, " expired on ");
         add_time(&w, X509_get0_notAfter(certificate));
-        add_text(&w, "; give the server a new one, or set this machine's clock if it is wrong");
+        add_text(&w, "; give the server a new certificate, or set this machine's clock if it is wrong");
         return;
     case X509_V_ERR_CERT_NOT_YET_VALID:
         add_text(&w, " is not valid before ");
@@ -143,21 +144,20 @@ void lk_tls_say_wrong(X509_STORE_CTX *found, const lk_tls_settings *s, const cha
         say_authority(&w, certificate, error, s);
         return;
     case X509_V_ERR_INVALID_PURPOSE:
-        add_text(&w, " is not made for a server (extended key usage); give the server another one");
+        add_text(&w, " is not for servers (extended key usage); give the server another certificate");
         return;
     default:
-        add_text(&w, " can't be trusted: ");
+        add_text(&w, " cannot be trusted: ");
         add_text(&w, X509_verify_cert_error_string(error));
-        add_text(&w, "; give the server another one");
+        add_text(&w, "; give the server another certificate");
     }
 }
 
 void lk_tls_say_other_protocol(const lk_tls_settings *s, const char *peer, locker_error *err)
 {
-    locker_error_set(
-        err, LOCKER_PROTOCOL, 0,
-        "what listens at %s speaks TLS, but not %s by it (ALPN), as %s does; check host and port", peer,
-        s->alpn, s->service);
+    locker_error_set(err, LOCKER_PROTOCOL, 0,
+                     "the server at %s speaks TLS, but not the protocol %s (ALPN) of %s; check host and port",
+                     peer, s->alpn, s->service);
 }
 
 bool lk_tls_say_alert(int alert, bool asked, const lk_tls_settings *s, const char *peer, locker_error *err)
@@ -172,13 +172,13 @@ bool lk_tls_say_alert(int alert, bool asked, const lk_tls_settings *s, const cha
     case SSL_AD_CERTIFICATE_REQUIRED:
     case SSL_AD_HANDSHAKE_FAILURE:
         if (asked && s->cert == NULL) {
-            lk_denied(err, "%s at %s wants a client's certificate (%s); give tls_cert and tls_key", server,
+            lk_denied(err, "%s at %s requires a client certificate (%s); set tls_cert and tls_key", server,
                       peer, what);
             return true;
         }
         locker_error_set(err, LOCKER_PROTOCOL, 0,
-                         "%s at %s shares no way of TLS with this client (%s); have it allow TLS "
-                         "1.2 or 1.3 and usual ciphers, and a key as it wants it in tls_key",
+                         "%s at %s cannot agree on TLS with this client (%s); allow TLS 1.2 or 1.3 and "
+                         "common ciphers there, and set tls_key to a key that it accepts",
                          server, peer, what);
         return true;
     case SSL_AD_BAD_CERTIFICATE:
@@ -190,25 +190,25 @@ bool lk_tls_say_alert(int alert, bool asked, const lk_tls_settings *s, const cha
     case SSL_AD_ACCESS_DENIED:
     case SSL_AD_DECRYPT_ERROR:
         lk_denied(err,
-                  "%s at %s refuses the client's certificate (%s); check that tls_cert, %.150s, is valid "
-                  "and of an authority that it trusts",
-                  server, peer, what, s->cert != NULL ? s->cert : "which is missing");
+                  "%s at %s refuses the client's certificate (%s); set tls_cert (now: %.150s) to a valid "
+                  "certificate of an authority that the server trusts",
+                  server, peer, what, s->cert != NULL ? s->cert : "not set");
         return true;
     case SSL_AD_PROTOCOL_VERSION:
     case SSL_AD_INSUFFICIENT_SECURITY:
-        locker_error_set(
-            err, LOCKER_PROTOCOL, 0,
-            "%s at %s shares no way of TLS with this client (%s); have it allow TLS 1.2 or 1.3 and usual ciphers",
-            server, peer, what);
+        locker_error_set(err, LOCKER_PROTOCOL, 0,
+                         "%s at %s cannot agree on TLS with this client (%s); "
+                         "allow TLS 1.2 or 1.3 and common ciphers there",
+                         server, peer, what);
         return true;
     case SSL_AD_UNRECOGNIZED_NAME:
         locker_error_set(err, LOCKER_PROTOCOL, 0,
-                         "what listens at %s does not know the server's name (%s); say in tls_name by which "
-                         "it does",
+                         "the server at %s does not know the name that was sent "
+                         "(%s); set tls_name to a name that it has",
                          peer, what);
         return true;
     default:
-        lk_unavailable(err, "%s at %s breaks TLS off (%s); look into its log", server, peer, what);
+        lk_unavailable(err, "%s at %s aborted TLS (%s); read its log", server, peer, what);
         return false;
     }
 }

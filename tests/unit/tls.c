@@ -106,7 +106,7 @@ static void expect_another(pair *p, bool in_our_words)
     assert_true(permanent);
     if (in_our_words)
         assert_string_equal(err.text,
-                            "what listens at db:2379 speaks TLS, but not h2 by it (ALPN), as etcd does; "
+                            "the server at db:2379 speaks TLS, but not the protocol h2 (ALPN) of etcd; "
                             "check host and port");
 }
 
@@ -183,9 +183,9 @@ static void texts_call_the_service_by_its_name(void **state)
     short waits;
     assert_int_equal(lk_tls_handshake(p.tls, &waits), EPROTO);
     assert_true(lk_tls_told(p.tls, "db:2379", &err, &permanent));
-    assert_string_equal(err.text,
-                        "what listens at db:2379 speaks no TLS; name its port for TLS, or write etcd:// on a "
-                        "network that you trust");
+    assert_string_equal(
+        err.text, "the server at db:2379 does not speak TLS; name its TLS port, or write etcd:// if you "
+                  "trust the network");
     end(&p);
 }
 

@@ -153,8 +153,8 @@ static locker_status wait_replicas(struct attempt *a)
         return LOCKER_CANCELED;
     a->claim->retry_at = lk_redis_now(&r->shared) + LK_REDIS_AGAIN_NS; /* what is UNAVAILABLE here passes */
     if (outcome != LK_REDIS_CALL_ANSWERED)
-        return lk_unavailable(a->err,
-                              "the server did not say whether replicas have the lock; it is given back");
+        return lk_unavailable(a->err, "the server did not confirm that replicas have the "
+                                      "lock, so the lock is given back; try again");
     locker_status status = LOCKER_OK;
     if (call.reply->type != REDIS_REPLY_INTEGER)
         status = lk_redis_reply_error(call.reply, "waiting for replicas", a->err);
@@ -162,7 +162,7 @@ static locker_status wait_replicas(struct attempt *a)
         lk_redis_net_doubt(a->node->net);
         status = lk_unavailable(a->err,
                                 "%lld of %" PRId64 " replicas have the lock after %" PRId64
-                                " ms; it is given back: look after the replicas, or lower wait_replicas",
+                                " ms, so the lock is given back; check the replicas, or lower wait_replicas",
                                 call.reply->integer, r->set.wait_replicas, r->set.wait_timeout_ns / LK_MS);
     }
     freeReplyObject(call.reply);
@@ -292,11 +292,10 @@ static locker_status refused(struct attempt *a, const redisReply *reply)
     if (a->again)
         return LOCKER_OK;
     if (fault == LK_REDIS_FAULT_OTHER && is_no_counter(reply))
-        return locker_error_set(
-            a->err, LOCKER_PROTOCOL, 0,
-            "the lock's fencing counter at the server, '%.120s', is no counter; delete that "
-            "key, or set fencing=off (%.80s)",
-            a->keys.fence, reply->str);
+        return locker_error_set(a->err, LOCKER_PROTOCOL, 0,
+                                "the lock's fencing counter at the server, '%.120s', is not a valid "
+                                "number; delete that key, or set fencing=off (%.80s)",
+                                a->keys.fence, reply->str);
     if (fault == LK_REDIS_FAULT_TRANSIENT || fault == LK_REDIS_FAULT_REFUSED ||
         fault == LK_REDIS_FAULT_MOVED || fault == LK_REDIS_FAULT_TORN)
         a->claim->retry_at = lk_redis_now(&a->r->shared) + LK_REDIS_AGAIN_NS;

@@ -50,23 +50,20 @@ static void tell_locked(lk_redis_node *node, const lk_redis_time_proof *p) LK_RE
     const int64_t faster = drift + (p->gain + p->span / 200) / (p->span / 100 + 1);
     const bool leaps = p->gain + p->loss > p->span / 3;
     if (p->gain > 0 && (leaps || p->run <= 0))
-        svc->log(
-            svc, LOCKER_LOG_WARN,
-            "redis: the clock of %s has gained %lld ms on this host's within %lld ms: leases end so much earlier, and are "
-            "renewed now",
-            peer, (long long)(p->gain / LK_MS), (long long)(p->span / LK_MS));
+        svc->log(svc, LOCKER_LOG_WARN,
+                 "redis: the clock of %s has gained %lld ms on this host's within %lld "
+                 "ms: leases end earlier by this time, and are renewed now",
+                 peer, (long long)(p->gain / LK_MS), (long long)(p->span / LK_MS));
     else if (p->gain > 0 && p->run == 1)
-        svc->log(
-            svc, LOCKER_LOG_WARN,
-            "redis: the clock of %s runs %lld %% faster than this host's, which is more than clock_drift (%lld): have it "
-            "corrected more slowly, or set clock_drift",
-            peer, (long long)faster, (long long)drift);
+        svc->log(svc, LOCKER_LOG_WARN,
+                 "redis: the clock of %s runs %lld %% faster than this host's, more than "
+                 "clock_drift (%lld); correct that clock more slowly, or raise clock_drift",
+                 peer, (long long)faster, (long long)drift);
     else if (p->loss > 0 && (leaps || p->run >= 0))
-        svc->log(
-            svc, LOCKER_LOG_WARN,
-            "redis: the clock of %s is %lld ms behind where it was, by this host's, within %lld ms: locks whose holders have "
-            "died last so much longer",
-            peer, (long long)(p->loss / LK_MS), (long long)(p->span / LK_MS));
+        svc->log(svc, LOCKER_LOG_WARN,
+                 "redis: the clock of %s has lost %lld ms on this host's within %lld "
+                 "ms: the locks of dead holders last longer by this time",
+                 peer, (long long)(p->loss / LK_MS), (long long)(p->span / LK_MS));
 }
 
 static void answered_locked(void *context, redisReply *reply) LK_REDIS_LOCKED

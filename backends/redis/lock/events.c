@@ -24,8 +24,9 @@ void lk_redis_on_up_locked(void *self, int64_t server_us, int64_t at)
     lk_redis_recovery_meet_locked(r);
     if (r->set.wait_replicas > 0 && node->commands->socket->replicas > r->set.wait_replicas)
         r->shared.svc->log(r->shared.svc, LOCKER_LOG_WARN,
-                           "redis: wait_replicas is %" PRId64 " and the master has %" PRId64
-                           " replicas: one that lacks a lock may be made master; wait for all that may be",
+                           "redis: wait_replicas is %" PRId64 ", but the master has %" PRId64
+                           " replicas: a replica without a lock may be promoted; set "
+                           "wait_replicas to the number of replicas that may be promoted",
                            r->set.wait_replicas, node->commands->socket->replicas);
     (void)lk_redis_cleanups_run_locked(r, lk_redis_now(&r->shared));
 }
@@ -81,7 +82,7 @@ static const char *why_lost(const lk_redis_claim *data, bool is_broken, uint64_t
     const bool is_forgotten = !is_broken && first != 0 && fence >= first + data->numbers;
     if (is_broken && first <= fence)
         return "its lock was broken by an operator";
-    return is_forgotten ? "the server had forgotten it, and another had the lock meanwhile" : NULL;
+    return is_forgotten ? "the server had lost it, and another client had the lock meanwhile" : NULL;
 }
 
 /* What a message says. */

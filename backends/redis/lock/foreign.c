@@ -15,11 +15,10 @@ bool lk_redis_is_data(const char *type)
 
 locker_status lk_redis_refuse_data(const char *type, const char *lock, locker_error *err)
 {
-    return lk_misconfigured(
-        err,
-        "'%.120s' at Redis is of type %.40s: an application keeps data there, and no lock can "
-        "be; lock another key, or set a namespace that only locks use",
-        lock, type);
+    return lk_misconfigured(err,
+                            "'%.120s' at Redis is of type %.40s, so it is data of an application and cannot "
+                            "be a lock; lock another key, or set a namespace that only locks use",
+                            lock, type);
 }
 
 locker_status lk_redis_hash_is_busy(const char *lock, locker_error *err)
@@ -42,11 +41,10 @@ locker_status lk_redis_check_force(const char *type, const char *value, int64_t 
                                    const locker_break_options *only, const char *lock, locker_error *err)
 {
     if (type != NULL && *type == '\0')
-        return lk_denied(
-            err,
-            "'%.120s' at Redis is no string, and may be an application's data: it is left alone; "
-            "give the user the right to TYPE, by which a hash can be told from other data",
-            lock);
+        return lk_denied(err,
+                         "'%.120s' at Redis is not a string and may be an application's data, so it is not "
+                         "broken; give the user the right +type, which shows whether it is a hash",
+                         lock);
     if (only->force || (type == NULL && lk_redis_value_is_ours(value, left_ms)))
         return LOCKER_OK;
     if (type != NULL)

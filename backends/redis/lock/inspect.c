@@ -274,7 +274,7 @@ static locker_status break_once(struct look *x, const locker_break_options *only
         clear(&shared);
     }
     if (status == LOCKER_OK && x->value == NULL) {
-        (void)lk_invalid(x->err, "nobody holds it");
+        (void)lk_invalid(x->err, "the lock has no holder");
         status = LOCKER_INVALID; /* said here, so that static analysis knows */
     } else if (status == LOCKER_OK) {
         status = locker_break_check(only, x->info, x->err);
@@ -302,7 +302,9 @@ locker_status lk_redis_break(void *self, const char *key, size_t key_len, const 
             break;
         forget(&x);
         if (lk_redis_now(&x.r->shared) >= until)
-            status = lk_unavailable(x.err, "it changes hands faster than it can be broken; try again");
+            status = lk_unavailable(
+                x.err,
+                "the lock got a new holder during each attempt to break it; run show, then break again");
         else
             lk_redis_pause(&x.r->shared, lk_redis_now(&x.r->shared) + LK_MS);
     }

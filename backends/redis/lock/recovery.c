@@ -59,8 +59,8 @@ static bool is_another_time(const lk_redis *r, const redisReply *reply, locker_e
         return false;
     (void)lk_misconfigured(err,
                            "recovery is %" PRId64
-                           " ms here and %.12s ms for others at this server; say the same everywhere. To "
-                           "change it, close all clients, and delete '%.120s' at Redis",
+                           " ms here but %.12s ms for other clients; set the same everywhere: to "
+                           "change it, close all clients and delete '%.120s' at Redis",
                            r->set.recovery_ns / LK_MS, text + sizeof recovers - 1, r->recovery.mark);
     return true;
 }
@@ -72,7 +72,7 @@ static void unwritten_locked(lk_redis *r, const redisReply *reply) LK_REDIS_LOCK
     if (recovery->unwritten[0] == '\0')
         r->shared.svc->log(
             r->shared.svc, LOCKER_LOG_WARN,
-            "redis: '%.120s' can't be written, and nothing is granted without it (recovery): %.120s",
+            "redis: cannot write '%.120s', and no lock is granted without it (recovery): %.120s",
             recovery->mark, reply->str);
     (void)snprintf(recovery->unwritten, sizeof recovery->unwritten, "%s", reply->str);
 }
@@ -86,11 +86,10 @@ static void met_locked(void *context, redisReply *reply) LK_REDIS_LOCKED
     if (reply->type == REDIS_REPLY_INTEGER) {
         r->recovery.unwritten[0] = '\0';
         if (reply->integer > 0)
-            r->shared.svc->log(
-                r->shared.svc, LOCKER_LOG_WARN,
-                "redis: the server's data are of another life of it, or gone: holders set their "
-                "locks again, and nothing new is granted for %lld ms (recovery)",
-                reply->integer);
+            r->shared.svc->log(r->shared.svc, LOCKER_LOG_WARN,
+                               "redis: the server was restarted or replaced, or its data are gone: holders "
+                               "restore their locks, and no new lock is granted for %lld ms (recovery)",
+                               reply->integer);
         return;
     }
     if (is_another_time(r, reply, &error))
@@ -147,8 +146,8 @@ locker_status lk_redis_recovery_check(lk_redis *r, locker_error *err)
     const bool named = r->nodes->commands->socket != NULL && is_named(&r->nodes->commands->socket->server);
     lk_redis_unlock(&r->shared);
     if (!named)
-        return lk_denied(err, "Redis does not say which life of the server this is, which 'recovery' needs; "
-                              "give the user the right to INFO");
+        return lk_denied(err, "Redis does not show its run_id and master_replid, which "
+                              "'recovery' needs; give the user the right +info");
     const lk_redis_command a = meeting(r, life, ms);
     locker_status status = LOCKER_OK;
     int64_t left_ms;
@@ -156,7 +155,7 @@ locker_status lk_redis_recovery_check(lk_redis *r, locker_error *err)
         return lk_unavailable(err, "the connection to Redis was lost; try again");
     if (call.reply->type != REDIS_REPLY_INTEGER &&
         !lk_redis_recovery_refuses(r, call.reply, &left_ms, &status, err))
-        status = lk_redis_reply_error(call.reply, "looking whether its data are known", err);
+        status = lk_redis_reply_error(call.reply, "checking for lost data (recovery)", err);
     freeReplyObject(call.reply);
     return status;
 }
@@ -167,10 +166,11 @@ locker_status lk_redis_recovery_check_ttl(const lk_redis *r, int64_t ttl_ns, loc
 {
     if (r->set.recovery_ns == 0 || ttl_ns <= r->set.recovery_ns)
         return LOCKER_OK;
-    return lk_misconfigured(err,
-                            "a lease of %" PRId64 " ms is longer than recovery, %" PRId64
-                            " ms; make it shorter, or recovery longer for all clients of this server",
-                            ttl_ns / LK_MS, r->set.recovery_ns / LK_MS);
+    return lk_misconfigured(
+        err,
+        "a lease of %" PRId64 " ms is longer than recovery, %" PRId64
+        " ms; make the lease shorter, or recovery longer for all clients of the namespace",
+        ttl_ns / LK_MS, r->set.recovery_ns / LK_MS);
 }
 
 /* The same for who has not the mutex; *text: why it could not be written. */
@@ -193,21 +193,20 @@ bool lk_redis_recovery_refuses(lk_redis *r, const redisReply *reply, int64_t *le
         return false;
     if (strncmp(reply->str, recovering, sizeof recovering - 1) == 0) {
         *left_ms = strtoll(reply->str + sizeof recovering - 1, NULL, 10);
-        *status = lk_unavailable(
-            err,
-            "Redis is recovering: it has been restarted or replaced, or its data were removed, and "
-            "holders set their locks again; nothing is granted, nor known of holders, for %" PRId64
-            " ms (recovery=%" PRId64 "ms)",
-            *left_ms, r->set.recovery_ns / LK_MS);
+        *status =
+            lk_unavailable(err,
+                           "Redis is recovering: it was restarted or replaced, or its data were removed, "
+                           "and holders restore their locks; no lock is granted or shown for %" PRId64
+                           " ms (recovery=%" PRId64 "ms)",
+                           *left_ms, r->set.recovery_ns / LK_MS);
         return true;
     }
     if (is_unwritten(r, reply, why)) {
         *left_ms = LK_REDIS_AGAIN_NS / LK_MS;
-        *status =
-            lk_unavailable(err,
-                           "Redis can't write '%.60s', by which it would be known whether it has lost locks "
-                           "(recovery); nothing is granted until it can: %.120s",
-                           r->recovery.mark, why);
+        *status = lk_unavailable(err,
+                                 "Redis cannot write '%.60s', which shows whether it has lost locks "
+                                 "(recovery); no lock is granted until it can: %.120s",
+                                 r->recovery.mark, why);
         return true;
     }
     *status = LOCKER_CONFIG;

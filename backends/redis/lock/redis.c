@@ -99,7 +99,7 @@ static locker_status redis_open(const locker_driver_config *config, const locker
         const int why = errno;
         status = locker_error_set(
             err, LOCKER_UNAVAILABLE, why,
-            "can't make the driver's descriptors: %s; raise the limit on open files (ulimit -n)",
+            "cannot create the driver's descriptors: %s; raise the limit on open files (ulimit -n)",
             strerror(why));
     }
     if (status != LOCKER_OK) {
@@ -111,7 +111,8 @@ static locker_status redis_open(const locker_driver_config *config, const locker
     const lk_redis_scripts scripts = {r->script, LK_REDIS_SCRIPTS_LOADED, r->sha};
     if (r->set.target.tls.on && r->set.target.tls.verify == LK_TLS_NONE)
         svc->log(svc, LOCKER_LOG_WARN,
-                 "redis: tls_verify=none: whoever can redirect the connection can pose as the server");
+                 "redis: tls_verify=none: the server's certificate is not checked, so any "
+                 "host that can redirect the connection can pose as the server");
     status = lk_redis_net_connect(r->nodes->net, &scripts, &connection, err);
     name_instance(r, random, connection);
     if (status == LOCKER_OK)
@@ -208,10 +209,9 @@ __attribute__((noinline)) static locker_status check_reserved(const char *key, s
 {
     if (lk_redis_key_is_reserved(key, key_len))
         return lk_invalid(
-            err,
-            "the key begins with 'locker:', ends in ':locker:info', ':locker:queue', ':locker:fence' or "
-            "':locker:recovery', or has ':locker:{', ':locker:shared:', ':locker:fence:{' or ':locker:recovery:{' in it, which the "
-            "Redis driver keeps for itself; choose another");
+            err, "the key begins with 'locker:', ends in ':locker:info', ':locker:queue', ':locker:fence' "
+                 "or ':locker:recovery', or has ':locker:{', ':locker:shared:', ':locker:fence:{' or "
+                 "':locker:recovery:{' in it, which is reserved for the Redis driver; choose another key");
     return LOCKER_OK;
 }
 
@@ -234,23 +234,22 @@ static const locker_semantics semantics = {
     .permits_most = LOCKER_PERMITS_MAX,
     .holder_dies = "Its lock ends with its lease, within the TTL.",
     .holder_stalls =
-        "Beyond its TTL it loses the lock, which another may take; it is LOST as soon as it goes on. What it "
-        "was about to write it may still write: with a fencing token that is out of date.",
-    .cut_off = "The holder keeps the lock until its local deadline, then it is LOST; the server frees it a "
-               "little later, when the TTL ends.",
+        "After its TTL it has lost the lock, and another client can get it. It is LOST when it continues. "
+        "A write that it had begun may still follow, with an outdated fencing token.",
+    .cut_off = "The holder keeps the lock until its local deadline and is then LOST. "
+               "The server frees the lock a little later, when the TTL ends.",
     .service_restarts =
-        "Locks last if the server keeps its data (appendonly, fsync always); restarted empty it "
-        "has forgotten them, and holders are told LOST at their next renewal; with recovery they keep "
-        "them, and nothing is granted for so long.",
-    .failover =
-        "Replication is asynchronous: a replica made master may lack the last grants, so two may hold a lock "
-        "until the first is told; not with wait_replicas, where all that may be made master are waited for, nor "
-        "with recovery, unless the old one goes on beside it; fencing tokens make it harmless.",
-    .token =
-        "Grows from grant to grant of a key, over a failover and a loss of all data too, unless the server's "
-        "clock was set back; docs/promises.md names what is rarer. 0 with fencing=off.",
-    .cost = "One round trip to lock and one to unlock; a waiter is sent one message; renewals of all locks "
-            "travel together.",
+        "Locks last if the server keeps its data (appendonly, fsync always). If it restarts "
+        "empty, the locks are gone, and holders are LOST at their next renewal. With recovery, "
+        "holders keep their locks, and no other lock is granted for that time.",
+    .failover = "Replication is asynchronous: a promoted replica may lack the last grants, so a lock "
+                "may have two holders until the first renews. wait_replicas prevents this if it "
+                "counts all replicas that may be promoted; recovery prevents it unless the old master "
+                "still serves. A store that checks fencing tokens stays safe.",
+    .token = "Grows with each grant of a key, also over failovers and a loss of all data, unless the "
+             "server's clock was set back. Rarer cases: docs/promises.md. 0 with fencing=off.",
+    .cost = "One round trip to lock and one to unlock. A release notifies "
+            "one waiter. One command renews up to 256 leases.",
 };
 
 const locker_driver lk_redis_driver = {

@@ -47,17 +47,17 @@ static bool is_stale(const release *x, const lk_redis_call *call)
 static locker_status not_ours(const release *x, unsigned era, locker_error *err)
 {
     if (!x->maybe)
-        return lk_lost(err, "the lock was not ours any more: its lease had ended, or somebody deleted it");
+        return lk_lost(err, "the lock was lost before unlock: its lease ended, or its key was deleted");
     if (era != x->data->era)
         return locker_error_set(
             err, LOCKER_UNKNOWN, 0,
-            "the connection was lost while the lock was released, and the server may have been restarted or "
-            "replaced since: the lock is not ours any more, but whether by us is not known");
+            "the connection was lost during unlock, and the server may have been restarted or "
+            "replaced since: the lock is not held any more, but it may have been lost before unlock");
     if (lk_redis_now(&x->r->shared) < x->data->valid_until)
         return LOCKER_OK;
     return locker_error_set(err, LOCKER_UNKNOWN, 0,
-                            "the connection was lost while the lock was released, and its lease has ended "
-                            "since: it is free, but whether by us is not known");
+                            "the connection was lost during unlock, and the lease has ended since: the "
+                            "lock is not held any more, but it may have been lost before unlock");
 }
 
 /* The text says why. */
@@ -75,7 +75,7 @@ static locker_status read_answer(release *x, const lk_redis_call *call, bool *ag
     const lk_redis_fault fault = lk_redis_reply_fault(reply);
     LK_WRITE(x->r->trusted, reply->type == REDIS_REPLY_INTEGER);
     if (x->broken || (reply->type == REDIS_REPLY_INTEGER && reply->integer < 0))
-        return lk_lost(err, "the lock was not ours any more: somebody broke it");
+        return lk_lost(err, "the lock was lost before unlock: it was broken");
     if (reply->type == REDIS_REPLY_INTEGER && reply->integer == 2 &&
         lk_redis_now(&x->r->shared) < x->data->valid_until)
         return LOCKER_OK; /* the server has lost it, and grants nothing before our deadline (recovery.h) */
@@ -163,10 +163,9 @@ static locker_status judge(release *x, lk_redis_call *call, lk_redis_outcome out
         *again = true;
         return LOCKER_OK;
     case LK_REDIS_CALL_LATE:
-        return locker_error_set(
-            err, LOCKER_UNKNOWN, 0,
-            "the server did not answer the release in time; it goes on in the background, and "
-            "the lease's end settles it");
+        return locker_error_set(err, LOCKER_UNKNOWN, 0,
+                                "the server did not answer unlock in time; unlock continues in the "
+                                "background, and the lock ends with its lease at the latest");
     default:
         return unknown(err);
     }
@@ -346,7 +345,8 @@ locker_status lk_redis_release(void *self, locker_claim *grant, int64_t until, l
     x->until = until;
     bool again = x->keys.lock != NULL;
     if (!again)
-        locker_error_set(err, LOCKER_UNKNOWN, 0, "out of memory while releasing; the lease's end settles it");
+        locker_error_set(err, LOCKER_UNKNOWN, 0,
+                         "out of memory during unlock; the lock ends with its lease at the latest");
     if (x->op != NULL)
         status = await_begun(x, &again, err);
     while (again)

@@ -229,7 +229,7 @@ static void tell_lost_locked(struct renewal *n, const char *answers) LK_REDIS_LO
             continue;
         lk_redis_claim_renewals_to_locked(lk_redis_claim_of(claim), NULL); /* it is lost but once */
         r->shared.svc->lease_lost(r->shared.svc, claim,
-                                  "its key at the server was deleted, replaced or has expired");
+                                  "its key at the server was deleted or replaced, or has expired");
     }
 }
 
@@ -382,7 +382,7 @@ static void torn_done_locked(void *context, redisReply *reply, lk_redis_pipeline
         n->scripted = true;
         wait_for_one_locked(n);
     } else if (reply != NULL) {
-        tell_fault_locked(n->node->r, reply, "renewing a lease in a slot that moves");
+        tell_fault_locked(n->node->r, reply, "renewing a lease in a migrating slot");
     }
     if (!n->waits)
         end_locked(n);
@@ -453,12 +453,13 @@ static void wait_done_locked(void *context, redisReply *reply)
         if (!proven)
             lk_redis_net_doubt_locked(f->node->net);
         if (!proven)
-            r->shared.svc->log(r->shared.svc, LOCKER_LOG_WARN,
-                               "redis: %lld of %" PRId64 " replicas have the renewal of leases after %" PRId64
-                               " ms; it does not count",
-                               reply->integer, r->set.wait_replicas, r->set.wait_timeout_ns / LK_MS);
+            r->shared.svc->log(
+                r->shared.svc, LOCKER_LOG_WARN,
+                "redis: %lld of %" PRId64 " replicas have the renewal of leases after %" PRId64
+                " ms, so the renewal does not count; check the replicas, or lower wait_replicas",
+                reply->integer, r->set.wait_replicas, r->set.wait_timeout_ns / LK_MS);
     } else if (reply != NULL) {
-        tell_fault_locked(r, reply, "waiting for replicas to have renewals");
+        tell_fault_locked(r, reply, "waiting for replicas to confirm renewals");
     }
     for (lk_list *link; (link = lk_list_take(&f->renewals)) != NULL;) {
         struct renewal *const n = LK_CONTAINER(link, struct renewal, flight);

@@ -22,24 +22,28 @@ enum {
 
 const locker_parameter lk_redis_params[] = {
     {"poll", LOCKER_PARAM_DURATION, "1s", 10, 60000,
-     "how often a waiter looks again for holders that don't tell when they release"},
+     "how often waiters query a held lock again, because "
+     "other clients do not notify on release"},
     {"fencing", LOCKER_PARAM_BOOL, "on", 0, 0,
      "off: no fencing tokens, and locks are taken by a plain SET NX PX"},
-    {"db", LOCKER_PARAM_NUMBER, NULL, 0, 1000000, "the database's number, where the path does not say it"},
+    {"db", LOCKER_PARAM_NUMBER, NULL, 0, 1000000, "the database's number, if the path does not have it"},
     {"wait_replicas", LOCKER_PARAM_NUMBER, "0", 0, 1000,
-     "a lock counts as taken once so many replicas have it (WAIT); narrows what a failover can lose"},
+     "a grant or renewal counts only if so many replicas have it "
+     "(WAIT), so that a failover loses fewer locks"},
     {"wait_timeout", LOCKER_PARAM_DURATION, "500ms", 1, 60000, "how long to wait for wait_replicas"},
     {"recovery", LOCKER_PARAM_DURATION, "0s", 0, INT64_C(7) * 24 * 3600 * 1000,
-     "holders keep their locks when the server loses its data: so long it grants nothing then; the longest lease, and the "
-     "same for all clients of a server; 0s: they don't"},
+     "live holders keep their locks when the server loses its data: it then grants no lock for this "
+     "time. The same for all clients of a namespace, and no ttl may be longer. 0s: off"},
     {"clock_drift", LOCKER_PARAM_NUMBER, "1", 1, 30,
-     "by how many percent the server's clock may run faster than this host's: so much earlier is a lease over"},
+     "percent by which the server's clock may run faster than this "
+     "host's: a lease counts as over earlier by this percentage"},
     {"sentinel_user", LOCKER_PARAM_TEXT, NULL, 0, 0,
      "+sentinel: the user at the Sentinels, if they have users"},
     {"sentinel_password_file", LOCKER_PARAM_SECRET_FILE, NULL, 0, 0,
-     "+sentinel: a file whose first line is the password at the Sentinels"},
+     "+sentinel: the file with the password for the Sentinels, in its first line"},
     {"sentinel_tls", LOCKER_PARAM_BOOL, NULL, 0, 0,
-     "+sentinel: TLS with the Sentinels, by the parameters of tls_...; by itself as with the servers"},
+     "+sentinel: use TLS with the Sentinels, by the tls_... "
+     "parameters; default: as with the servers"},
     LK_TLS_PARAMETER_ROWS("rediss, valkeys"),
     {NULL, LOCKER_PARAM_TEXT, NULL, 0, 0, NULL},
 };
@@ -92,8 +96,8 @@ static locker_status read_master_name(lk_redis_target *t, const char **path, loc
     const size_t len = strcspn(name, "/");
     if (len == 0)
         return lk_misconfigured(err,
-                                "the URI names no master; write %s+sentinel://HOST,HOST/MASTER/0, with the "
-                                "name by which the Sentinels know it",
+                                "the URI names no master; write %s+sentinel://HOST,HOST/MASTER/0, "
+                                "with the master's name at the Sentinels",
                                 t->service->scheme);
     t->sentinels->master_name = strndup(name, len);
     *path = name + len;
@@ -120,9 +124,10 @@ static locker_status read_path(lk_redis_target *t, const locker_driver_config *c
                                 (long long)number, (long long)t->database);
     t->database = number;
     if (t->cluster && number != 0)
-        return lk_misconfigured(
-            err, "the URI or db says database %lld, and a cluster has database 0 alone; leave it out",
-            (long long)number);
+        return lk_misconfigured(err,
+                                "the URI or db says database %lld, but a cluster has "
+                                "only database 0; leave the database out",
+                                (long long)number);
     return LOCKER_OK;
 }
 
@@ -166,8 +171,8 @@ static bool copy_prefix(lk_redis_prefix *prefix, const char *name_space)
 
 static bool copy_sentinels(lk_redis_target *t, const locker_driver_config *config)
 {
-    static const char secret[] = "sentinel_password_file", on[] = "say sentinel_tls=on",
-                      off[] = "say sentinel_tls=off";
+    static const char secret[] = "sentinel_password_file", on[] = "set sentinel_tls=on",
+                      off[] = "set sentinel_tls=off";
     static const lk_redis_service services[] = {{"Sentinel", secret, "redis", on, off},
                                                 {"Sentinel", secret, "valkey", on, off}};
     const locker_value *v = config->values;
@@ -221,45 +226,41 @@ locker_status lk_redis_settings_init(lk_redis_settings *s, const locker_driver_c
     if (t->unix_path != NULL &&
         config->host_count > 0) /* which may be a password at a wrong place: not quoted */
         return lk_misconfigured(err,
-                                "the URI names a host, and a socket has none; write three slashes, "
-                                "%s+unix:///run/%s/%s.sock",
+                                "the URI names a host, but a socket has no host; write "
+                                "three slashes, %s+unix:///run/%s/%s.sock",
                                 t->service->scheme, t->service->scheme, t->service->scheme);
     if (t->unix_path != NULL && (t->unix_path[0] != '/' || t->unix_path[1] == '\0'))
         return lk_misconfigured(err, "the URI names no socket; write %s+unix:///run/%s/%s.sock",
                                 t->service->scheme, t->service->scheme, t->service->scheme);
     if (t->user != NULL && t->password == NULL)
-        return lk_misconfigured(
-            err,
-            "the URI names a user and no password; write %s://:PASSWORD@host where the server "
-            "has no users, or give password_file or LOCKER_PASSWORD",
-            t->service->scheme);
+        return lk_misconfigured(err,
+                                "the URI names a user but no password; write %s://:PASSWORD@host if the "
+                                "server has no users, or set password_file or LOCKER_PASSWORD",
+                                t->service->scheme);
     if (s->recovery_ns > 0 && t->cluster)
         return lk_misconfigured(
-            err, "recovery is for one server, or Sentinels, and not for a cluster yet; leave it out");
+            err, "recovery works with a single server or Sentinels, not with a cluster; leave recovery out");
     if (s->recovery_ns > 0 && !s->fencing)
-        return lk_misconfigured(err,
-                                "recovery tells a later holder from an earlier by fencing tokens; leave out "
-                                "fencing=off, or recovery");
+        return lk_misconfigured(err, "recovery needs fencing tokens; leave out fencing=off, or recovery");
     if (s->recovery_ns > 0 && config->ttl_ns > s->recovery_ns)
-        return lk_misconfigured(
-            err,
-            "ttl is %lld ms and recovery %lld ms: no lease may be longer than that; make ttl "
-            "shorter, or recovery longer for all clients of this server",
-            (long long)(config->ttl_ns / LK_MS), (long long)(s->recovery_ns / LK_MS));
+        return lk_misconfigured(err,
+                                "ttl is %lld ms, longer than recovery, %lld ms; make ttl shorter, "
+                                "or recovery longer for all clients of the namespace",
+                                (long long)(config->ttl_ns / LK_MS), (long long)(s->recovery_ns / LK_MS));
     if (lk_redis_namespace_is_reserved(config->name_space))
         return lk_misconfigured(
             err,
-            "the namespace '%.100s' is, begins with or ends in 'locker', or has ':locker:' in it, "
-            "which the Redis driver keeps for itself; choose another",
+            "the namespace '%.100s' is 'locker', begins with 'locker:', ends in ':locker', or has "
+            "':locker:' in it, which is reserved for the Redis driver; choose another namespace",
             config->name_space);
     if (t->cluster && lk_redis_namespace_tears_slots(config->name_space))
         return lk_misconfigured(
             err,
-            "the namespace '%.100s' has a '{' that begins no hash tag, so the keys of a lock would be in "
-            "different slots of the cluster; leave the brace out, or write a tag, as {shop}",
+            "the namespace '%.100s' has a '{' without a hash tag, so the keys of a lock would be in "
+            "different slots of the cluster; leave the brace out, or write a tag such as {shop}",
             config->name_space);
     if (t->sentinels != NULL && t->sentinels->user != NULL && t->sentinels->password == NULL)
-        return lk_misconfigured(err, "sentinel_user is given and no sentinel_password_file");
+        return lk_misconfigured(err, "sentinel_user is set, but sentinel_password_file is not; set it, too");
     for (int i = SENTINEL_USER; i <= SENTINEL_TLS && t->sentinels == NULL; i++)
         if (v[i].given)
             return lk_misconfigured(err, "the parameter '%s' needs the scheme %s+sentinel",

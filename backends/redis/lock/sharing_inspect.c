@@ -71,7 +71,7 @@ static locker_status refused(const lk_redis_inquiry *q, const redisReply *reply)
     int64_t left_ms;
     if (lk_redis_recovery_refuses(q->r, reply, &left_ms, &status, q->err))
         return status;
-    return lk_redis_reply_error(reply, "looking at a lock that several hold", q->err);
+    return lk_redis_reply_error(reply, "looking at a lock with several holders", q->err);
 }
 
 static bool is_look(const redisReply *reply)

@@ -199,10 +199,10 @@ static int open_first(const lk_redis_addresses *list, size_t *which, int64_t unt
 static void cant_reach(const lk_redis_target *t, const char *peer, int failure, const char *text,
                        lk_redis_failure *why)
 {
-    locker_error_set(&why->error, LOCKER_UNAVAILABLE, failure, "can't reach %s at %s: %s; %s",
+    locker_error_set(&why->error, LOCKER_UNAVAILABLE, failure, "cannot reach %s at %s: %s; %s",
                      t->service->name, peer, text,
                      no_descriptor(failure) ? "raise the limit on open files (ulimit -n)"
-                                            : "check that it runs there");
+                                            : "check that the server is running there");
 }
 
 void lk_redis_dial_unresolved(const lk_redis_target *t, const char *peer, lk_redis_resolved how, int rc,
@@ -212,7 +212,7 @@ void lk_redis_dial_unresolved(const lk_redis_target *t, const char *peer, lk_red
               failure = no_descriptor(error) ? error : 0; /* it calls that a name that isn't known */
     why->permanent = why->deserted = false;
     cant_reach(t, peer, failure,
-               how == LK_REDIS_LATE               ? "the resolver has not told its address in time"
+               how == LK_REDIS_LATE               ? "the resolver did not answer in time"
                : failure != 0 || rc == EAI_SYSTEM ? strerror(error)
                                                   : gai_strerror(rc),
                why);
@@ -272,14 +272,14 @@ static bool begin_tls(const lk_redis_target *t, lk_redis_socket *socket, const c
         return true;
     why->permanent = failure == ENOPROTOOPT;
     if (why->permanent)
-        locker_error_set(
-            &why->error, LOCKER_PROTOCOL, 0,
-            "%s at %s speaks no TLS at this port; name its port for TLS, or %s on a network that you "
-            "trust",
-            t->service->name, socket->peer, t->service->without_tls);
+        locker_error_set(&why->error, LOCKER_PROTOCOL, 0,
+                         "%s at %s does not speak TLS at this port; name its TLS port, "
+                         "or %s if you trust the network",
+                         t->service->name, socket->peer, t->service->without_tls);
     else if (!lk_tls_told(socket->tls, socket->peer, &why->error, &why->permanent))
         locker_error_set(&why->error, LOCKER_UNAVAILABLE, failure,
-                         "what listens at %s did not finish the handshake of TLS: %s; is it a port for TLS?",
+                         "the server at %s did not complete the TLS handshake: %s; "
+                         "check that this is its TLS port",
                          socket->peer,
                          failure == ECONNRESET ? "it closed the connection" : strerror(failure));
     return false;

@@ -104,7 +104,7 @@ static locker_status judge(const lk_redis_target *t, enum step step, const redis
     if (why->transient)
         return lk_redis_reply_error(reply, "connecting", err);
     if (strncmp(reply->str, "NOAUTH", 6) == 0)
-        return lk_denied(err, "%s at %s wants a password; give %s", name, peer, t->service->password);
+        return lk_denied(err, "%s at %s requires a password; set %s", name, peer, t->service->password);
     if (step == STEP_AUTH && strstr(reply->str, "no password is set") != NULL)
         return lk_denied(err, "%s at %s has no password set; leave the password out of the configuration",
                          name, peer);
@@ -114,26 +114,27 @@ static locker_status judge(const lk_redis_target *t, enum step step, const redis
                          "out of the configuration, or name a user",
                          name, peer);
     if (step == STEP_AUTH)
-        return lk_denied(err, "%s at %s refuses user '%s' with this password; correct one of them", name,
-                         peer, t->user != NULL ? t->user : "default");
+        return lk_denied(err,
+                         "%s at %s refuses user '%s' with this password; correct the user or the password",
+                         name, peer, t->user != NULL ? t->user : "default");
     if (step == STEP_SENTINEL && fault == LK_REDIS_FAULT_DENIED)
         return lk_denied(err,
-                         "Sentinel at %s denies to tell user '%s' where the master is (%s); give him "
-                         "+sentinel|get-master-addr-by-name, or name another by sentinel_user",
+                         "Sentinel at %s does not let user '%s' ask for the master (%s); give this user the "
+                         "right +sentinel|get-master-addr-by-name, or set sentinel_user to another user",
                          peer, t->user != NULL ? t->user : "default", reply->str);
     why->transient = step == STEP_SENTINEL && strstr(reply->str, "unknown command") == NULL;
     if (why->transient) /* too many clients, protected mode */
         return lk_unavailable(err, "%s at %s refuses the connection: %s", name, peer, reply->str);
     if (step == STEP_SENTINEL)
         return lk_misconfigured(err,
-                                "what listens at %s is no Sentinel (%s); name the Sentinels, usually at port "
-                                "26379, or the server itself by %s://",
+                                "the server at %s is not a Sentinel (%s); name the Sentinels, "
+                                "usually at port 26379, or name the server itself with %s://",
                                 peer, reply->str, t->service->scheme);
     if (step == STEP_SLOTS && fault == LK_REDIS_FAULT_DENIED)
-        return lk_denied(err, "%s at %s denies CLUSTER SLOTS (%s); give the user +cluster|slots", name, peer,
-                         reply->str);
+        return lk_denied(err, "%s at %s denies CLUSTER SLOTS (%s); give the user the right +cluster|slots",
+                         name, peer, reply->str);
     if (step == STEP_SLOTS)
-        return lk_misconfigured(err, "%s at %s is no node of a cluster (%s); write %s%s://%s", name, peer,
+        return lk_misconfigured(err, "%s at %s is not a node of a cluster (%s); write %s%s://%s", name, peer,
                                 reply->str, t->service->scheme, t->tls.on ? "s" : "", peer);
     if (step == STEP_SELECT && fault == LK_REDIS_FAULT_DENIED)
         return lk_redis_reply_error(reply, "choosing the database", err);
@@ -182,16 +183,17 @@ static locker_status read_master(const lk_redis_target *t, const redisReply *rep
 {
     if (reply->type == REDIS_REPLY_NIL)
         return lk_misconfigured(
-            err,
-            "Sentinel at %s watches no master that is called '%.100s'; correct the name in the URI's path",
-            peer, t->master_name);
+            err, "Sentinel at %s watches no master named '%.100s'; correct the name in the URI's path", peer,
+            t->master_name);
     int port = 0;
     if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
         reply->element[0]->type == REDIS_REPLY_STRING && reply->element[1]->type == REDIS_REPLY_STRING)
         port = read_port(reply->element[1]->str);
     if (port == 0 || !is_host(reply->element[0]->str))
         return locker_error_set(err, LOCKER_PROTOCOL, 0,
-                                "Sentinel at %s says no address of its master; check that it is one", peer);
+                                "Sentinel at %s answers without an address of the "
+                                "master; check that this server is a Sentinel",
+                                peer);
     lk_redis_peer_name(reply->element[0]->str, port, master);
     return LOCKER_OK;
 }
@@ -270,15 +272,16 @@ static locker_status read_answer(const lk_redis_target *t, enum step step, const
         return read_master(t, reply, socket->peer, master, &why->error);
     if (!t->cluster && is_in_cluster(step, reply))
         return lk_misconfigured(&why->error,
-                                "%s at %s is a node of a cluster, which has but some of the locks; write "
-                                "%s%s+cluster://%s",
+                                "%s at %s is a node of a cluster and has only a part "
+                                "of the locks; write %s%s+cluster://%s",
                                 t->service->name, socket->peer, t->service->scheme, t->tls.on ? "s" : "",
                                 socket->peer);
     if (step == STEP_SLOTS && socket->map == NULL) {
         why->transient = true;
-        return lk_unavailable(
-            &why->error, "%s at %s knows of no slots: its cluster is not made yet, or it was taken out of it",
-            t->service->name, socket->peer);
+        return lk_unavailable(&why->error,
+                              "%s at %s knows no slots: its cluster does not exist yet, or "
+                              "the node was removed from it; check CLUSTER NODES",
+                              t->service->name, socket->peer);
     }
     read_identity(step, reply, socket);
     if (step == STEP_INFO && master[0] == '\0') /* whose user may not ask ROLE */
@@ -357,12 +360,12 @@ bool lk_redis_handshake(const lk_redis_target *t, lk_redis_socket *socket, const
     } else if (socket->tls == NULL && socket->guard.head[0] == TLS_ALERT) {
         why->permanent = true;
         locker_error_set(&why->error, LOCKER_PROTOCOL, 0,
-                         "what listens at %s speaks TLS; %s, or name the port without TLS", socket->peer,
+                         "the server at %s speaks TLS; %s, or name its port without TLS", socket->peer,
                          t->service->with_tls);
     } else if (failure == EPROTO) {
         why->permanent = true;
         locker_error_set(&why->error, LOCKER_PROTOCOL, 0,
-                         "what listens at %s does not speak the Redis protocol; check host and port",
+                         "the server at %s does not speak the Redis protocol; check host and port",
                          socket->peer);
     } else if (failure == ENOMEM) {
         lk_out_of_memory(&why->error);
@@ -375,9 +378,9 @@ bool lk_redis_handshake(const lk_redis_target *t, lk_redis_socket *socket, const
     } else {
         const bool may_be_tls = socket->tls == NULL && failure == ECONNRESET;
         locker_error_set(&why->error, LOCKER_UNAVAILABLE, failure,
-                         "%s at %s did not finish the greeting: %s; is it a %s server?%s%s", t->service->name,
-                         socket->peer, strerror(failure), t->service->name,
-                         may_be_tls ? " If that is its port for TLS, " : "",
+                         "%s at %s did not complete the handshake: %s; check that it is a %s server%s%s",
+                         t->service->name, socket->peer, strerror(failure), t->service->name,
+                         may_be_tls ? "; if this is its TLS port, " : "",
                          may_be_tls ? t->service->with_tls : "");
     }
     for (size_t i = 0; i < f.count; i++)

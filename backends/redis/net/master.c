@@ -164,7 +164,8 @@ static lk_redis_socket *follow(const lk_redis_target *t, const char *start, cons
         (void)snprintf(target, sizeof target, "%s", master);
     }
     why->permanent = false;
-    lk_unavailable(&why->error, "no master was found within %d replicas from %s; name the master in the URI",
+    lk_unavailable(&why->error,
+                   "no master was found after %d replicas, beginning at %s; name the master in the URI",
                    HOPS_MAX, start);
     return NULL;
 }
@@ -217,7 +218,7 @@ static bool ask_sentinels(lk_redis_target *s, int64_t until, char *master, bool 
     if (*silent) {
         const locker_error last = why->error;
         locker_error_set(&why->error, LOCKER_UNAVAILABLE, last.os_error,
-                         "none of the Sentinels (%zu) can be asked for the master; the last: %s",
+                         "cannot ask any of the Sentinels (%zu) for the master; the last error: %s",
                          s->host_count, last.text);
     }
     why->permanent = false; /* who waits goes on: Sentinels come back, and learn a name */
@@ -272,7 +273,7 @@ static lk_redis_socket *greet_named(const lk_redis_target *t, const lk_redis_las
     LK_WRITE(t->sentinels->first, (unsigned)((told + 1) % t->sentinels->host_count));
     if (!split_peer(named, host, &port)) {
         locker_error_set(&why->error, LOCKER_PROTOCOL, 0,
-                         "Sentinels name '%s' as master, which is no address", named);
+                         "Sentinels name '%s' as the master, which is not an address", named);
         return NULL;
     }
     const int64_t bound = lk_time_earlier(until, lk_redis_system_now() + patience);
@@ -280,10 +281,10 @@ static lk_redis_socket *greet_named(const lk_redis_target *t, const lk_redis_las
     *hung = socket == NULL && bound < until && lk_redis_system_now() >= bound;
     if (socket != NULL && master[0] != '\0') {
         lk_redis_socket_free(socket, false);
-        lk_unavailable(
-            &why->error,
-            "Sentinels name %s as the master '%.100s', and it is a replica; a failover may be under way",
-            named, t->sentinels->master_name);
+        lk_unavailable(&why->error,
+                       "Sentinels name %s as the master '%.100s', but it is a "
+                       "replica; a failover may be in progress",
+                       named, t->sentinels->master_name);
     } else if (socket != NULL) {
         LK_WRITE(t->sentinels->first, told);
         return socket;
@@ -393,7 +394,8 @@ static lk_redis_socket *greet_node(const lk_redis_target *t, const char *peer, c
     int port = 0;
     *why = (lk_redis_failure){.deserted = true};
     if (!split_peer(peer, host, &port)) {
-        locker_error_set(&why->error, LOCKER_PROTOCOL, 0, "a cluster names '%s', which is no address", peer);
+        locker_error_set(&why->error, LOCKER_PROTOCOL, 0,
+                         "the cluster names '%s' as a node, which is not an address", peer);
         return NULL;
     }
     lk_redis_socket *const socket = greet_host(t, host, port, last, scripts, until, master, why);
@@ -404,7 +406,7 @@ static lk_redis_socket *greet_node(const lk_redis_target *t, const char *peer, c
     if (master[0] == '\0')
         return socket;
     lk_redis_socket_free(socket, false);
-    lk_unavailable(&why->error, "the server at %s is a replica by now; a failover may be under way", peer);
+    lk_unavailable(&why->error, "the server at %s has become a replica; a failover may be in progress", peer);
     why->deserted = false;
     return NULL;
 }

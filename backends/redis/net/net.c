@@ -124,7 +124,7 @@ static void meet_server_locked(lk_redis_net *net, const lk_redis_socket *socket)
     if (other) {
         LK_WRITE(net->pipeline.era, ++net->shared->eras);
         lk_redis_subscription_lose_locked(&net->subscription);
-        lk_redis_pipeline_fail_locked(&net->apart, "callers use another server");
+        lk_redis_pipeline_fail_locked(&net->apart, "the locker uses another server now");
     }
     net->server = socket->server;
     memcpy(net->peer, socket->peer, sizeof net->peer);
@@ -138,12 +138,11 @@ static void tell_of_eviction_locked(lk_redis_net *net, const lk_redis_socket *so
 {
     const char *const name = net->target->service->name;
     if (socket->evicts && !net->eviction_was_told)
-        net->shared->svc->log(
-            net->shared->svc, LOCKER_LOG_WARN,
-            "redis: %s at %s deletes keys when its memory is full (maxmemory-policy), locks that are held among "
-            "them: another can have the lock then, before its holder knows; set noeviction, or keep locks on a "
-            "server of their own",
-            name, socket->peer);
+        net->shared->svc->log(net->shared->svc, LOCKER_LOG_WARN,
+                              "redis: %s at %s deletes keys when its memory is full (maxmemory-policy), "
+                              "also held locks, so that a lock can have two holders; set "
+                              "maxmemory-policy to noeviction, or keep locks on a separate server",
+                              name, socket->peer);
     net->eviction_was_told = socket->evicts;
 }
 
@@ -206,9 +205,10 @@ void lk_redis_net_moved_locked(lk_redis_net *net, const redisReply *reply)
     const char *host = strrchr(reply->str, ' ');
     if (strncmp(reply->str, "READONLY", 8) != 0 && colon != NULL && host != NULL && colon > host + 1)
         (void)snprintf(net->redirect, sizeof net->redirect, "%s", host + 1);
-    lk_redis_pipeline_fail_locked(&net->pipeline, strncmp(reply->str, "FORGOTTEN", 9) == 0
-                                                      ? "its data are of another life of it, or gone"
-                                                      : "it is not the master");
+    lk_redis_pipeline_fail_locked(&net->pipeline,
+                                  strncmp(reply->str, "FORGOTTEN", 9) == 0
+                                      ? "the server was restarted or replaced, or its data are gone"
+                                      : "it is not the master");
 }
 
 void lk_redis_net_moved(lk_redis_net *net, const redisReply *reply)
@@ -416,8 +416,8 @@ static void connect_apart_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
     }
     if (socket == NULL) {
         if (why.error.status != LOCKER_OK && !net->apart_was_told)
-            net->shared->svc->log(net->shared->svc, LOCKER_LOG_WARN, "redis: no connection for renewals: %s",
-                                  why.error.text);
+            net->shared->svc->log(net->shared->svc, LOCKER_LOG_WARN,
+                                  "redis: cannot open the connection for renewals: %s", why.error.text);
         net->apart_was_told = true;
         have_apart_later_locked(net);
         return;
@@ -684,7 +684,7 @@ static void watch_apart_locked(lk_redis_net *net, int64_t now) LK_REDIS_LOCKED
     apart->avoided = lk_redis_pipeline_is_silent_locked(apart, now);
     if (!apart->avoided) {
         if (!net->keeps_apart && apart->first == NULL && now >= net->apart_until)
-            lk_redis_pipeline_fail_locked(apart, "it is not needed any more");
+            lk_redis_pipeline_fail_locked(apart, "it is no longer needed");
         return;
     }
     const bool both = net->silent_since != 0;
@@ -722,7 +722,8 @@ static void watch_locked(lk_redis_net *net, int64_t now) LK_REDIS_LOCKED
     if (net->served_at == 0 && net->apart.state == LK_REDIS_UP && net->apart.answered > since)
         net->served_at = now;
     if (net->served_at != 0 && now - net->served_at >= p->patience_ns)
-        lk_redis_pipeline_fail_locked(p, "it is silent, and another one to the server is served");
+        lk_redis_pipeline_fail_locked(p,
+                                      "the server does not answer on it, but answers on another connection");
 }
 
 /* When they are to be watched again; not `now` or before. */
@@ -776,7 +777,7 @@ LK_UNCHECKED static void settle_at(lk_redis_net *net, const char *peer)
 {
     (void)snprintf(net->home, sizeof net->home, "%s", peer);
     /* who gives up before the first attempt has ended is told so */
-    lk_unavailable(&net->reconnect.last.error, "there was no connection to Redis at %s in time", peer);
+    lk_unavailable(&net->reconnect.last.error, "cannot connect to Redis at %s in time", peer);
 }
 
 void lk_redis_net_is_at(lk_redis_net *net, const char *peer, const lk_redis_scripts *scripts)
@@ -798,8 +799,8 @@ void lk_redis_net_leave_locked(lk_redis_net *net)
         return;
     net->subscription.wanted = false;
     lk_redis_subscription_lose_locked(&net->subscription);
-    lk_redis_pipeline_fail_locked(&net->apart, "it has no slots any more");
-    lk_redis_pipeline_fail_locked(&net->pipeline, "it has no slots any more");
+    lk_redis_pipeline_fail_locked(&net->apart, "the server has no slots any more");
+    lk_redis_pipeline_fail_locked(&net->pipeline, "the server has no slots any more");
 }
 
 void lk_redis_net_move_locked(lk_redis_net *net, const char *peer)

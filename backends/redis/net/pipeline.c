@@ -254,7 +254,7 @@ static void complete_locked(lk_redis_pipeline *p, const lk_redis_op *self, redis
     for (size_t i = 0; i < count; i++) {
         if (p->state != LK_REDIS_UP || p->first == NULL) {
             freeReplyObject(replies[i]);
-            lk_redis_pipeline_fail_locked(p, "the server sent a reply that nobody asked for");
+            lk_redis_pipeline_fail_locked(p, "the server sent a reply without a request");
             continue;
         }
         lk_redis_op *op = p->first;
@@ -436,9 +436,9 @@ static void read_turn_unlocking(lk_redis_pipeline *p, const lk_redis_op *self, i
         const int refused = lk_redis_socket_feed(socket, data, (size_t)n);
         if (refused != 0)
             failure = refused == ENOMEM ? "out of memory"
-                                        : "what came is no reply of the Redis protocol, or far too long";
+                                        : "the reply does not follow the Redis protocol, or is too long";
         if (!deliver(p, socket, self) && failure == NULL)
-            failure = "what came is not the Redis protocol";
+            failure = "the reply does not follow the Redis protocol";
     } else {
         if (n == 0)
             failure = "the server closed it";

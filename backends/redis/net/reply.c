@@ -62,34 +62,32 @@ locker_status lk_redis_reply_error(const redisReply *reply, const char *doing, l
     const char *text = reply->str;
     switch (lk_redis_reply_fault(reply)) {
     case LK_REDIS_FAULT_NONE:
-        return locker_error_set(
-            err, LOCKER_PROTOCOL, 0,
-            "the server answered with something that makes no sense, while %s; is it one of Redis or Valkey?",
-            doing);
+        return locker_error_set(err, LOCKER_PROTOCOL, 0,
+                                "the server sent an unexpected answer, while %s; "
+                                "check that it is a Redis or Valkey server",
+                                doing);
     case LK_REDIS_FAULT_TORN:
     case LK_REDIS_FAULT_TRANSIENT:
-        return lk_unavailable(err, "the server can't serve now, while %s (%s); try again later", doing, text);
+        return lk_unavailable(err, "the server is not ready, while %s (%s); try again later", doing, text);
     case LK_REDIS_FAULT_MOVED:
         return lk_unavailable(
             err, "this server is not the key's master, while %s (%s); name the master in the URI", doing,
             text);
     case LK_REDIS_FAULT_DENIED:
-        return lk_denied(
-            err,
-            "the server denies %s (%s); check user and password, and that the user may run GET, SET, TYPE, INCR, INCRBY, "
-            "DEL, PTTL, PEXPIRE, TIME, ZADD, ZREM, ZPOPMIN, PUBLISH, EVAL, EVALSHA and SCRIPT on the lock's keys, and for "
-            "shared locks and permits PEXPIREAT, all else of sorted sets, HSET, HGET, HDEL and PUBSUB",
-            doing, text);
+        return lk_denied(err,
+                         "the server denies %s (%s); check the user and the password, and "
+                         "give the user the rights that locker-uri(7) lists",
+                         doing, text);
     case LK_REDIS_FAULT_REFUSED:
-        return lk_unavailable(
-            err, "the server refuses to write, while %s (%s); look after its memory, disk or replicas", doing,
-            text);
+        return lk_unavailable(err,
+                              "the server refuses writes, while %s (%s); check its memory, disk and replicas",
+                              doing, text);
     default:
         if (lk_redis_reply_is_unknown_command(reply))
             return lk_misconfigured(
                 err,
-                "the server lacks a command that locks need, while %s (%s): strike its rename-command from "
-                "redis.conf, and deny the command to other users by ACL",
+                "the server lacks a command that locks need, while %s (%s); remove its "
+                "rename-command from redis.conf, and deny the command to other users by ACL instead",
                 doing, text);
         return locker_error_set(err, LOCKER_PROTOCOL, 0, "the server answered with an error, while %s: %s",
                                 doing, text);

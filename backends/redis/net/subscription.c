@@ -39,12 +39,12 @@ bool lk_redis_subscribe(const lk_redis_subscription *sub, lk_redis_socket *socke
     const int failure = lk_redis_socket_exchange(socket, bytes, len, &reply, 1, until);
     why->permanent = false;
     if (failure != 0) {
-        locker_error_set(&why->error, LOCKER_UNAVAILABLE, failure, "can't subscribe at %s: %s", socket->peer,
+        locker_error_set(&why->error, LOCKER_UNAVAILABLE, failure, "cannot subscribe at %s: %s", socket->peer,
                          strerror(failure));
     } else if (reply->type == REDIS_REPLY_ERROR) {
         why->permanent = true;
-        lk_denied(&why->error, "can't subscribe at %s: %s; give the user &locker:wake:*", socket->peer,
-                  reply->str);
+        lk_denied(&why->error, "cannot subscribe at %s: %s; give the user the right &locker:wake:*",
+                  socket->peer, reply->str);
     } else if (!is_push(reply, "subscribe", REDIS_REPLY_INTEGER)) {
         (void)lk_redis_reply_error(reply, "subscribing", &why->error);
     } else {
@@ -134,7 +134,8 @@ void lk_redis_subscription_lose_locked(lk_redis_subscription *sub)
 /* The user lacks the right to it. It is told once, and tried again by who comes to wait then. */
 static void refuse_locked(lk_redis_subscription *sub, const redisReply *reply) LK_REDIS_LOCKED
 {
-    lk_denied(&sub->refused, "can't subscribe at %s: %s; give the user +ssubscribe and &locker:wake:*",
+    lk_denied(&sub->refused,
+              "cannot subscribe at %s: %s; give the user the rights +ssubscribe and &locker:wake:*",
               sub->socket->peer, reply->str);
     sub->slots->events.on_subscribed(sub->owner, NULL);
 }

@@ -94,7 +94,7 @@ static void tls_with_the_sentinels_alone(void **state)
     int ports[LK_SENTINELS];
     watch(h, h->master->port, "no", ports);
     memcpy(h->port, ports, sizeof ports);
-    refused(h, "redis+sentinel", "", "port for TLS, say sentinel_tls=on");
+    refused(h, "redis+sentinel", "", "TLS port, set sentinel_tls=on");
     snprintf(query, sizeof query, "sentinel_tls=on&tls_ca=%s/other-ca.crt", h->master->directory);
     refused(h, "redis+sentinel", query, "the certificate of Sentinel at 127.0.0.1:");
     snprintf(query, sizeof query, "sentinel_tls=on&tls_ca=%s/ca.crt&ttl=5s", h->master->directory);
@@ -136,7 +136,7 @@ static void tls_with_the_servers_alone(void **state)
     watch(h, port, "yes", unused);
     snprintf(query, sizeof query, "tls_ca=%s/ca.crt", h->master->directory);
     refused(h, "rediss+sentinel", query,
-            "speaks no TLS at this port; name its port for TLS, or say sentinel_tls=off");
+            "does not speak TLS at this port; name its TLS port, or set sentinel_tls=off");
     snprintf(query, sizeof query, "sentinel_tls=off&tls_ca=%s/ca.crt&tls_name=another", h->master->directory);
     refused(h, "rediss+sentinel", query, "the certificate of Redis at 127.0.0.1:");
     snprintf(query, sizeof query, "sentinel_tls=off&tls_ca=%s/ca.crt&ttl=5s", h->master->directory);

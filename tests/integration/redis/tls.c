@@ -118,7 +118,7 @@ static void valkeys_is_tls(void **state)
              env->server->directory);
     taken(uri);
     snprintf(uri, sizeof uri, "valkeys://127.0.0.1:%d", env->server->port);
-    refused(LOCKER_PROTOCOL, uri, "speaks no TLS");
+    refused(LOCKER_PROTOCOL, uri, "does not speak TLS");
     locker_error err;
     locker *l;
     assert_int_not_equal(lk_try_uri(&l, &err, "valkey://127.0.0.1:%d", env->tls_port), LOCKER_OK);
@@ -256,13 +256,13 @@ static void what_is_wrong_with_a_certificate_is_told(void **state)
         lk_certificate certificate;
         const char *words;
     } cases[] = {
-        {{.name = "old", .by = "ca", .names = here, .from_s = -3 * DAY, .to_s = -DAY}, " has expired on 2"},
+        {{.name = "old", .by = "ca", .names = here, .from_s = -3 * DAY, .to_s = -DAY}, " expired on 2"},
         {{.name = "young", .by = "ca", .names = here, .from_s = DAY, .to_s = 3 * DAY},
          " is not valid before 2"},
         {{.name = "alien", .by = "other-ca", .names = here},
          "not trusted, 'other-ca', and it is not in tls_ca, /"},
         {{.name = "alone", .names = here}, " is self-signed, and it is not in tls_ca, /"},
-        {{.name = "clients", .by = "ca", .names = here, .usage = "clientAuth"}, "not made for a server"},
+        {{.name = "clients", .by = "ca", .names = here, .usage = "clientAuth"}, "is not for servers"},
         {{.name = "odd", .by = "ca", .names = "DNS:a.example.com"}, "but for a.example.com; "},
     };
     lk_env *env = *state;
@@ -320,7 +320,7 @@ static void clients_certificates_are_shown(void **state)
     (void)lk_test_speak_tls(env->server, env->tls_port, "server", "yes");
     for (size_t i = 0; i < 2; i++) {
         lk_server_do(env->server, "CONFIG SET tls-protocols %s", versions[i]);
-        refused(LOCKER_DENIED, uri_of(env, "127.0.0.1", ""), "wants a client's certificate");
+        refused(LOCKER_DENIED, uri_of(env, "127.0.0.1", ""), "requires a client certificate");
         snprintf(rest, sizeof rest, "&tls_cert=%s/other.crt&tls_key=%s/other.key", directory, directory);
         refused(LOCKER_DENIED, uri_of(env, "127.0.0.1", rest), "refuses the client's certificate");
         snprintf(rest, sizeof rest, "&tls_cert=%s/client.crt&tls_key=%s/client.key", directory, directory);
@@ -372,26 +372,26 @@ static void wrong_options_are_named(void **state)
     put(env, "words", "these are words\n", 0600);
     run(env, "cp client.key open.key && chmod 644 open.key");
     run(env, "openssl pkey -in client.key -aes128 -passout pass:sesame -out locked.key");
-    misconfigured(env, "tls_verify=yes", "tls_verify=yes is none of name, ca and none");
+    misconfigured(env, "tls_verify=yes", "tls_verify is 'yes'; set it to name, ca or none");
     misconfigured(env, "tls_verify=ca", "tls_verify=ca needs tls_ca");
     misconfigured(env, "tls_verify=ca&tls_ca=system", "tls_verify=ca needs tls_ca");
-    misconfigured(env, "tls_verify=none&tls_ca=DIR/ca.crt", "tls_ca is of no use with tls_verify=none");
-    misconfigured(env, "tls_ca=DIR/nowhere", "can't read tls_ca, /");
+    misconfigured(env, "tls_verify=none&tls_ca=DIR/ca.crt", "tls_ca has no effect with tls_verify=none");
+    misconfigured(env, "tls_ca=DIR/nowhere", "cannot read tls_ca, /");
     misconfigured(env, "tls_ca=DIR", "tls_ca, /");
     misconfigured(env, "tls_ca=DIR/words", "tls_ca, /");
     misconfigured(env, "tls_cert=DIR/client.crt", "tls_cert needs tls_key");
     misconfigured(env, "tls_key=DIR/client.key", "tls_key needs tls_cert");
-    misconfigured(env, "tls_cert=DIR/nowhere&tls_key=DIR/client.key", "can't read tls_cert, /");
+    misconfigured(env, "tls_cert=DIR/nowhere&tls_key=DIR/client.key", "cannot read tls_cert, /");
     misconfigured(env, "tls_cert=DIR/words&tls_key=DIR/client.key", "tls_cert, /");
-    misconfigured(env, "tls_cert=DIR/client.crt&tls_key=DIR/nowhere", "can't read tls_key, /");
-    misconfigured(env, "tls_cert=DIR/client.crt&tls_key=DIR/words", "has no key in PEM form");
+    misconfigured(env, "tls_cert=DIR/client.crt&tls_key=DIR/nowhere", "cannot read tls_key, /");
+    misconfigured(env, "tls_cert=DIR/client.crt&tls_key=DIR/words", "has no usable PEM key");
     misconfigured(env, "tls_cert=DIR/client.crt&tls_key=DIR/open.key", "is open to every user");
     misconfigured(env, "tls_cert=DIR/client.crt&tls_key=DIR/locked.key", "is encrypted");
     misconfigured(env, "tls_cert=DIR/client.crt&tls_key=DIR/other.key",
                   "is not the key of the certificate in tls_cert");
-    misconfigured(env, "tls_name=.example.com", "tls_name is neither");
-    misconfigured(env, "tls_name=*.example.com", "tls_name is neither");
-    misconfigured(env, "tls_name=", "tls_name is neither");
+    misconfigured(env, "tls_name=.example.com", "tls_name is not a host name");
+    misconfigured(env, "tls_name=*.example.com", "tls_name is not a host name");
+    misconfigured(env, "tls_name=", "tls_name is not a host name");
     static const char *const names[] = {"tls_verify", "tls_ca", "tls_cert", "tls_key", "tls_name"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         assert_status(LOCKER_CONFIG, lk_try_uri(&l, &err, "redis://127.0.0.1?%s=name", names[i]), err);
@@ -422,7 +422,7 @@ static void an_unreadable_key_is_told(void **state)
     const locker_status status = lk_try_uri(&l, &err, "%s", uri);
     assert_int_equal(seteuid(user), 0);
     assert_status(LOCKER_CONFIG, status, err);
-    assert_non_null(strstr(err.text, "can't read tls_key, /"));
+    assert_non_null(strstr(err.text, "cannot read tls_key, /"));
     assert_non_null(strstr(err.text, "Permission denied"));
     lk_remove_directory(directory);
 }
@@ -439,9 +439,9 @@ static void a_port_without_tls_is_told(void **state)
     if (strstr(err.text, "rediss://") == NULL)
         test_fails("'%s' does not name rediss://", err.text);
     env->tls_port = env->server->port;
-    refused(LOCKER_PROTOCOL, uri_of(env, "127.0.0.1", ""), "speaks no TLS");
+    refused(LOCKER_PROTOCOL, uri_of(env, "127.0.0.1", ""), "does not speak TLS");
     lk_server_do(env->server, "CONFIG SET requirepass sesame");
-    refused(LOCKER_PROTOCOL, uri_of(env, "127.0.0.1", ""), "speaks no TLS");
+    refused(LOCKER_PROTOCOL, uri_of(env, "127.0.0.1", ""), "does not speak TLS");
 }
 
 /* A listener of our own, which takes connections and does with them what a test wants. */
@@ -505,7 +505,7 @@ static void others_protocols_are_told(void **state)
     odd_server http = {.says = "HTTP/1.1 400 Bad Request\r\n\r\n"};
     odd_server_begin(&http, 0);
     env->tls_port = http.port;
-    refused(LOCKER_PROTOCOL, uri_of(env, "127.0.0.1", ""), "speaks no TLS; ");
+    refused(LOCKER_PROTOCOL, uri_of(env, "127.0.0.1", ""), "does not speak TLS; ");
     odd_server_end(&http);
     odd_server alert = {.says = "\x15\x03\x03"}; /* what is usual */
     locker_error err;
@@ -530,7 +530,7 @@ static void silence_ends_in_time(void **state)
         assert_status(LOCKER_UNAVAILABLE,
                       lk_try_uri(&l, &err, "%s", uri_of(env, "127.0.0.1", "&connect_timeout=700ms")), err);
         const int64_t took = lk_test_now_ms() - began;
-        assert_non_null(strstr(err.text, "did not finish the handshake of TLS"));
+        assert_non_null(strstr(err.text, "did not complete the TLS handshake"));
         assert_true(took >= 600);
         assert_timely(took, 700 + LK_TEST_SLACK_MS);
         odd_server_end(&s);
@@ -599,7 +599,7 @@ static void a_certificate_that_expires_is_told_and_its_successor_is_taken(void *
     cut_all(env);
     const int64_t began = lk_test_now_ms();
     assert_status(LOCKER_PROTOCOL, locker_lock(l, "key", NULL, &held, &err), err);
-    assert_non_null(strstr(err.text, "has expired on"));
+    assert_non_null(strstr(err.text, "expired on"));
     assert_timely(lk_test_now_ms() - began, 5000);
     (void)lk_test_speak_tls(env->server, env->tls_port, "server", "no");
     locker_lock_options bounded = lk_wait_options(LK_TEST_PATIENCE_MS);
