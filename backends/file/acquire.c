@@ -234,7 +234,7 @@ static locker_status enrol(lk_file *self, const lk_file_name *name, lk_file_clai
         return LOCKER_BUSY;
     }
     if (code != 0)
-        return lk_file_fail(self, "mark a waiter in", name, code, err);
+        return lk_file_fail(self, "register a waiter in", name, code, err);
     lk_file_queue_enter(self, c);
     return wait_on(self, name, c, true, err);
 }
@@ -298,7 +298,7 @@ static locker_status attempt_beside_breaks(lk_file *self, const lk_file_name *na
     for (int64_t pause = BREAK_PAUSE; status == LK_FILE_MET_BREAKER;
          pause = lk_time_earlier(2 * pause, BREAK_PAUSE_MAX)) {
         if (lk_time_of(CLOCK_MONOTONIC) > until)
-            return lk_unavailable(err, "the lock of %.150s/%.150s is being broken by another; try again",
+            return lk_unavailable(err, "another call is breaking the lock of %.150s/%.150s; try again",
                                   self->path, name->text);
         const struct timespec nap = lk_time_spec(pause);
         ppoll(NULL, 0, &nap, NULL);
@@ -341,6 +341,7 @@ locker_status lk_file_acquire(void *self_, locker_claim *claim, locker_error *er
     }
     claim->retry_at = lk_file_now(self) + POLL_WITHOUT_EVENTS;
     return lk_unavailable(err,
-                          "the lock file %.150s/%.150s is being replaced again and again; find out by whom",
+                          "the lock file %.150s/%.150s was replaced during each attempt to lock it; find "
+                          "the program that replaces it",
                           self->path, name.text);
 }

@@ -57,14 +57,14 @@ static locker_status check_filesystem(int fd, const char *path, locker_error *er
     struct statfs fs;
     if (fstatfs(fd, &fs) != 0)
         return locker_error_set(err, LOCKER_UNAVAILABLE, errno,
-                                "can't tell the filesystem of the lock directory %.200s: %s", path,
+                                "cannot find out the filesystem of the lock directory %.200s: %s", path,
                                 strerror(errno));
     const char *name = lk_file_filesystem_refused((uint64_t)fs.f_type);
     if (name != NULL)
         return lk_misconfigured(
             err,
-            "the lock directory %.150s is on %s: locks there depend on a server and need not end with their "
-            "process; use a directory on a local disk or tmpfs, or the redis driver for locks between hosts",
+            "the lock directory %.150s is on %s, where a lock can outlive its process; use a directory on a "
+            "local disk or tmpfs, or the redis driver for locks between hosts",
             path, name);
     return LOCKER_OK;
 }
@@ -100,29 +100,30 @@ static locker_status check_trust(int fd, const char *path, bool shared, locker_e
 {
     struct stat s;
     if (fstat(fd, &s) != 0)
-        return locker_error_set(err, LOCKER_UNAVAILABLE, errno, "can't look at the lock directory %.200s: %s",
+        return locker_error_set(err, LOCKER_UNAVAILABLE, errno, "cannot check the lock directory %.200s: %s",
                                 path, strerror(errno));
     const bool foreign = s.st_uid != geteuid() && s.st_uid != 0;
     if (foreign && shared && !is_of_member(fd, &s))
         return lk_misconfigured(
             err,
-            "the lock directory %.200s belongs to user %lu, and not to a group of user %lu with mode 2770; "
-            "chgrp it to a group of both and chmod 2770 it, run as a member of its group, or chown it to root",
+            "the lock directory %.200s belongs to user %lu, and no group shares it with user %lu by mode "
+            "2770; chgrp it to a group of both users and chmod 2770 it, run as a member of its group, or "
+            "chown it to root",
             path, (unsigned long)s.st_uid, (unsigned long)geteuid());
     if (foreign && !shared)
         return lk_misconfigured(err,
                                 "the lock directory %.200s belongs to user %lu, not to user %lu or root; "
-                                "name another directory, or run as its owner",
+                                "use another directory, or run as its owner",
                                 path, (unsigned long)s.st_uid, (unsigned long)geteuid());
     if (s.st_mode & S_IWOTH)
         return lk_misconfigured(err,
-                                "the lock directory %.200s can be written by everybody; chmod o-w it, or "
-                                "name a directory below it, which is then made private",
+                                "the lock directory %.200s can be written by every user; chmod o-w it, or "
+                                "use a new subdirectory, which the driver creates with mode 0700",
                                 path);
     if ((s.st_mode & S_IWGRP) && !shared)
         return lk_misconfigured(err,
                                 "the lock directory %.200s can be written by its group; chmod g-w it, or "
-                                "give shared=yes when its group is to share the locks",
+                                "set shared=yes to share the locks with that group",
                                 path);
     return LOCKER_OK;
 }
@@ -144,25 +145,26 @@ static const cause *find_cause(const cause *list, int code)
 static locker_status fail_open(const char *path, int code, locker_error *err)
 {
     static const cause causes[] = {
-        {ENOTDIR, LOCKER_CONFIG, "it is no directory, or something above it is none"},
-        {EEXIST, LOCKER_UNAVAILABLE, "it comes and goes; try again"},
-        {ENOENT, LOCKER_CONFIG, "the directory above it does not exist; create that first"},
-        {EACCES, LOCKER_DENIED, "name one of your own"},
-        {EPERM, LOCKER_DENIED, "name one of your own"},
-        {EROFS, LOCKER_CONFIG, "name one that can be written"},
-        {ENAMETOOLONG, LOCKER_CONFIG, "name another"},
-        {EINVAL, LOCKER_CONFIG, "name another"},
+        {ENOTDIR, LOCKER_CONFIG, "it or a part of its path is not a directory; use another path"},
+        {EEXIST, LOCKER_UNAVAILABLE, "another process removed it meanwhile; try again"},
+        {ENOENT, LOCKER_CONFIG, "its parent directory does not exist; create the parent first"},
+        {EACCES, LOCKER_DENIED, "use a directory of your own"},
+        {EPERM, LOCKER_DENIED, "use a directory of your own"},
+        {EROFS, LOCKER_CONFIG, "use a writable directory"},
+        {ENAMETOOLONG, LOCKER_CONFIG, "use another directory"},
+        {EINVAL, LOCKER_CONFIG, "use another directory"},
         {EMFILE, LOCKER_UNAVAILABLE, "raise the limit on open files (ulimit -n)"},
         {ENFILE, LOCKER_UNAVAILABLE, "raise the limit on open files (ulimit -n)"},
-        {0, LOCKER_UNAVAILABLE, "see what is wrong there, and try again"},
+        {0, LOCKER_UNAVAILABLE, "check the filesystem, and try again"},
     };
     const cause *c = find_cause(causes, code);
     struct stat s;
     if ((code == ELOOP || code == ENOTDIR) && lstat(path, &s) == 0 && S_ISLNK(s.st_mode))
         return locker_error_set(err, LOCKER_CONFIG, code,
-                                "the lock directory %.200s is a symbolic link; name the directory itself",
+                                "the lock directory %.200s is a symbolic link; use the path of the "
+                                "directory itself",
                                 path);
-    return locker_error_set(err, c->status, code, "can't make or open the lock directory %.200s: %s; %s",
+    return locker_error_set(err, c->status, code, "cannot create or open the lock directory %.200s: %s; %s",
                             path, strerror(code), c->advice);
 }
 
@@ -263,8 +265,8 @@ static locker_status fail_sharing(const char *path, const char *what, int code, 
 {
     return locker_error_set(
         err, LOCKER_CONFIG, code,
-        "can't %s %.150s with mode 2770: %s; make it by hand (mkdir, chgrp, chmod 2770), and "
-        "set the umask to 007 (UMask=0007) where a service may not set the set-group-id bit "
+        "cannot %s %.150s with mode 2770: %s; create the directory by hand (mkdir, chgrp, chmod 2770), and "
+        "set the umask to 007 (UMask=0007) if the service may not set the set-group-ID bit "
         "(RestrictSUIDSGID)",
         what, path, strerror(code));
 }
@@ -273,7 +275,7 @@ locker_status lk_file_directory_open(const char *path, bool shared, int *out, lo
 {
     const int code = shared ? make_root(path) : mkdir(path, 0700) == 0 ? 0 : errno;
     if (shared && code == EPERM)
-        return fail_sharing(path, "make the lock directory", code, err);
+        return fail_sharing(path, "create the lock directory", code, err);
     /* A directory that is there is good enough, whatever mkdir would have said (EROFS, EACCES above it). */
     const int fd = lk_fd_high(open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (fd < 0)
@@ -284,7 +286,7 @@ locker_status lk_file_directory_open(const char *path, bool shared, int *out, lo
     if (status == LOCKER_OK)
         status = check_filesystem(fd, path, err);
     if (status == LOCKER_OK && shared && !can_be_shared(fd) && errno == EPERM)
-        status = fail_sharing(path, "make directories in", errno, err);
+        status = fail_sharing(path, "create directories in", errno, err);
     if (status == LOCKER_OK)
         *out = fd;
     else
@@ -382,12 +384,11 @@ void lk_file_parent_close(const lk_file *self, int fd)
 locker_status lk_file_fail(const lk_file *self, const char *what, const lk_file_name *name, int code,
                            locker_error *err)
 {
-    static const char not_ours[] = "run as the directory's owner, or share it with shared=yes";
-    static const char no_lock_file[] =
-        "something that is no lock file, such as a symbolic link, is at its place: remove it";
-    static const char not_regular[] = "something that is no regular file is at its place: remove it";
+    static const char not_ours[] = "run as the directory's owner, or share the directory with shared=yes";
+    static const char no_lock_file[] = "a symbolic link or another file is in its path; remove it";
+    static const char not_regular[] = "a directory, FIFO, socket or device is at its path; remove it";
     static const char no_room[] = "make room on that filesystem";
-    static const char too_many[] = "each lock needs a descriptor: raise the limit on open files (ulimit -n)";
+    static const char too_many[] = "each lock needs a descriptor; raise the limit on open files (ulimit -n)";
     static const cause causes[] = {
         {EACCES, LOCKER_DENIED, not_ours},
         {EPERM, LOCKER_DENIED, not_ours},
@@ -396,27 +397,28 @@ locker_status lk_file_fail(const lk_file *self, const char *what, const lk_file_
         {EISDIR, LOCKER_DENIED, not_regular},
         {ENXIO, LOCKER_DENIED, not_regular},
         {ESPIPE, LOCKER_DENIED, not_regular},
-        {EBADMSG, LOCKER_DENIED, "it is another program's: move it away, or use a directory for locks alone"},
-        {EROFS, LOCKER_CONFIG, "use a directory that can be written"},
+        {EBADMSG, LOCKER_DENIED,
+         "it is another program's file; move it away, or use a directory only for locks"},
+        {EROFS, LOCKER_CONFIG, "use a writable directory"},
         {EFBIG, LOCKER_UNAVAILABLE, "raise the limit on the size of files (ulimit -f)"},
         {ENOSPC, LOCKER_UNAVAILABLE, no_room},
         {EDQUOT, LOCKER_UNAVAILABLE, no_room},
         {EMFILE, LOCKER_UNAVAILABLE, too_many},
         {ENFILE, LOCKER_UNAVAILABLE, too_many},
         {ENOENT, LOCKER_UNAVAILABLE,
-         "a directory on the way to it is missing: put it back, or open the locker again"},
+         "a directory of its path is missing; restore the directory, or open a new locker"},
         {ENOLCK, LOCKER_UNAVAILABLE, "the kernel has no room for more file locks"},
         {ENOMEM, LOCKER_NOMEM, "out of memory"},
-        {0, LOCKER_UNAVAILABLE, "see what is wrong there, and try again"},
+        {0, LOCKER_UNAVAILABLE, "check the filesystem, and try again"},
     };
     const cause *c = find_cause(causes, code);
     /* The path last, where it may be cut: a key can fill the text by itself. */
-    return locker_error_set(err, c->status, code, "can't %s the lock file: %s; %s (%.120s/%.120s)", what,
+    return locker_error_set(err, c->status, code, "cannot %s the lock file: %s; %s (%.120s/%.120s)", what,
                             strerror(code), c->advice, self->path, name->text);
 }
 
 locker_status lk_file_unknown_use(const lk_file *self, const lk_file_name *name, locker_error *err)
 {
-    return lk_unavailable(err, "the kernel can't tell who uses %.150s/%.150s; try again", self->path,
+    return lk_unavailable(err, "the kernel cannot report the holders of %.150s/%.150s; try again", self->path,
                           name->text);
 }

@@ -16,9 +16,10 @@ enum { SHARED, SYNC }; /* in the order of the table */
 
 static const locker_parameter params[] = {
     [SHARED] = {"shared", LOCKER_PARAM_BOOL, "no", 0, 0,
-                "the directory's group may use it too; lock files are made 0660"},
+                "share the locks with the directory's group; lock files get mode 0660"},
     [SYNC] = {"sync", LOCKER_PARAM_BOOL, "no", 0, 0,
-              "flush each fencing token to the disk; without, a crash of the host leaves it to the clock"},
+              "flush each fencing token to the disk; otherwise tokens start again from the clock after a "
+              "crash of the host"},
     {NULL, LOCKER_PARAM_TEXT, NULL, 0, 0, NULL},
 };
 
@@ -36,16 +37,16 @@ static locker_status check_config(const locker_driver_config *config, locker_err
     const char *host = config->host_count > 0 ? config->hosts[0].name : "";
     if (config->host_count > 1 || (*host != '\0' && strcmp(host, "localhost") != 0) ||
         (config->host_count > 0 && config->hosts[0].port != 0))
-        return lk_misconfigured(err, "a file URI has no host but \"localhost\", and no port: write "
+        return lk_misconfigured(err, "a file URI has no host except \"localhost\", and no port; write "
                                      "file:///path/to/directory, with three slashes");
     if (config->path[0] != '/')
-        return lk_misconfigured(err, "the file driver's directory is missing, or no absolute path: write "
+        return lk_misconfigured(err, "the file driver needs the absolute path of a directory; write "
                                      "file:///path/to/directory, or path = /path/to/directory in a profile");
     if (strlen(config->path) + 1 + LK_FILE_PATH_MAX > PATH_MAX)
-        return lk_misconfigured(err, "the lock directory's path is too long: use at most %d bytes",
+        return lk_misconfigured(err, "the lock directory's path is too long; use at most %d bytes",
                                 PATH_MAX - 1 - LK_FILE_PATH_MAX);
     if (strlen(config->name_space) > LK_FILE_NAMESPACE_MAX)
-        return lk_misconfigured(err, "the namespace is too long for file names: use at most %d bytes",
+        return lk_misconfigured(err, "the namespace is too long for file names; use at most %d bytes",
                                 LK_FILE_NAMESPACE_MAX);
     return LOCKER_OK;
 }
@@ -105,7 +106,7 @@ LK_UNCHECKED static locker_status file_open(const locker_driver_config *config, 
          (self->watch_fd = fcntl(self->dir_fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)) < 0))
         status = locker_error_set(
             err, LOCKER_UNAVAILABLE, errno,
-            "can't make a descriptor for events: %s; raise the limit on open files (ulimit -n)",
+            "cannot create a descriptor for events: %s; raise the limit on open files (ulimit -n)",
             strerror(errno));
     if (status == LOCKER_OK && !lk_file_forks_join(self))
         status = lk_out_of_memory(err);
@@ -136,7 +137,7 @@ static locker_status file_ping(void *self_, int64_t until, locker_error *err)
         return status;
     const int code = lk_file_directory_compare(self);
     if (code != 0)
-        return locker_error_set(err, LOCKER_UNAVAILABLE, code, "can't look at the lock directory %.200s: %s",
+        return locker_error_set(err, LOCKER_UNAVAILABLE, code, "cannot check the lock directory %.200s: %s",
                                 self->path, strerror(code));
     return LOCKER_OK;
 }
@@ -150,19 +151,18 @@ static const locker_semantics semantics = {
     .can_break = true,
     .shared = LOCKER_ORDER_ARRIVAL,
     .permits_most = LOCKER_PERMITS_MAX,
-    .holder_dies = "The kernel frees the lock at once, unless a child that it forked lives on without exec "
-                   "or locker_close().",
-    .holder_stalls = "It keeps the lock, however long; locker_break() takes it away.",
-    .cut_off = "Nothing can be: there is no network.",
-    .service_restarts = "There is no service; a restart of the host frees every lock.",
-    .failover = "There is none.",
+    .holder_dies = "The kernel frees the lock at once. If the holder has forked children, the lock lasts "
+                   "until they have ended, called exec or closed the locker.",
+    .holder_stalls = "The holder keeps the lock, unless locker_break() ends it.",
+    .cut_off = "Cannot happen: there is no network.",
+    .service_restarts = "There is no service. A restart of the host frees all locks.",
+    .failover = "There is no failover.",
     .token =
-        "A counter in the lock file that is never behind the wall clock's microseconds; it goes back "
-        "only if the file is removed by somebody else, or the host crashes, and the clock is set back too.",
-    .cost =
-        "One descriptor and about fourteen system calls a lock, three descriptors a waiter, two and some forty system calls a "
-        "shared lock or a permit; one small file a key, of which those that nobody uses are removed when there are more than some "
-        "hundred.",
+        "The last token plus 1, or the clock in microseconds if that is greater. A token can repeat only if "
+        "the clock is set back after a loss of the lock file or a crash of the host.",
+    .cost = "A lock needs 1 descriptor and about 14 system calls, a shared lock or permit 2 descriptors and "
+            "about 40 calls, a waiter 3 descriptors. Each key has a small file. The driver removes unused "
+            "files: at most 1,024 stay.",
 };
 
 const locker_driver lk_file_driver = {

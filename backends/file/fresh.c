@@ -35,7 +35,7 @@ locker_status lk_file_replace(lk_file *self, const lk_file_name *name, int paren
     char temporary[LK_FILE_NEW_NAME];
     const int fresh = make_fresh(self, parent, temporary);
     if (fresh < 0)
-        return lk_file_fail(self, "make a fresh file for", name, errno, err);
+        return lk_file_fail(self, "create a new file in place of", name, errno, err);
     locker_status status = LOCKER_OK;
     lk_file_record next = {.token = record->token};
     /* One that can't be read has no token: then as for a fresh file, which the next grant won't take it for. */
@@ -86,7 +86,7 @@ static locker_status see_all_broken(const lk_file *self, const lk_file_name *nam
     free(broken.bytes);
     lk_file_tickets_close(&t);
     if (code != 0)
-        return lk_file_fail(self, "look who was broken in", name, code, err);
+        return lk_file_fail(self, "list the broken holders of", name, code, err);
     return all ? LOCKER_OK : LOCKER_BUSY;
 }
 

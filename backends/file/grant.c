@@ -37,18 +37,19 @@ static locker_status write_grant(lk_file *self, const lk_file_name *name, lk_fil
         return lk_file_fail(self, "read", name, code, err);
     if (reading == LK_FILE_RECORD_FOREIGN)
         return lk_denied(err,
-                         "%.150s/%.150s is another program's file and is left alone; move it away, or use a "
-                         "directory for locks alone",
+                         "%.150s/%.150s is not a lock file but another program's file; move it away, or use "
+                         "a directory only for locks",
                          self->path, name->text);
     if (reading == LK_FILE_RECORD_DAMAGED)
-        self->svc->log(self->svc, LOCKER_LOG_WARN,
-                       "the record in %.150s/%.150s is damaged; the fencing token goes on from the clock",
-                       self->path, name->text);
+        self->svc->log(
+            self->svc, LOCKER_LOG_WARN,
+            "the record in %.150s/%.150s is damaged; its fencing tokens start again from the clock",
+            self->path, name->text);
     c->fresh = reading == LK_FILE_RECORD_EMPTY;
     if (reading != LK_FILE_RECORD_GOOD) /* there may have been another file before it */
         code = lk_file_tokens_floor(self, name->hash, &record.token);
     if (code != 0)
-        return lk_file_fail(self, "read the tokens beside", name, code, err);
+        return lk_file_fail(self, "read the file .tokens for", name, code, err);
     code = lk_file_record_grant(c->fd, self->template, &record.token, claim->owner, self->sync);
     if (code != 0)
         return lk_file_fail(self, "write", name, code, err);
@@ -163,8 +164,8 @@ static locker_status enter_gate(lk_file *self, const lk_file_name *name, lk_file
     }
     if (code == EAGAIN)
         return lk_unavailable(err,
-                              "can't look who shares %.150s/%.150s: another that is about to was stopped, "
-                              "or too many are; try again",
+                              "cannot take a shared lock or permit of %.150s/%.150s: another call is just "
+                              "taking one; if its process is stopped, end that process; then try again",
                               self->path, name->text);
     return code == 0 ? LOCKER_OK : lk_file_fail(self, "lock", name, code, err);
 }
@@ -202,7 +203,8 @@ static locker_status find_slot_of_broken(lk_file *self, const lk_file_name *name
     if (code == 0)
         return LOCKER_OK;
     c->claim->slot = -1; /* a waiting claim keeps its place and tries again */
-    return c->claim->will_wait ? LOCKER_OK : lk_file_fail(self, "look who was broken in", name, code, err);
+    return c->claim->will_wait ? LOCKER_OK
+                               : lk_file_fail(self, "list the broken holders of", name, code, err);
 }
 
 /* The list of broken holders takes one of all holders, so it is made only where a few queries found no free slot. Behind it all slots
@@ -261,7 +263,7 @@ static locker_status write_down(lk_file *self, const lk_file_name *name, lk_file
 {
     const int code = lk_file_queue_hold(self, c);
     if (code != 0)
-        return lk_file_fail(self, "write down who shares", name, code, err);
+        return lk_file_fail(self, "write the holder's record for", name, code, err);
     return meets_breaker(c) ? LK_FILE_MET_BREAKER : LOCKER_OK;
 }
 

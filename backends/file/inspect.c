@@ -127,7 +127,7 @@ locker_status lk_file_show(void *self_, const char *key, size_t key_len, int64_t
 
 static locker_status not_held(const lk_file *self, const lk_file_name *name, locker_error *err)
 {
-    return lk_invalid(err, "nobody holds the lock of %.150s/%.150s", self->path, name->text);
+    return lk_invalid(err, "the lock of %.150s/%.150s has no holder", self->path, name->text);
 }
 
 /* Whether `held` is the file at the name, is held, and by whom. */
@@ -183,7 +183,7 @@ static locker_status break_beside(lk_file *self, const lk_file_name *name, int p
     size_t count = 0, named = 0;
     locker_status status = LOCKER_OK;
     if (t.queue < 0 && t.code != ENOENT)
-        status = lk_file_fail(self, "list who shares", name, t.code, err);
+        status = lk_file_fail(self, "list the holders of", name, t.code, err);
     else if (!lk_file_holders_list(&t, LK_FILE_RECORD_HELD, held, &all, &count))
         status = lk_out_of_memory(err);
     for (size_t i = 0; status == LOCKER_OK && i < count; i++)
@@ -197,8 +197,8 @@ static locker_status break_beside(lk_file *self, const lk_file_name *name, int p
         if (!is_any(only))
             status = locker_error_set(
                 err, LOCKER_BUSY, 0,
-                "one of whom nothing is written down holds %.150s/%.150s, and may be about to let go: look "
-                "again, or break it whoever holds it",
+                "%.150s/%.150s has a holder without a record, which may be about to unlock; run show again, "
+                "or break the lock without naming a holder",
                 self->path, name->text);
     }
     if (status == LOCKER_OK && count > 0 && !break_named(&t, all, count, only))
@@ -235,7 +235,8 @@ static locker_status break_once(lk_file *self, const lk_file_name *name, int par
     const int code = lk_file_range_take(held, F_WRLCK, 2, &met);
     if (code == EAGAIN)
         status = locker_error_set(err, LOCKER_UNAVAILABLE, code,
-                                  "the lock of %.150s/%.150s is being broken by another; look again",
+                                  "another call is breaking the lock of %.150s/%.150s; run show, then break "
+                                  "again",
                                   self->path, name->text);
     else if (code != 0)
         status = lk_file_fail(self, "lock", name, code, err);
@@ -280,7 +281,9 @@ locker_status lk_file_break(void *self_, const char *key, size_t key_len, const 
         lk_file_parent_close(self, parent);
     }
     if (status == LK_FILE_AGAIN)
-        return lk_unavailable(err, "the lock of %.150s/%.150s changes hands too fast to be broken; try again",
+        return lk_unavailable(err,
+                              "the lock of %.150s/%.150s got a new holder during each attempt to break it; "
+                              "run show, then break again",
                               self->path, name.text);
     return status;
 }

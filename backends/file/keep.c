@@ -46,7 +46,7 @@ locker_status lk_file_keep_over_exec(void *self_, locker_claim *grant, locker_er
         (fcntl(c->fd, F_SETFD, 0) != 0 || (c->ticket_fd >= 0 && fcntl(c->ticket_fd, F_SETFD, 0) != 0)))
         code = errno;
     if (code != 0)
-        return locker_error_set(err, LOCKER_UNAVAILABLE, code, "can't keep the lock of \"%s\" over exec: %s",
+        return locker_error_set(err, LOCKER_UNAVAILABLE, code, "cannot keep the lock of \"%s\" over exec: %s",
                                 grant->key, strerror(code));
     touch_ahead(c->fd);
     return LOCKER_OK;

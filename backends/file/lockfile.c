@@ -121,18 +121,18 @@ locker_status lk_file_check(const lk_file *self, const lk_file_name *name, int f
                             locker_error *err)
 {
     if (statx(fd, "", AT_EMPTY_PATH, LOOK, s) != 0)
-        return lk_file_fail(self, "look at", name, errno, err);
+        return lk_file_fail(self, "check", name, errno, err);
     const char *wrong = NULL;
     if (!S_ISREG(s->stx_mode))
-        wrong = "is no regular file";
+        wrong = "is not a regular file";
     else if (s->stx_nlink > 1 && !has_record(fd))
-        wrong = "has more than one hard link, and no record of a lock";
+        wrong = "has more than one hard link and no lock record";
     else if (s->stx_mode & S_IWOTH)
-        wrong = "can be written by everybody";
+        wrong = "can be written by every user";
     else if (!self->shared && s->stx_uid != self->uid && s->stx_uid != 0)
         wrong = "belongs to another user";
     if (wrong != NULL)
-        return lk_denied(err, "%.150s/%.150s %s, so it can't be trusted as a lock file; remove it",
+        return lk_denied(err, "%.150s/%.150s %s, so it cannot be trusted as a lock file; remove it",
                          self->path, name->text, wrong);
     return LOCKER_OK;
 }

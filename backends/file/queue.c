@@ -201,7 +201,7 @@ void lk_file_queue_enter(lk_file *self, lk_file_claim *c)
     c->ticket_at = lk_file_now(self) + TICKET_AGAIN;
     if (code != 0 && !atomic_exchange_explicit(&self->unqueued, true, memory_order_relaxed))
         self->svc->log(self->svc, LOCKER_LOG_WARN,
-                       "can't make a ticket in a queue in %.200s: %s; who waits is not served in order",
+                       "cannot create a waiter's ticket in %.200s: %s; waiters may get the lock out of order",
                        self->path, strerror(code));
 }
 

@@ -36,7 +36,8 @@ locker_status lk_file_release(void *self_, locker_claim *grant, int64_t until, l
     if (looked != 0 || unlocked != 0) {
         const int code = looked != 0 ? looked : unlocked;
         return locker_error_set(err, LOCKER_UNKNOWN, code,
-                                "let go of the lock of \"%s\", but can't tell whether it was still ours: %s",
+                                "released the lock of \"%s\", but cannot check whether it was lost before: "
+                                "%s",
                                 grant->key, strerror(code));
     }
     return LOCKER_OK;

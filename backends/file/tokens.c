@@ -60,8 +60,8 @@ static void warn(lk_file *self, const char *why)
     if (!atomic_exchange_explicit(&self->warned_tokens, true, memory_order_relaxed))
         self->svc->log(
             self->svc, LOCKER_LOG_WARN,
-            "%.200s/%s can't be used: %s; lock files that nobody uses stay, and tokens of removed ones go "
-            "on from the clock; remove it",
+            "cannot use %.200s/%s: %s; unused lock files stay, and tokens of removed lock files start again "
+            "from the clock; remove the file",
             self->path, file_name.text, why);
 }
 
@@ -89,7 +89,7 @@ int lk_file_tokens_floor(lk_file *self, uint32_t hash, uint64_t *token)
     *token = 0;
     const int fd = lk_file_open_in(self, self->dir_fd, &file_name, O_RDONLY);
     if (fd < 0 && is_other(errno))
-        warn(self, "it is no regular file");
+        warn(self, "it is not a regular file");
     if (fd < 0)
         return errno == ENOENT || is_other(errno) ? 0 : errno;
     int code;
@@ -148,7 +148,7 @@ bool lk_file_tokens_open(lk_file *self, lk_file_tokens *tokens)
         tokens->fd = make(self);
     if (tokens->fd < 0) {
         if (is_other(errno))
-            warn(self, "it is no regular file");
+            warn(self, "it is not a regular file");
         return false;
     }
     if (!trusted(self, tokens->fd, &code)) {
@@ -157,7 +157,7 @@ bool lk_file_tokens_open(lk_file *self, lk_file_tokens *tokens)
     }
     if (is_ours(tokens->fd))
         return true;
-    warn(self, "it is another program's, or damaged");
+    warn(self, "it is another program's file, or damaged");
     lk_file_tokens_close(tokens);
     return false;
 }

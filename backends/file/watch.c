@@ -49,9 +49,10 @@ void lk_file_watch_warn(lk_file *self)
     const int code = LK_READ(self->watch_code);
     const char *const advice = code == ENOSPC   ? "raise fs.inotify.max_user_watches"
                                : code == EMFILE ? "raise fs.inotify.max_user_instances or ulimit -n"
-                                                : "see what is wrong there";
-    self->svc->log(self->svc, LOCKER_LOG_WARN, "no inotify for %.200s: %s: waiting polls every 50 ms; %s",
-                   self->path, strerror(code), advice);
+                                                : "find the cause of this error";
+    self->svc->log(self->svc, LOCKER_LOG_WARN,
+                   "cannot watch %.200s with inotify: %s; waiters poll every 50 ms; %s", self->path,
+                   strerror(code), advice);
 }
 
 static bool start_locked(lk_file *self) LK_REQUIRES(self->mutex)
@@ -361,8 +362,8 @@ static locker_status make_again(lk_file *self, locker_error *err)
     locker_error why;
     int fd;
     if (lk_file_directory_open(self->path, self->shared, &fd, &why) != LOCKER_OK)
-        return lk_unavailable(err, "the lock directory was removed, and can't be made again: %.400s",
-                              why.text);
+        return lk_unavailable(
+            err, "the lock directory was removed, and the driver cannot create it again: %.400s", why.text);
     lk_mutex_lock(&self->mutex);
     move_to_locked(self, fd);
     lk_mutex_unlock(&self->mutex);
@@ -388,8 +389,8 @@ locker_status lk_file_stay(lk_file *self, locker_error *err)
     if (is_back(self))
         return LOCKER_OK;
     return lk_unavailable(err,
-                          "the lock directory %.200s was moved away or removed; let go of the locks that are "
-                          "lost, or open the locker again",
+                          "the lock directory %.200s was moved away or removed; unlock the lost locks, or "
+                          "open a new locker",
                           self->path);
 }
 

@@ -242,7 +242,7 @@ static locker_status memory_open(const locker_driver_config *config, const locke
                                  locker_error *err)
 {
     if (config->host_count > 0)
-        return lk_misconfigured(err, "memory has no host: write memory:NAME, or memory: alone");
+        return lk_misconfigured(err, "a memory URI has no host; write memory:NAME or memory:");
     instance *m = calloc(1, sizeof *m);
     char *name;
     if (m == NULL)
@@ -471,7 +471,7 @@ static locker_status memory_break(void *self, const char *key, size_t key_len,
         hand_over_locked(s, p);
     }
     lk_mutex_unlock(&s->mutex);
-    return status != LOCKER_INVALID ? status : locker_error_set(err, status, 0, "nobody holds '%s'", key);
+    return status != LOCKER_INVALID ? status : locker_error_set(err, status, 0, "'%s' has no holder", key);
 }
 
 static locker_status memory_ping(void *self, int64_t until, locker_error *err)
@@ -491,11 +491,11 @@ static const locker_semantics semantics = {
     .can_break = true,
     .shared = LOCKER_ORDER_ARRIVAL,
     .permits_most = LOCKER_PERMITS_MAX,
-    .holder_dies = "the process dies with it, and all its locks",
-    .holder_stalls = "it keeps the lock; the others wait",
-    .cut_off = "can't happen",
+    .holder_dies = "all locks of the process end with it",
+    .holder_stalls = "the holder keeps the lock; the others wait",
+    .cut_off = "cannot happen: there is no network",
     .service_restarts = "the service is the process itself",
-    .failover = "there is none",
+    .failover = "there is no failover",
     .token = "grows for the life of the process",
     .cost = "no system call",
 };

@@ -182,7 +182,7 @@ void lk_bystander_rest(lk_bystander *bystander)
         return;
     }
     atomic_store(&bystander->beats.rests, true);
-    lk_require(is_resting, &bystander->beats, "the bystander rests");
+    lk_require(is_resting, &bystander->beats, "the bystander should rest");
 }
 
 void lk_bystander_go_on(lk_bystander *bystander)
@@ -201,12 +201,13 @@ void lk_bystander_end(lk_bystander *bystander, const char *test)
     }
     const seen all = is_apart ? hear_seen(bystander->child) : bystander->beats.seen;
     free(bystander);
-    print_message("scale: %s: a bystander's longest of %" PRIu64 " calls took %" PRId64 " ms\n", test,
+    print_message("scale: %s: the longest of the bystander's %" PRIu64 " calls took %" PRId64 " ms\n", test,
                   all.calls, all.longest_ms);
     assert_int_equal(all.failed, 0);
     assert_unless_late(!all.lost);
     if (is_apart && all.missed_ms > 0)
-        test_fails("a bystander's call took %" PRId64 " ms longer than %d, and the machine was not late",
+        test_fails("a call of the bystander took %" PRId64
+                   " ms longer than %d ms, but the machine was not late",
                    all.missed_ms, CALL_MS);
     if (!is_apart)
         assert_timely(all.longest_ms, CALL_MS);

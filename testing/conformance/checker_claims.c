@@ -166,7 +166,7 @@ LK_UNCHECKED static void touched(int number, siginfo_t *info, void *context)
     if (slot < SLOTS) {
         const lk_record *record = &records[slot];
         char text[256];
-        int length = snprintf(text, sizeof text, "contract: touched: the claim of '%s' was touched %s%s\n",
+        int length = snprintf(text, sizeof text, "contract: touched: the claim of '%s' was accessed %s%s\n",
                               record->key, record->instance != NULL ? "past claim_size" : "after ",
                               record->instance != NULL    ? ""
                               : record->let_go_by != NULL ? record->let_go_by

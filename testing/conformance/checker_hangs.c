@@ -54,7 +54,7 @@ static void tell_operations_locked(report *r) LK_REQUIRES(lk_checker_mutex)
         if (r->now - operation->began < SECOND || r->lines++ >= LINES_AT_MOST)
             continue;
         fprintf(stderr,
-                "conformance: look at `%s`: the driver was called %lld s ago%s%s%s and has not come back\n",
+                "conformance: look at `%s`: the driver was called %lld s ago%s%s%s and has not returned\n",
                 operation->name, (long long)((r->now - operation->began) / SECOND),
                 operation->key[0] != '\0' ? " for '" : "", operation->key,
                 operation->key[0] != '\0' ? "'" : "");
@@ -88,29 +88,28 @@ static void tell_claim(const view *v)
     snprintf(who, sizeof who, "a call waits for '%s' in the namespace '%.60s'", c->key,
              c->instance->name_space);
     if (v->same == NULL && v->other != NULL)
-        fprintf(
-            stderr,
-            "conformance: look at config->name_space in `open`: %s, and the test holds '%s' in the namespace '%.60s' alone: "
-            "those are two locks\n",
-            who, c->key, v->other->instance->name_space);
+        fprintf(stderr,
+                "conformance: look at config->name_space in `open`: %s, but the test holds '%s' only in the "
+                "namespace '%.60s', and that is a different lock\n",
+                who, c->key, v->other->instance->name_space);
     else if (is_forgotten(v))
         fprintf(
             stderr,
             "conformance: look at `wake` and `retry_at`: %s. %lld s ago `acquire` answered BUSY without a retry_at, and the "
             "driver has not called `wake` since%s\n",
             who, ago,
-            v->same != NULL ? "; the grant before it was not released: was it broken, or lost?" : "");
+            v->same != NULL ? "; the grant before it was not released: check whether it was broken or lost"
+                            : "");
     else if (v->same != NULL)
-        fprintf(
-            stderr,
-            "conformance: %s, which the test holds and does not release: look at what keeps the test's other threads\n",
-            who);
+        fprintf(stderr,
+                "conformance: %s, and the test holds this lock without releasing it: look at what blocks the "
+                "test's other threads\n",
+                who);
     else
-        fprintf(
-            stderr,
-            "conformance: look at `release` and `withdraw`: %s, and no claim of this process holds it. `acquire` answered %lu "
-            "times without a grant, %lld s ago for the last time\n",
-            who, c->attempts, ago);
+        fprintf(stderr,
+                "conformance: look at `release` and `withdraw`: %s, but no claim of this process holds it. "
+                "`acquire` answered %lu times without a grant, the last time %lld s ago\n",
+                who, c->attempts, ago);
 }
 
 static void tell_if_waiting(const lk_record *record, void *context) LK_REQUIRES(lk_checker_mutex)

@@ -119,7 +119,7 @@ static void answer(locker_claim *outer, const locker_claim *inner)
 static locker_claim *known(lk_checked *w, locker_claim *outer, const char *operation)
 {
     if (!lk_checker_is_seen(outer))
-        lk_checker_report("core", "%s was called for the claim of '%.60s', which the driver hasn't",
+        lk_checker_report("core", "core called %s for a claim of '%.60s' that the driver does not have",
                           operation, outer->key);
     return lk_checker_inner(w, outer);
 }
@@ -163,21 +163,21 @@ static void check_grant(lk_checked *w, const locker_claim *inner)
 {
     const bool leases = lk_checker_tested->semantics->leases;
     if (leases && inner->valid_until == LOCKER_NEVER)
-        lk_checker_report("valid-until", "acquire of '%.60s' gave no lease, and semantics.leases is true",
+        lk_checker_report("valid-until", "acquire of '%.60s' set no lease, but semantics.leases is true",
                           inner->key);
     else if (!leases && inner->valid_until != LOCKER_NEVER)
-        lk_checker_report("valid-until", "acquire of '%.60s' gave a lease, and semantics.leases is false",
+        lk_checker_report("valid-until", "acquire of '%.60s' set a lease, but semantics.leases is false",
                           inner->key);
     else if (leases && lk_checker_is_bounded(inner) && inner->valid_until > inner->asked_at + inner->ttl_ns)
         lk_checker_report(
             "valid-until",
-            "acquire of '%.60s' gave a lease that ends %lld ms after asked_at + ttl: count it from "
-            "before the request was sent",
+            "acquire of '%.60s' set a lease that ends %lld ms after asked_at + ttl; count the lease from a "
+            "time before the request was sent",
             inner->key, (long long)((inner->valid_until - inner->asked_at - inner->ttl_ns) / 1000000));
     /* a grant that came too late is given back, and its token used by nobody; one that was broken may come
      * back after a later one, but not after one that had come back before it asked */
     if (inner->permits > 0 && (inner->slot < 0 || inner->slot >= inner->permits))
-        lk_checker_report("slot", "acquire of '%.60s' gave slot %d of %d", inner->key, inner->slot,
+        lk_checker_report("slot", "acquire of '%.60s' set slot %d of %d permits", inner->key, inner->slot,
                           inner->permits);
     if (lk_checker_now(w) < inner->valid_until)
         lk_checker_token(w, inner->key, inner->token, token_before(inner));
@@ -226,13 +226,16 @@ static locker_status checked_acquire(void *self, locker_claim *outer, locker_err
                           BIT(INVALID) | BIT(CONFIG) | BIT(PROTOCOL) | BIT(NOMEM) | BIT(UNSUPPORTED),
                       err);
     if (differs(inner, &before))
-        lk_checker_report("changed", "acquire of '%.60s' changed what is core's in the claim", outer->key);
+        lk_checker_report("changed",
+                          "acquire of '%.60s' changed a member of the claim that only core may change",
+                          outer->key);
     outer->retry_at = inner->retry_at;
     if (status == LOCKER_OK) {
         check_grant(w, inner);
         answer(outer, inner);
     } else if (inner->retry_at < before.asked_at) {
-        lk_checker_report("retry-at", "acquire of '%.60s' set retry_at before asked_at", outer->key);
+        lk_checker_report("retry-at", "acquire of '%.60s' set retry_at to a time before asked_at",
+                          outer->key);
     }
     note(w, inner, false, status);
     return status;
@@ -303,7 +306,7 @@ static locker_status checked_keep_over_exec(void *self, locker_claim *outer, loc
 static void check_pass(lk_checked *w, const locker_claim *from, const locker_claim *to)
 {
     if (to->valid_until > from->valid_until)
-        lk_checker_report("pass", "pass of '%.60s' made the lease longer, without asking the service",
+        lk_checker_report("pass", "pass of '%.60s' made the lease longer without asking the service",
                           to->key);
     lk_checker_token(w, to->key, to->token, from->token);
 }
@@ -367,9 +370,9 @@ static locker_status checked_check_key(void *self, const char *key, size_t key_l
 static void check_info(const char *operation, const locker_info *info)
 {
     if ((info->queue_len > 0) != (info->queue != NULL) && info->queue_len > 0)
-        lk_checker_report("answer", "%s counts %zu in the queue, and gives none", operation, info->queue_len);
+        lk_checker_report("answer", "%s set queue_len to %zu, but queue is NULL", operation, info->queue_len);
     if (info->waiters >= 0 && info->queue_len > (size_t)info->waiters)
-        lk_checker_report("answer", "%s names more in the queue than wait", operation);
+        lk_checker_report("answer", "%s set queue_len greater than waiters", operation);
 }
 
 static locker_status checked_show(void *self, const char *key, size_t key_len, int64_t until,
@@ -396,7 +399,7 @@ static locker_status checked_break(void *self, const char *key, size_t key_len,
     lk_checker_deadline(w, "late", "break_lock", until);
     lk_checker_answer("break_lock", status, looking | BIT(BUSY) | BIT(CONFIG), err);
     if ((status == LOCKER_OK || status == LOCKER_BUSY) && !broken->held)
-        lk_checker_report("answer", "break_lock answered OK or BUSY and doesn't tell whose lock it is");
+        lk_checker_report("answer", "break_lock answered OK or BUSY without a holder in *broken");
     return status;
 }
 

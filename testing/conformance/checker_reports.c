@@ -46,7 +46,7 @@ void lk_checker_report(const char *check, const char *format, ...)
 static void report_late(const char *check, const char *operation, int64_t late_ms)
 {
     char text[128];
-    snprintf(text, sizeof text, "%s came back %lld ms after it had to", operation, (long long)late_ms);
+    snprintf(text, sizeof text, "%s returned %lld ms after its deadline", operation, (long long)late_ms);
     lk_mutex_lock(&lk_checker_mutex);
     if (late_ms - LK_CHECKER_LATE_MS > missed_ms)
         missed_ms = late_ms - LK_CHECKER_LATE_MS;
@@ -99,7 +99,7 @@ void lk_checker_answer(const char *operation, locker_status status, unsigned all
                            1u << LOCKER_CANCELED | 1u << LOCKER_NOMEM;
 
     if ((unsigned)status > LOCKER_FORKED || (allowed & 1u << status) == 0)
-        lk_checker_report("answer", "%s answered %s, which its contract doesn't have", operation,
+        lk_checker_report("answer", "%s answered %s, which its contract does not allow", operation,
                           locker_status_name(status));
     else if (err == NULL || (plain & 1u << status) != 0)
         return;
@@ -167,8 +167,10 @@ void lk_checker_token(const lk_checked *w, const char *key, uint64_t token, uint
         entry->last = token;
     lk_mutex_unlock(&lk_checker_mutex);
     if (token <= last)
-        lk_checker_report("token", "a grant of '%.60s' got token %llu after one that got %llu", key,
-                          (unsigned long long)token, (unsigned long long)last);
+        lk_checker_report("token",
+                          "a grant of '%.60s' got token %llu, not greater than the token %llu of an earlier "
+                          "grant",
+                          key, (unsigned long long)token, (unsigned long long)last);
 }
 
 static void free_token(void *entry)

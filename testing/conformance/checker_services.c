@@ -31,13 +31,13 @@ static locker_claim *outer_of(const lk_checked *w, const locker_claim *inner, co
         *copy = *record;
     lk_mutex_unlock(&lk_checker_mutex);
     if (record == NULL)
-        lk_checker_report("gone", "%s was called for an address that is no claim's", service);
+        lk_checker_report("gone", "%s was called with an address that is not a claim", service);
     else if (copy->instance == NULL)
-        lk_checker_report("gone", "%s was called for the claim of '%s' after %s had let go of it", service,
-                          copy->key, copy->let_go_by != NULL ? copy->let_go_by : "nobody");
+        lk_checker_report("gone", "%s was called for the claim of '%s' after %s had ended it", service,
+                          copy->key, copy->let_go_by != NULL ? copy->let_go_by : "no operation");
     else if (copy->instance != w)
-        lk_checker_report("gone", "%s was called for the claim of '%s', which another instance has", service,
-                          copy->key);
+        lk_checker_report("gone", "%s was called for the claim of '%s', which belongs to another instance",
+                          service, copy->key);
     else
         return copy->outer;
     return NULL;
@@ -76,11 +76,12 @@ static void lease_extended(const locker_services *svc, locker_claim *claim, int6
     if (outer == NULL)
         return;
     if (!record.granted && !record.attempting)
-        lk_checker_report("not-granted", "lease_extended was called for the claim of '%s', which is no grant",
+        lk_checker_report("not-granted",
+                          "lease_extended was called for the claim of '%s', which is not a grant",
                           record.key);
     if (lk_checker_is_bounded(outer) && until > lk_checker_now(w) + outer->ttl_ns)
-        lk_checker_report("valid-until", "lease_extended of '%s' till %lld ms after now + ttl", record.key,
-                          (long long)((until - lk_checker_now(w) - outer->ttl_ns) / 1000000));
+        lk_checker_report("valid-until", "lease_extended of '%s' set a deadline %lld ms after now + ttl",
+                          record.key, (long long)((until - lk_checker_now(w) - outer->ttl_ns) / 1000000));
     w->core->lease_extended(w->core, outer, until);
 }
 
@@ -93,7 +94,8 @@ static void lease_shortened(const locker_services *svc, locker_claim *claim, int
         return;
     if (!record.granted && !record.attempting)
         lk_checker_report("not-granted",
-                          "lease_shortened was called for the claim of '%s', which is no grant", record.key);
+                          "lease_shortened was called for the claim of '%s', which is not a grant",
+                          record.key);
     w->core->lease_shortened(w->core, outer, until);
 }
 
@@ -109,7 +111,7 @@ static void lease_lost(const locker_services *svc, locker_claim *claim, const ch
     if (claim != NULL && outer == NULL)
         return;
     if (!record.granted && !record.attempting)
-        lk_checker_report("not-granted", "lease_lost was called for the claim of '%s', which is no grant",
+        lk_checker_report("not-granted", "lease_lost was called for the claim of '%s', which is not a grant",
                           record.key);
     w->core->lease_lost(w->core, outer, why);
 }
@@ -141,7 +143,8 @@ void lk_checker_told(locker_log_level level, const char *text, void *user)
 {
     (void)level, (void)user;
     if (logging)
-        lk_checker_report("core", "log called the application back at once: %s", text);
+        lk_checker_report(
+            "core", "core called the application's log callback inside the driver's call of log: %s", text);
 }
 
 static void log_line(const locker_services *svc, locker_log_level level, const char *format, ...)
@@ -168,7 +171,8 @@ static void awaited(const locker_services *svc, locker_claim *claim)
     if (outer == NULL)
         return;
     if (claim->mode != LOCKER_SHARED || (!record.granted && !record.attempting && !record.enrolled))
-        lk_checker_report("not-granted", "awaited was called for the claim of '%s', which is no shared grant",
+        lk_checker_report("not-granted",
+                          "awaited was called for the claim of '%s', which is not a shared grant",
                           record.key);
     lk_mutex_lock(&lk_checker_mutex);
     lk_checker_record_locked(claim)->awaited = true;

@@ -33,10 +33,10 @@ static void the_table_is_whole(void **state)
             exemplary || (strncmp(driver->example, *scheme, length) == 0 && driver->example[length] == ':');
     }
     if (!exemplary)
-        test_fails("the table's example '%s' is no URI of its schemes", driver->example);
+        test_fails("the driver table's example '%s' does not begin with one of its schemes", driver->example);
     for (const locker_parameter *param = driver->params; param->name != NULL; param++)
         if (param->help == NULL || param->help[0] == '\0')
-            test_fails("the table's parameter '%s' has no help", param->name);
+            test_fails("the driver table's parameter '%s' has no help text", param->name);
 }
 
 /* A promise without its operation, or the other way round, is one that nobody keeps. */
@@ -45,17 +45,17 @@ static void capabilities_and_promises_agree(void **state)
     const locker_driver *driver = ((lk_fixture *)*state)->driver;
     const locker_semantics *promises = driver->semantics;
     if (promises->can_break != (driver->break_lock != NULL))
-        test_fails("semantics.can_break and break_lock disagree");
+        test_fails("semantics.can_break must be true if the driver has break_lock, and otherwise false");
     if (!promises->leases && driver->renew != NULL)
-        test_fails("there is a renew, and semantics.leases is false");
+        test_fails("the driver has renew, but semantics.leases is false");
     if (promises->fairness == LOCKER_FAIR_GLOBAL && (driver->caps & LOCKER_CAP_QUEUE) == 0)
         test_fails(
-            "semantics.fairness is global, and there is no LOCKER_CAP_QUEUE: core lets one claim of each "
-            "locker through");
+            "semantics.fairness is LOCKER_FAIR_GLOBAL without LOCKER_CAP_QUEUE, so core passes one claim "
+            "of each locker at a time; add LOCKER_CAP_QUEUE to caps, or set LOCKER_FAIR_LOCAL");
     if (promises->fairness != LOCKER_FAIR_LOCAL && promises->fairness != LOCKER_FAIR_GLOBAL)
-        test_fails("semantics.fairness is %d, which is no fairness", (int)promises->fairness);
+        test_fails("semantics.fairness is %d, which is not a locker_fairness", (int)promises->fairness);
     if (promises->scope < LOCKER_SCOPE_PROCESS || promises->scope > LOCKER_SCOPE_NETWORK)
-        test_fails("semantics.scope is %d, which is no scope", (int)promises->scope);
+        test_fails("semantics.scope is %d, which is not a locker_scope", (int)promises->scope);
 }
 
 static void promises_are_told(void **state)
@@ -67,7 +67,7 @@ static void promises_are_told(void **state)
     assert_string_equal(p->driver, driver->name);
     for (size_t i = 0; i < sizeof told / sizeof told[0]; i++)
         if (told[i] == NULL || told[i][0] == '\0' || strchr(told[i], '\n') != NULL)
-            test_fails("sentence %zu of the semantics is missing, or more than one line", i + 1);
+            test_fails("text %zu of the semantics is missing or has more than one line", i + 1);
 }
 
 /* ------------------------------------------------------------------ after close ---- */
@@ -137,7 +137,7 @@ static void close_leaves_no_descriptor_and_no_thread(void **state)
     if (lk_until(has_no_more_than, &before, LK_TEST_PATIENCE_MS))
         return;
     struct possessions now = count_possessions();
-    test_fails("three lockers later there are %d descriptors more, and %d threads",
+    test_fails("after three lockers were opened and closed there are %d descriptors more, and %d threads",
                now.descriptors - before.descriptors, now.threads - before.threads);
 }
 
@@ -196,7 +196,7 @@ static void close_leaves_no_memory(void **state)
         least = after < before ? 0 : after - before < least ? after - before : least;
     }
     if (least > (size_t)TIMES * EACH)
-        test_fails("each open, lock, unlock and close leaves about %zu bytes", least / TIMES);
+        test_fails("each open, lock, unlock and close leaves about %zu bytes allocated", least / TIMES);
 }
 
 /* Closed amid everything. The checker sees the service that is called too late; here is time for it. */
@@ -323,7 +323,7 @@ static void claims_end_in_every_way(void **state)
         assert_int_equal(pthread_create(&stormers[i].thread, NULL, storm_on, &stormers[i]), 0);
     }
     for (int i = 0; i < STORMERS; i++)
-        lk_join_worker(stormers[i].thread, &storm.done, "they lock, give up and cancel");
+        lk_join_worker(stormers[i].thread, &storm.done, "threads that lock, give up and cancel");
     assert_int_equal(atomic_load(&storm.overlaps), 0);
     assert_int_equal(atomic_load(&storm.strange), 0);
     for (int i = 0; i < 2; i++) {

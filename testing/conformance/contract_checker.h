@@ -20,7 +20,9 @@
  *   retry-at     a time for the next attempt that was over when the attempt began
  *   pass         pass answered BUSY and changed something, or made the lease longer
  *   wake         wake for a claim that is not enrolled
- *   not-granted  lease_extended, lease_shortened or lease_lost for a claim that is no grant
+ *   slot         a permit's slot that is below 0, or not below the number of permits
+ *   not-granted  lease_extended, lease_shortened or lease_lost for a claim that is no grant, or awaited for a claim
+ *                that is neither shared and enrolled nor a shared grant
  *   gone         a service was called for a claim that the driver had let go of, or never had
  *   after-close  a service was called after close, or after open had failed
  *   touched      memory of a claim was touched after letting go of it, or past claim_size

@@ -80,7 +80,7 @@ static bool is_told(void *context)
 
 void lk_require_owner(locker *l, const char *key, const char *owner)
 {
-    lk_require(is_told, &(struct told){l, key, owner}, "show should tell who holds it");
+    lk_require(is_told, &(struct told){l, key, owner}, "show should name the holder");
 }
 
 locker_lock_options lk_lease_options(int64_t ttl_ms)

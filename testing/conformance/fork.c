@@ -119,7 +119,7 @@ static void forking_amid_activity(void **state)
     }
     atomic_store(&busy.ended, true);
     for (int i = 0; i < 3; i++)
-        lk_join(threads[i], "a thread that locks while others fork");
+        lk_join(threads[i], "a thread that locks while another thread forks");
     assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
     lk_give(held);
     lk_close_locker(l);

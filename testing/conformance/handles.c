@@ -51,7 +51,7 @@ static void of_100_unlocks_one_is_ok(void **state)
         for (int i = 0; i < UNLOCKERS; i++)
             assert_int_equal(pthread_create(&threads[i], NULL, unlock_with_the_crowd, &crowd), 0);
         for (int i = 0; i < UNLOCKERS; i++)
-            lk_join(threads[i], "one of 100 that unlock");
+            lk_join(threads[i], "one of 100 threads that unlock");
         assert_int_equal(atomic_load(&crowd.answers[LOCKER_OK]), 1);
         assert_int_equal(atomic_load(&crowd.answers[LOCKER_INVALID]), UNLOCKERS - 1);
         pthread_barrier_destroy(&crowd.start);

@@ -75,7 +75,7 @@ static void two_hundred_wait_and_one_asks(void **state)
         assert_true(stats.attempts < 50 + lk_polls(fixture, began));
     lk_give(held);
     for (int i = 0; i < WAITERS; i++)
-        lk_join(turns[i].thread, "one of 200 that wait");
+        lk_join(turns[i].thread, "one of 200 threads that wait");
     assert_int_equal(atomic_load(&overlaps), 0);
     assert_int_equal(atomic_load(&served), WAITERS);
     stats = lk_stats(l);
@@ -136,7 +136,7 @@ static void a_held_lock_costs_at_most_a_descriptor(void **state)
         held[i] = lk_take(l, key, NULL);
     }
     int most = before + (fixture->promises.scope == LOCKER_SCOPE_HOST ? COUNT : SHARED);
-    lk_require(are_at_most, &most, "a held lock costs at most a descriptor");
+    lk_require(are_at_most, &most, "a held lock should need at most one descriptor");
     for (int i = 0; i < COUNT; i++)
         lk_give(held[i]);
     lk_close_locker(l);

@@ -136,7 +136,7 @@ static void expect_other_use(locker *l, const locker_lock_options *options, cons
     assert_status(LOCKER_CONFIG, locker_lock(l, "use", options, &held, &err), err);
     assert_null(held);
     if (strstr(err.text, words) == NULL)
-        test_fails("the text doesn't say '%s': %s", words, err.text);
+        test_fails("the error text does not contain '%s': %s", words, err.text);
 }
 
 static void a_key_is_used_in_one_way_at_a_time(void **state)
@@ -146,17 +146,17 @@ static void a_key_is_used_in_one_way_at_a_time(void **state)
     const locker_lock_options lock = lk_wait_options(5000);
     locker *a = lk_open_locker(*state, ""), *b = lk_open_locker(*state, "");
     locker_handle *held = lk_take(a, "use", &three);
-    expect_other_use(a, &two, "in use with 3 permits, and this call says 2");
-    expect_other_use(b, &two, "in use with 3 permits, and this call says 2");
-    expect_other_use(a, &lock, "in use with 3 permits, and this call wants a lock");
-    expect_other_use(b, &lock, "in use with 3 permits, and this call wants a lock");
+    expect_other_use(a, &two, "in use with 3 permits, but this call says 2");
+    expect_other_use(b, &two, "in use with 3 permits, but this call says 2");
+    expect_other_use(a, &lock, "in use with 3 permits, but this call asks for a lock");
+    expect_other_use(b, &lock, "in use with 3 permits, but this call asks for a lock");
     lk_give(held);
     held = lk_take(b, "use", &two);
     assert_int_equal(locker_handle_slot(held), 0);
     lk_give(held);
     held = lk_take(b, "use", NULL);
-    expect_other_use(a, &two, "in use as a lock, and this call wants one of 2 permits");
-    expect_other_use(b, &two, "in use as a lock, and this call wants one of 2 permits");
+    expect_other_use(a, &two, "in use as a lock, but this call asks for one of 2 permits");
+    expect_other_use(b, &two, "in use as a lock, but this call asks for one of 2 permits");
     lk_give(held);
     lk_close_locker(b);
     lk_close_locker(a);

@@ -69,7 +69,7 @@ static void fight_in(struct arena *arena, locker *const *lockers, int count)
         assert_int_equal(pthread_create(&fighters[i].thread, NULL, fight, &fighters[i]), 0);
     }
     for (int i = 0; i < THREADS; i++)
-        lk_join_worker(fighters[i].thread, &arena->done, "they lock and unlock");
+        lk_join_worker(fighters[i].thread, &arena->done, "threads that lock and unlock");
     pthread_barrier_destroy(&arena->start);
     assert_int_equal(atomic_load(&arena->failures), 0);
     assert_int_equal(atomic_load(&arena->overlaps), 0);

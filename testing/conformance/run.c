@@ -88,8 +88,8 @@ static void judge(void)
 {
     if (lk_checker_breaches() > 0)
         test_fails("the driver broke its contract; the lines above say how");
-    lk_timely_check(lk_checker_missed_ms(), 1, "the time over the limit of an operation of the driver",
-                    __FILE__, __LINE__);
+    lk_timely_check(lk_checker_missed_ms(), 1, "the delay of a driver operation beyond its limit", __FILE__,
+                    __LINE__);
 }
 
 /* A test as the kit runs it: a breach that the checker saw fails it, and one that was late is run again. */
@@ -132,13 +132,12 @@ static int run_group(const lk_group *group, size_t *skipped)
  * even if the service does not stop. */
 static void end_hanging_run(const lk_hang *hang)
 {
-    const char *const test = hang->test != NULL ? hang->test : "(its beginning or end)";
+    const char *const test = hang->test != NULL ? hang->test : "(start or stop)";
     void *const service = fixture.service;
     fprintf(stderr, "\nconformance: %s/%s hangs: it has made no progress for %lld s\n", hang->group, test,
             (long long)(hang->limit_ms / 1000));
     if (hang->hook != NULL)
-        fprintf(stderr, "conformance: look at the subject's hook `%s`, which has not come back\n",
-                hang->hook);
+        fprintf(stderr, "conformance: look at the subject's hook `%s`, which has not returned\n", hang->hook);
     if (!lk_checker_tell_hang() && hang->hook == NULL)
         fprintf(stderr, "conformance: no call waits for the driver\n");
     fprintf(
@@ -162,10 +161,10 @@ static int usage(FILE *out, int code)
         out,
         "usage: %s [--rounds N] [--seed N] [--percent N] [GROUP [TEST]]\n"
         "       %s --list | --help\n"
-        "Runs the driver conformance kit: every group, or one, or its tests that match the pattern TEST.\n"
-        "Storms rage for N rounds (else for a short time), with the random numbers of a seed (else of the "
-        "time).\n"
-        "Scale has N percent of its full sizes (else 10).\n"
+        "Runs the driver conformance kit: all groups, one GROUP, or its tests that match the pattern TEST.\n"
+        "  --rounds N   run N rounds of each storm (default: as many as fit in a short time)\n"
+        "  --seed N     choose the random numbers of the storms (default: from the time)\n"
+        "  --percent N  run the group scale at N percent of its full sizes (default: 10)\n"
         "groups:",
         program, program);
     for (size_t i = 0; i < GROUPS; i++)
@@ -193,7 +192,7 @@ static int take_subject(locker_conformance_subject *own, const locker_conformanc
 {
     locker_error err;
     if (given == NULL)
-        return wrong("there is no subject");
+        return wrong("the subject is NULL");
     return LK_SIZED_TAKE(locker_conformance_subject, own, given, kept_ttl_ms, &err) == LOCKER_OK
                ? 0
                : wrong(err.text);
@@ -202,23 +201,23 @@ static int take_subject(locker_conformance_subject *own, const locker_conformanc
 static int check_subject(const locker_conformance_subject *s)
 {
     if (s->driver == NULL || s->start == NULL || s->stop == NULL)
-        return wrong("the subject lacks a driver, start or stop");
+        return wrong("the subject has no driver, start or stop; set all three");
     if ((s->lose == NULL) != (s->replace == NULL))
-        return wrong("the subject has one of lose and replace: give both or none");
+        return wrong("the subject has only one of lose and replace; set both or none");
     if ((s->freeze == NULL) != (s->thaw == NULL))
-        return wrong("the subject has one of freeze and thaw: give both or none");
+        return wrong("the subject has only one of freeze and thaw; set both or none");
     if (s->poll_ms < 0)
-        return wrong("the subject's poll_ms is negative");
+        return wrong("the subject's poll_ms is negative; set 0 or more");
     if (s->kept_ttl_ms < 0 || s->kept_ttl_ms > 30000)
-        return wrong("the subject's kept_ttl_ms isn't one of 0 to 30000");
+        return wrong("the subject's kept_ttl_ms is not between 0 and 30000");
     if (s->freed_ttl_ms < 0 || s->freed_ttl_ms > 30000)
-        return wrong("the subject's freed_ttl_ms isn't one of 0 to 30000");
+        return wrong("the subject's freed_ttl_ms is not between 0 and 30000");
     if (s->hang_ms != 0 && s->hang_ms < HANG_MS_LEAST)
-        return wrong("the subject's hang_ms is less than 1000");
+        return wrong("the subject's hang_ms is less than 1000; set 0 for the default, or 1000 or more");
     if (s->driver->semantics != NULL && s->driver->semantics->leases &&
         (s->driver->ttl_min_ms > 300 || (s->driver->ttl_max_ms > 0 && s->driver->ttl_max_ms < 30000)))
         return wrong(
-            "the driver has to take lease times of 300 ms to 30 s: see its ttl_min_ms and ttl_max_ms");
+            "the driver must accept lease times from 300 ms to 30 s; change its ttl_min_ms or ttl_max_ms");
     return 0;
 }
 
@@ -235,11 +234,11 @@ static int run_groups(const char *wanted, const char *filter)
         matching++;
     }
     if (matching == 0) {
-        fprintf(stderr, "conformance: no group is called %s; --help lists them\n", wanted);
+        fprintf(stderr, "conformance: there is no group %s; --help lists the groups\n", wanted);
         return BAD_USAGE;
     }
     if (started == 0 && failed == 0)
-        fprintf(stderr, "conformance: no test of %s is called %s; --list lists them\n", wanted, filter);
+        fprintf(stderr, "conformance: group %s has no test %s; --list lists the tests\n", wanted, filter);
     printf("conformance: driver %s: %zu tests, %d failed, %zu skipped because it doesn't promise what they "
            "test%s\n",
            fixture.subject->driver->name, started, failed, skipped,

@@ -232,7 +232,7 @@ static void all_permits_are_held(void **state)
     assert_status(LOCKER_BUSY, locker_try_lock(rival, "scale/permits", &one, &none, &err), err);
     began = lk_test_now_ms();
     each(&c, THREADS, give);
-    say("permits were given back", count, began);
+    say("permits were released", count, began);
     lk_give(lk_take(rival, "scale/permits", NULL)); /* the key is free: it may be used as a lock */
     lk_bystander_end(bystander, "permits");
     free(c.held);
@@ -267,7 +267,7 @@ static void keys_in_doubt_come_back(void **state)
     lk_freeze(fixture);
     int64_t began = lk_test_now_ms();
     each(&c, c.count / KEYS_OF_A_THREAD, try_in_vain);
-    say("calls got no answer", c.count, began);
+    say("calls got no reply", c.count, began);
     lk_thaw(fixture);
     lk_bystander_go_on(bystander);
     began = lk_test_now_ms();

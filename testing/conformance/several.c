@@ -113,7 +113,7 @@ static void opposite_orders_do_not_deadlock(void **state)
         assert_int_equal(pthread_create(&takers[i].thread, NULL, take_ten, &takers[i]), 0);
     }
     for (int i = 0; i < 4; i++)
-        lk_join_worker(takers[i].thread, &done, "four who take ten keys");
+        lk_join_worker(takers[i].thread, &done, "four threads that take ten keys");
     assert_int_equal(atomic_load(&failed), 0);
     lk_close_locker(l[0]);
     lk_close_locker(l[1]);
@@ -159,7 +159,7 @@ static void losing_one_is_losing_all(void **state)
     assert_ok(locker_break(other, "s/b", NULL, NULL, &err), err);
     lk_require_state(held, LOCKER_STATE_LOST);
     assert_true(lk_readable(fd, LK_TEST_PATIENCE_MS));
-    lk_require(was_told, NULL, "on_lost is called");
+    lk_require(was_told, NULL, "on_lost should be called");
     assert_int_equal(locker_handle_remaining_ms(held), 0);
     lk_expect_busy(other, "s/a");
     assert_status(LOCKER_LOST, locker_unlock(held, &err), err);
@@ -183,7 +183,7 @@ static void a_handle_of_several_can_be_freed_in_its_callback(void **state)
     atomic_store(&losses, 0);
     assert_ok(locker_lock_all(l, keys, 2, &options, &held, &err), err);
     assert_ok(locker_break(other, "s/a", NULL, NULL, &err), err);
-    lk_require(was_told, NULL, "on_lost is called");
+    lk_require(was_told, NULL, "on_lost should be called");
     lk_give(take_all(other, keys, 2)); /* the other was released in the background */
     lk_close_locker(other);
     lk_close_locker(l);
@@ -216,7 +216,7 @@ static void a_wait_for_several_that_ends_leaves_nothing(void **state)
     assert_int_equal(pthread_create(&thread, NULL, take_three, &taking), 0);
     lk_require_waiting(b, 1);
     locker_cancel_fire(taking.options.cancel);
-    lk_join(thread, "one who takes three");
+    lk_join(thread, "a thread that takes three keys");
     assert_int_equal(taking.status, LOCKER_CANCELED);
     locker_cancel_free(taking.options.cancel);
     lk_give(lk_take(a, "s/a", NULL));
@@ -224,7 +224,7 @@ static void a_wait_for_several_that_ends_leaves_nothing(void **state)
     assert_int_equal(pthread_create(&thread, NULL, take_three, &taking), 0);
     lk_require_waiting(b, 1);
     lk_close_locker(b);
-    lk_join(thread, "one who takes three");
+    lk_join(thread, "a thread that takes three keys");
     assert_int_equal(taking.status, LOCKER_CLOSED);
     lk_give(lk_take(a, "s/a", NULL));
     lk_give(held);
@@ -246,7 +246,7 @@ static void calls_of_one_owner_have_several_together(void **state)
     }
     lk_give(held);
     for (int i = 0; i < 2; i++) {
-        lk_join(thread[i], "one who takes three");
+        lk_join(thread[i], "a thread that takes three keys");
         assert_int_equal(taking[i].status, LOCKER_OK);
     }
     lk_give(taking[0].held);
@@ -280,9 +280,9 @@ static void what_is_lost_while_others_are_waited_for_is_taken_again(void **state
     locker_handle *first = lk_take(a, "s/a", NULL);
     const uint64_t token = locker_handle_token(first);
     lk_give(first);
-    lk_require(has_lost, b, "the first of the keys is told lost");
+    lk_require(has_lost, b, "the loss of the first key should be reported");
     lk_give(held);
-    lk_join(thread, "one who takes three");
+    lk_join(thread, "a thread that takes three keys");
     assert_int_equal(taking.status, LOCKER_OK);
     assert_true(locker_handle_token(taking.held) > token || token == 0);
     locker_handle_free(taking.held);

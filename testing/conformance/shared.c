@@ -73,7 +73,7 @@ static void a_reader_stands_between_two_writers(void **state)
     lk_locking_start(&writer, c, "between", NULL);
     lk_require_waiting(c, 1);
     lk_give(held);
-    lk_require(is_next, (locker *[]){b, c}, "the reader or the writer is granted");
+    lk_require(is_next, (locker *[]){b, c}, "the reader or the writer should be granted the lock");
     const bool reads = lk_stats(b).acquired > 0;
     assert_true(reads || promises->shared != LOCKER_ORDER_ARRIVAL);
     lk_give(lk_locking_grant(reads ? &reader : &writer));

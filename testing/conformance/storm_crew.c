@@ -126,10 +126,10 @@ static void enter_again(struct hand *hand, unsigned key, const locker_lock_optio
     const locker_status status = locker_lock(crew->l, lk_storm_key(key), options, &again, &err);
     const bool was_held = locker_handle_state(held) <= LOCKER_STATE_SUSPECT;
     if (status != LOCKER_OK)
-        lk_detector_complain(crew->detector, "%s: an owner can't enter again: %s", lk_storm_key(key),
+        lk_detector_complain(crew->detector, "%s: re-entry of an owner failed: %s", lk_storm_key(key),
                              err.text);
     else if (was_held && locker_handle_token(again) != locker_handle_token(held))
-        lk_detector_complain(crew->detector, "%s: an owner has two grants", lk_storm_key(key));
+        lk_detector_complain(crew->detector, "%s: re-entry gave an owner a second grant", lk_storm_key(key));
     locker_handle_free(again);
 }
 

@@ -199,7 +199,7 @@ static bool nobody_is_beside_another(const struct trial *trial)
         const lk_stay *stay = trial->stay[i];
 
         if (stay->slot >= LK_STORM_PERMITS)
-            return finds(trial, stay, stay, "a slot past the last");
+            return finds(trial, stay, stay, "a slot beyond the last permit");
         for (unsigned j = i; was_certain(stay) && j-- > 0 && trial->stay[j]->key == stay->key;) {
             const lk_stay *before = trial->stay[j];
 
@@ -268,7 +268,7 @@ static bool no_token_twice(const struct trial *trial)
         const lk_stay *a = trial->stay[i - 1], *b = trial->stay[i];
 
         if (a->key == b->key && a->token == b->token && a->token != 0 && !ride(a, b))
-            return finds(trial, a, b, "a token was given twice");
+            return finds(trial, a, b, "the same token was granted twice");
     }
     qsort(trial->stay, trial->count, sizeof *trial->stay, by_key_and_time);
     return true;
@@ -297,13 +297,15 @@ static bool answers_are_true(const struct trial *trial)
         const lk_stay *stay = trial->stay[i];
 
         if (!was_lost_for_a_reason(trial, stay))
-            return finds(trial, stay, stay, "unlock answered lost, and nothing had taken it away");
+            return finds(trial, stay, stay,
+                         "unlock answered lost, but the lock was neither broken nor expired");
         for (unsigned j = i + 1; j < trial->count && trial->stay[j]->key == stay->key; j++) {
             if (trial->stay[j]->from >= stay->gives)
                 break;
             if (stay->answer == LOCKER_OK && stay->gave != 0 && was_certain(trial->stay[j]) &&
                 !may_be_beside(stay, trial->stay[j]))
-                return finds(trial, stay, trial->stay[j], "unlock answered ok for what was another's");
+                return finds(trial, stay, trial->stay[j],
+                             "unlock answered ok, but another holder had the lock meanwhile");
         }
     }
     return true;

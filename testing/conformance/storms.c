@@ -63,8 +63,8 @@ static void require_each_key(struct storm *storm)
         const locker_status status = locker_lock(storm->judge, lk_storm_key(key), &options, &held, &err);
 
         if (status != LOCKER_OK)
-            test_fails("storm: %s, seed %" PRIu64 ", round %lu: afterwards %s can't be had: %s", storm->name,
-                       lk_storm_seed, storm->round, lk_storm_key(key), err.text);
+            test_fails("storm: %s, seed %" PRIu64 ", round %lu: after the round %s cannot be locked: %s",
+                       storm->name, lk_storm_seed, storm->round, lk_storm_key(key), err.text);
         lk_stay *stay = lk_detector_enter(storm->detector, key, JUDGE, asked, held, options.mode);
         if (stay != NULL)
             lk_stay_give(stay, held);
@@ -78,9 +78,10 @@ static void judge(struct storm *storm)
     char text[600];
     const char *seen = lk_detector_judge(storm->detector, text, sizeof text);
     if (seen != NULL)
-        test_fails(
-            "storm: %s, seed %" PRIu64 ", round %lu: %s; again: --seed %" PRIu64 " --rounds %lu storms %s",
-            storm->name, lk_storm_seed, storm->round, seen, lk_storm_seed, storm->round + 1, storm->name);
+        test_fails("storm: %s, seed %" PRIu64 ", round %lu: %s; repeat with --seed %" PRIu64
+                   " --rounds %lu storms %s",
+                   storm->name, lk_storm_seed, storm->round, seen, lk_storm_seed, storm->round + 1,
+                   storm->name);
     storm->round++;
     lk_watchdog_progress();
 }
@@ -105,7 +106,7 @@ static void end(struct storm *storm)
     for (unsigned key = 0; key < LK_STORM_KEYS; key++) {
         struct asked asked = {storm->judge, lk_storm_key(key)};
 
-        lk_require(is_deserted, &asked, "somebody holds a key of a storm or waits for it for ever");
+        lk_require(is_deserted, &asked, "the storm's key should have no holder and no waiter");
     }
     lk_close_locker(storm->judge);
     lk_detector_close(storm->detector);

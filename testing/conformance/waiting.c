@@ -47,7 +47,7 @@ static void waiters_of_one_locker_are_served_in_order(void **state)
     }
     lk_give(held);
     for (int i = 0; i < WAITERS; i++) {
-        lk_join(line[i].thread, "a waiter in line");
+        lk_join(line[i].thread, "a waiter in the queue");
         assert_int_equal(line[i].status, LOCKER_OK);
     }
     for (int i = 0; i < WAITERS; i++)
@@ -124,7 +124,7 @@ static void a_waiter_that_gives_up_is_passed_over(void **state)
     locker_lock_options brief = lk_wait_options(200);
     lk_locking first;
     lk_locking_start(&first, other, "passed", &brief);
-    lk_require(has_waited, other, "the first waits");
+    lk_require(has_waited, other, "the first call should wait");
     lk_locking second;
     lk_locking_start(&second, other, "passed", NULL);
     assert_status(LOCKER_TIMEOUT, lk_locking_join(&first), first.err);
@@ -235,7 +235,7 @@ static void waiters_of_many_lockers_are_served_in_order(void **state)
     }
     lk_give(held);
     for (int i = 0; i < WAITERS; i++) {
-        lk_join(line[i].thread, "a waiter in a line of many lockers");
+        lk_join(line[i].thread, "a waiter in a queue of many lockers");
         assert_int_equal(line[i].status, LOCKER_OK);
     }
     for (int i = 0; i < WAITERS; i++) {

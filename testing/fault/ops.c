@@ -36,7 +36,8 @@ static locker_status explain(const lk_fault_flight *flight, locker_op op, locker
 {
     const char *name = lk_fault_op_name(op);
     if (flight->late)
-        return locker_error_set(err, status, 0, "no answer came in time: a fault of the script (%s)", name);
+        return locker_error_set(
+            err, status, 0, "no answer arrived in time: the fault script delayed or dropped it (%s)", name);
     if (flight->hit && flight->fault.what == LOCKER_FAULT_ANSWER)
         return locker_error_set(err, status, 0, "the fault script answers %s (%s)",
                                 locker_status_name(status), name);

@@ -85,7 +85,7 @@ static bool show_renewal_locked(lk_fault_instance *f, locker_claim *grant) LK_RE
     lk_fault_place *p = lk_fault_place_of(f, grant);
     p->renewal = flight.fault;
     if (!flight.arrives && flight.refusal == LOCKER_LOST && !flight.silent)
-        f->core->lease_lost(f->core, grant, "the fault script says that it is lost");
+        f->core->lease_lost(f->core, grant, "the fault script answered lost");
     return flight.arrives;
 }
 

@@ -30,9 +30,9 @@ static over *tables LK_GUARDED_BY(tables_mutex); /* what is in it never changes 
 enum { PARAM_FAULT, PARAM_FILE, PARAM_COUNT };
 static const locker_parameter params[] = {
     [PARAM_FAULT] = {"fault", LOCKER_PARAM_TEXT, NULL, 0, 0,
-                     "a script of what goes wrong, such as acquire:orders/42,times=2,unavailable"},
+                     "a fault script, such as acquire:orders/42,times=2,unavailable"},
     [PARAM_FILE] = {"fault_file", LOCKER_PARAM_PATH, NULL, 0, 0,
-                    "a file with such a script, one fault a line"},
+                    "a file with a fault script, one fault on each line"},
     [PARAM_COUNT] = {NULL, LOCKER_PARAM_TEXT, NULL, 0, 0, NULL},
 };
 
@@ -58,7 +58,7 @@ static locker_status read_file(lk_fault_instance *f, const char *path, locker_er
     if (text == NULL || file == NULL) {
         status = text == NULL ? locker_error_set(err, LOCKER_NOMEM, 0, "out of memory for fault_file")
                               : locker_error_set(err, LOCKER_CONFIG, errno,
-                                                 "can't open fault_file %.200s: %s", path, strerror(errno));
+                                                 "cannot open fault_file %.200s: %s", path, strerror(errno));
         if (file != NULL)
             (void)fclose(file);
         free(text);
@@ -66,9 +66,8 @@ static locker_status read_file(lk_fault_instance *f, const char *path, locker_er
     }
     const size_t length = fread(text, 1, SCRIPT_FILE_MAX + 1, file);
     if (ferror(file) != 0 || length > SCRIPT_FILE_MAX || memchr(text, '\0', length) != NULL) {
-        status = locker_error_set(err, LOCKER_CONFIG, 0,
-                                  "fault_file %.200s can't be read as text of at most %d bytes", path,
-                                  SCRIPT_FILE_MAX);
+        status = locker_error_set(err, LOCKER_CONFIG, 0, "fault_file %.200s is not text of at most %d bytes",
+                                  path, SCRIPT_FILE_MAX);
     } else {
         text[length] = '\0';
         for (char *p = text; (p = strchr(p, '\n')) != NULL;)
@@ -283,7 +282,7 @@ const locker_driver *locker_fault_over(const locker_driver *inner)
 
 static const char *const schemes[] = {"fault", NULL};
 
-static const char as_behind[] = "As with the driver behind it, unless the script says otherwise.";
+static const char as_behind[] = "As with the real driver, except for the faults of the script.";
 
 static const locker_semantics semantics = {
     .size = sizeof(locker_semantics),
@@ -307,7 +306,7 @@ const locker_driver lk_fault_driver = {
     .name = "fault",
     .schemes = schemes,
     .example = "fault+file:///run/lock/shop?fault=acquire,unavailable",
-    .features = "for tests: stands before another driver, whose promises it has, and makes it go wrong",
+    .features = "for tests: passes calls to a real driver, and injects the faults of a script",
     .params = params,
     .semantics = &semantics,
     .decorator = &(const struct locker_decorator){locker_fault_over},

@@ -17,14 +17,14 @@ void lk_fault_steal(lk_fault_instance *f, const char *key, uint64_t token, int64
 {
     const locker_break_options only = {.size = sizeof only, .token = token};
     locker_info info = LOCKER_INFO_INIT;
-    locker_error err = {LOCKER_UNSUPPORTED, 0, "it has no such operation"};
+    locker_error err = {LOCKER_UNSUPPORTED, 0, "the driver has no break"};
     locker_status status = LOCKER_UNSUPPORTED;
     if (f->inner->break_lock != NULL)
         status = f->inner->break_lock(f->self, key, strlen(key), &only, until, &info, &err);
     locker_info_clear(&info);
     /* INVALID: it has gone by itself; BUSY: it is another's by now */
     if (status != LOCKER_OK && status != LOCKER_INVALID && status != LOCKER_BUSY)
-        f->core->log(f->core, LOCKER_LOG_WARN, "lose-lock: the lock '%s' can't be broken: %s", key, err.text);
+        f->core->log(f->core, LOCKER_LOG_WARN, "lose-lock: cannot break the lock '%s': %s", key, err.text);
 }
 
 static void *steal_all(void *arg)

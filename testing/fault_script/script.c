@@ -96,23 +96,23 @@ static bool can_answer(locker_op op, locker_status status)
 static locker_status check_what(const locker_fault *f, locker_error *err)
 {
     if (f->what < LOCKER_FAULT_ANSWER || f->what > LOCKER_FAULT_DISCONNECT)
-        return locker_error_set(err, LOCKER_INVALID, 0, "the fault's what is %d, which is none",
-                                (int)f->what);
+        return locker_error_set(err, LOCKER_INVALID, 0,
+                                "the fault's `what` is %d, which is not a locker_fault_kind", (int)f->what);
     if (f->what != LOCKER_FAULT_ANSWER && f->status != LOCKER_OK)
         return locker_error_set(err, LOCKER_INVALID, 0,
-                                "a fault that gives no answer of its own has no status: leave out '%s'",
+                                "only a fault of kind LOCKER_FAULT_ANSWER has a status; remove '%s'",
                                 locker_status_name(f->status));
     if (f->what == LOCKER_FAULT_LOSE_LOCK && f->op != LOCKER_OP_ACQUIRE && f->op != LOCKER_OP_RENEW)
-        return locker_error_set(err, LOCKER_INVALID, 0, "%s can't lose a lock: acquire and renew can",
+        return locker_error_set(err, LOCKER_INVALID, 0, "%s can't lose a lock; use acquire or renew",
                                 lk_fault_op_name(f->op));
     if (f->what != LOCKER_FAULT_ANSWER)
         return LOCKER_OK;
     if (f->status == LOCKER_OK && f->delay_ms == 0)
         return locker_error_set(err, LOCKER_INVALID, 0,
-                                "a fault of %s without status or delay does nothing: give one",
+                                "a fault of %s without status or delay does nothing; add a status or a delay",
                                 lk_fault_op_name(f->op));
     if (f->status != LOCKER_OK && !can_answer(f->op, f->status))
-        return locker_error_set(err, LOCKER_INVALID, 0, "%s can't answer '%s': see locker_fault in fault.h",
+        return locker_error_set(err, LOCKER_INVALID, 0, "%s can't answer '%s'; see locker_fault in fault.h",
                                 lk_fault_op_name(f->op), locker_status_name(f->status));
     return LOCKER_OK;
 }
@@ -120,31 +120,32 @@ static locker_status check_what(const locker_fault *f, locker_error *err)
 static locker_status check(const locker_fault *f, locker_error *err)
 {
     if (f->op < LOCKER_OP_ANY || f->op > LOCKER_OP_PASS)
-        return locker_error_set(err, LOCKER_INVALID, 0, "a fault can't be about the operation '%s' (%d)",
+        return locker_error_set(err, LOCKER_INVALID, 0, "a fault cannot be for the operation '%s' (%d)",
                                 lk_fault_op_name(f->op), (int)f->op);
     if (f->key != NULL && (f->key[0] == '\0' || strlen(f->key) > LOCKER_KEY_MAX))
         return locker_error_set(err, LOCKER_INVALID, 0,
-                                "a fault's key has 1 to %d bytes: leave it out for any key", LOCKER_KEY_MAX);
+                                "a fault's key has 1 to %d bytes; omit it for all keys", LOCKER_KEY_MAX);
     if (f->skip < 0 || f->times < LOCKER_FAULT_ALWAYS)
         return locker_error_set(err, LOCKER_INVALID, 0,
-                                "a fault skips 0 or more and acts 1 or more times, or always: skip is %lld, "
-                                "times %lld",
+                                "a fault has skip >= 0, and times >= 0 or LOCKER_FAULT_ALWAYS; skip is "
+                                "%lld, times %lld",
                                 (long long)f->skip, (long long)f->times);
     if (f->delay_ms < 0 || f->delay_ms > TIME_MAX_MS || f->retry_ms < 0 || f->retry_ms > TIME_MAX_MS)
         return locker_error_set(err, LOCKER_INVALID, 0,
-                                "a fault's times go from 0 ms to 10 years: delay is %lld ms, retry %lld ms",
+                                "a fault's delay and retry go from 0 ms to 10 years; delay is %lld ms, "
+                                "retry %lld ms",
                                 (long long)f->delay_ms, (long long)f->retry_ms);
     if (f->retry_ms > 0 && (f->op != LOCKER_OP_ACQUIRE || f->what != LOCKER_FAULT_ANSWER ||
                             (f->status != LOCKER_BUSY && f->status != LOCKER_UNAVAILABLE)))
         return locker_error_set(err, LOCKER_INVALID, 0,
-                                "retry goes with acquire answering busy or unavailable alone");
+                                "retry needs the operation acquire with the status busy or unavailable");
     return check_what(f, err);
 }
 
 locker_status lk_script_add(lk_script *script, const locker_fault *fault, locker_error *err)
 {
     if (script == NULL || fault == NULL)
-        return locker_error_set(err, LOCKER_INVALID, 0, "a fault is missing");
+        return locker_error_set(err, LOCKER_INVALID, 0, "the fault is NULL");
     const locker_status status = check(fault, err);
     if (status != LOCKER_OK)
         return status;
@@ -212,7 +213,7 @@ static locker_status bad(locker_error *err, const char *word, const char *why)
 static locker_status once(bool *given, const char *word, locker_error *err)
 {
     if (*given)
-        return bad(err, word, "it is given twice");
+        return bad(err, word, "a fault can have this only once");
     *given = true;
     return LOCKER_OK;
 }
@@ -225,12 +226,13 @@ static locker_status read_op(reader *r, const char *word, locker_error *err)
            (strlen(op_names[op]) != length || memcmp(op_names[op], word, length) != 0))
         op++;
     if (op > LOCKER_OP_PASS)
-        return bad(err, word, "no such operation: any, acquire, release, renew, show, break, ping or pass");
+        return bad(err, word,
+                   "unknown operation; use any, acquire, release, renew, show, break, ping or pass");
     r->fault.op = (locker_op)op;
     if (word[length] == '\0')
         return LOCKER_OK;
     if (word[length + 1] == '\0' || strlen(word + length + 1) > LOCKER_KEY_MAX)
-        return bad(err, word, "a key of 1 to 255 bytes stands behind the colon");
+        return bad(err, word, "write a key of 1 to 255 bytes after the colon");
     (void)strcpy(r->key, word + length + 1);
     r->fault.key = r->key;
     return LOCKER_OK;
@@ -270,7 +272,7 @@ static locker_status read_what(reader *r, const char *word, locker_error *err)
         }
     }
     return bad(err, word,
-               "no such word: skip=N, times=N, always, delay=TIME, retry=TIME, a status, lose-request, "
+               "unknown word; use skip=N, times=N, always, delay=TIME, retry=TIME, a status, lose-request, "
                "lose-reply, lose-lock or disconnect");
 }
 
@@ -344,7 +346,7 @@ locker_status lk_script_parse(lk_script *script, const char *text, locker_error 
 {
     locker_status status = LOCKER_OK;
     if (text == NULL)
-        return locker_error_set(err, LOCKER_INVALID, 0, "a fault script is missing");
+        return locker_error_set(err, LOCKER_INVALID, 0, "the fault script is NULL");
     lk_script *read = lk_script_new();
     if (read == NULL)
         return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory for a fault script");

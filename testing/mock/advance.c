@@ -48,10 +48,10 @@ __attribute__((noreturn)) static void give_up_locked(const locker_mock *m, const
 {
     (void)fprintf(
         stderr,
-        "locker mock: the test's own thread waits%s%s in vain, %s: have another thread unlock, give "
-        "the call a wait_ms, or let it wait on a thread of its own\n",
+        "locker mock: the test's own thread waits%s%s in vain, %s; unlock on another thread, give the call "
+        "a wait_ms, or make the call on another thread\n",
         self->claim != NULL ? " for " : "", self->claim != NULL ? self->claim->key : "",
-        m->clock.trouble[0] != '\0' ? m->clock.trouble : "since nothing that is due can end it");
+        m->clock.trouble[0] != '\0' ? m->clock.trouble : "since no event is due that can end the wait");
     abort();
 }
 

@@ -59,10 +59,10 @@ static void name_the_restless_locked(locker_mock *m) LK_REQUIRES(m->clock.mutex)
     (void)snprintf(text, size,
                    "threads did not come to rest within %lld ms:", (long long)m->options.patience_ms);
     if (m->clock.active > 0)
-        (void)snprintf(text + strlen(text), size - strlen(text), " %zu calls run on;", m->clock.active);
+        (void)snprintf(text + strlen(text), size - strlen(text), " %zu calls are running;", m->clock.active);
     for (const lk_mock_host *h = m->hosts; h != NULL; h = h->next)
         if (!keeper_rests_locked(m, h))
-            (void)snprintf(text + strlen(text), size - strlen(text), " a callback of '%s' blocks, perhaps;",
+            (void)snprintf(text + strlen(text), size - strlen(text), " a callback of '%s' may be blocking;",
                            h->owner);
     text[strlen(text) - 1] = '\0';
 }

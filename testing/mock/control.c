@@ -6,7 +6,7 @@
 locker_status locker_mock_on(locker_mock *mock, const locker_fault *fault, locker_error *err)
 {
     if (mock == NULL)
-        return locker_error_set(err, LOCKER_INVALID, 0, "locker_mock_on needs a mock");
+        return locker_error_set(err, LOCKER_INVALID, 0, "the mock passed to locker_mock_on is NULL");
     lk_mutex_lock(&mock->mutex);
     const locker_status status = lk_script_add(mock->script, fault, err);
     lk_mutex_unlock(&mock->mutex);
@@ -16,7 +16,7 @@ locker_status locker_mock_on(locker_mock *mock, const locker_fault *fault, locke
 locker_status locker_mock_script(locker_mock *mock, const char *text, locker_error *err)
 {
     if (mock == NULL)
-        return locker_error_set(err, LOCKER_INVALID, 0, "locker_mock_script needs a mock");
+        return locker_error_set(err, LOCKER_INVALID, 0, "the mock passed to locker_mock_script is NULL");
     lk_mutex_lock(&mock->mutex);
     const locker_status status = lk_script_parse(mock->script, text, err);
     lk_mutex_unlock(&mock->mutex);
@@ -36,7 +36,7 @@ locker_status locker_mock_lose(locker_mock *mock, const char *key)
     lk_mutex_lock(&mock->mutex);
     const lk_mock_entry *const entry = lk_mock_find_locked(mock, key);
     const size_t lost =
-        entry != NULL ? lk_mock_rob_locked(mock, entry, &all, "the service has taken it away") : 0;
+        entry != NULL ? lk_mock_rob_locked(mock, entry, &all, "the service took the lock away") : 0;
     lk_mutex_unlock(&mock->mutex);
     return lost > 0 ? LOCKER_OK : LOCKER_INVALID;
 }

@@ -37,7 +37,7 @@ static void catch_up_locked(locker_mock *m, lk_mock_host *host) LK_REQUIRES(m->m
     for (locker_claim *c = host->claims; c != NULL; c = lk_mock_place_of(c)->host_next) {
         const lk_mock_place *p = lk_mock_place_of(c);
         if (p->answered && p->state == LK_MOCK_LOST && m->options.leases != LOCKER_MOCK_LEASES_RENEWED)
-            host->svc->lease_lost(host->svc, c, "it was taken away while the service was out of reach");
+            host->svc->lease_lost(host->svc, c, "the lock was taken away while the service was unreachable");
         if (!p->answered)
             host->svc->wake(host->svc, c);
     }

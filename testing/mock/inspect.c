@@ -112,7 +112,7 @@ static locker_status look(lk_mock_host *h, locker_op op, const char *key, const 
     if (status == LOCKER_BUSY && f.arrives)
         return status;
     if (status == LOCKER_INVALID && f.arrives && key != NULL)
-        return locker_error_set(err, status, 0, "nobody holds '%s'", key);
+        return locker_error_set(err, status, 0, "'%s' has no holder", key);
     return lk_mock_explain(&f, status, err);
 }
 

@@ -21,13 +21,13 @@ static void describe(locker_mock *m)
         .can_break = true,
         .shared = o->queue ? LOCKER_ORDER_ARRIVAL : LOCKER_ORDER_LOCAL,
         .permits_most = LOCKER_PERMITS_MAX,
-        .holder_dies = "the test dies with it",
-        .holder_stalls = "as the test says",
-        .cut_off = "as the test says",
-        .service_restarts = "as the test says",
-        .failover = "there is none",
+        .holder_dies = "the test process ends with it",
+        .holder_stalls = "as the test decides",
+        .cut_off = "as the test decides",
+        .service_restarts = "as the test decides",
+        .failover = "there is no failover",
         .token = "grows for the life of the mock",
-        .cost = "nothing to speak of",
+        .cost = "no cost: a mock has no service",
     };
     m->driver = lk_mock_driver;
     m->driver.semantics = &m->semantics;
@@ -65,11 +65,11 @@ LK_UNCHECKED static locker_mock *make(const locker_mock_options *options)
 static locker_status check(const locker_mock_options *o, locker_error *err)
 {
     if (o->leases < LOCKER_MOCK_LEASES_RENEWED || o->leases > LOCKER_MOCK_LEASES_NONE)
-        return locker_error_set(err, LOCKER_INVALID, 0, "the option leases is %d, which is none",
-                                (int)o->leases);
+        return locker_error_set(err, LOCKER_INVALID, 0,
+                                "the option leases is %d, which is not a locker_mock_leases", (int)o->leases);
     if (o->patience_ms < 0 || o->patience_ms > INT64_C(86400000))
         return locker_error_set(err, LOCKER_INVALID, 0,
-                                "patience_ms is %lld: give 0 for the default, or at most a day in ms",
+                                "patience_ms is %lld; set 0 for the default, or 1 to 86400000",
                                 (long long)o->patience_ms);
     return LOCKER_OK;
 }
@@ -83,7 +83,7 @@ locker_status locker_mock_new(const locker_mock_options *options, locker_mock **
     if (status == LOCKER_OK)
         status = check(&own, err);
     if (out == NULL)
-        return locker_error_set(err, LOCKER_INVALID, 0, "locker_mock_new needs a place for the mock");
+        return locker_error_set(err, LOCKER_INVALID, 0, "the `out` passed to locker_mock_new is NULL");
     *out = NULL;
     if (status != LOCKER_OK)
         return status;
@@ -177,7 +177,7 @@ locker_status locker_mock_open(locker_mock *mock, const char *owner, const locke
         *out = NULL;
     if (mock == NULL || out == NULL)
         return locker_error_set(err, LOCKER_INVALID, 0,
-                                "locker_mock_open needs a mock and a place for the locker");
+                                "the mock or the `out` passed to locker_mock_open is NULL");
     if (options != NULL)
         status = LK_SIZED_TAKE(locker_options, &o, options, log_user, err);
     if (status != LOCKER_OK)

@@ -100,7 +100,7 @@ static locker_status mock_release(void *self, locker_claim *grant, int64_t until
     (void)lk_mock_land_locked(m, &f, status);
     lk_mutex_unlock(&m->mutex);
     if (status == LOCKER_LOST)
-        return locker_error_set(err, status, 0, "'%s' was not held any more", grant->key);
+        return locker_error_set(err, status, 0, "the lock '%s' was lost before unlock", grant->key);
     return lk_mock_explain(&f, status, err);
 }
 

@@ -159,7 +159,7 @@ size_t locker_mock_verify(const locker_mock *mock, char *text, size_t size)
     for (size_t i = 0; lk_script_unused(m->script, i, fault, sizeof fault); i++)
         say(&r, "a fault was not used up: %s", fault);
     if (m->claims_left > 0)
-        say(&r, "core kept %zu claims when it closed", m->claims_left);
+        say(&r, "core did not end %zu claims before close", m->claims_left);
     lk_mutex_unlock(&m->mutex);
     return r.lines;
 }

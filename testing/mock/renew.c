@@ -21,7 +21,7 @@ static bool renew_one_locked(locker_mock *m, lk_mock_host *h, locker_claim *gran
     else if (status == LOCKER_OK)
         h->svc->lease_extended(h->svc, grant, until);
     else if (status == LOCKER_LOST)
-        h->svc->lease_lost(h->svc, grant, "the service says that it is another's, or nobody's");
+        h->svc->lease_lost(h->svc, grant, "the service reports another holder, or none");
     if (f.fault.what == LOCKER_FAULT_LOSE_LOCK)
         lk_mock_take_away_locked(m, grant);
     (void)lk_mock_land_locked(m, &f, status);

@@ -48,7 +48,7 @@ static bool tell(lk_cluster *cluster, int node, const char *format, ...)
     va_end(args);
     memcpy(line + length, "\r\n", sizeof "\r\n");
     return lk_server_tell(&cluster->node[node], line, 1, why, sizeof why) ||
-           fails(cluster, "node %d answers %.*s by '%s'", node, length, line, why);
+           fails(cluster, "node %d answered %.*s with '%s'", node, length, line, why);
 }
 
 /* ------------------------------------------------------------------ what nodes say ---- */
@@ -172,7 +172,7 @@ bool lk_cluster_await(lk_cluster *cluster)
     for (int i = 0; i < LK_CLUSTER_NODES && text[0] == '\0'; i++)
         (void)lk_server_ask(&cluster->node[i], "CLUSTER NODES", text, sizeof text);
     fprintf(stderr, "%s\n", text);
-    return fails(cluster, "the cluster does not come to terms");
+    return fails(cluster, "the cluster's nodes do not agree on its state");
 }
 
 /* The line that a node has of itself. */
@@ -301,7 +301,7 @@ bool lk_cluster_start(lk_cluster *cluster, const lk_cluster_setup *setup)
     if (!start_nodes(cluster, setup) || !introduce(cluster))
         return false;
     if (!lk_until(all_know_all, cluster, PATIENCE_MS))
-        return fails(cluster, "the nodes do not get to know each other");
+        return fails(cluster, "the nodes do not discover each other");
     for (int i = 0; i < LK_CLUSTER_MASTERS; i++)
         if (!tell(cluster, i + LK_CLUSTER_MASTERS, "CLUSTER REPLICATE %s", cluster->id[i]))
             return false;
@@ -347,7 +347,7 @@ bool lk_cluster_fail_over(lk_cluster *cluster, int replica, const char *how)
     const int64_t end = lk_now_ns() + PATIENCE_MS * INT64_C(1000000);
     while (!says(cluster, replica, "INFO replication", "role:master")) {
         if (lk_now_ns() > end)
-            return fails(cluster, "node %d does not take its master's place", replica);
+            return fails(cluster, "node %d does not become the master", replica);
         lk_pause_ms(5);
     }
     return lk_cluster_await(cluster);
@@ -382,7 +382,7 @@ static bool set_slots(lk_cluster *cluster, int node, const lk_move *range, unsig
     const bool told = lines != NULL && lk_server_tell(&cluster->node[node], lines, count, why, sizeof why);
     free(lines);
     return told ||
-           fails(cluster, "node %d answers CLUSTER SETSLOT %u %s by '%s'", node, range->slot, state, why);
+           fails(cluster, "node %d answered CLUSTER SETSLOT %u %s with '%s'", node, range->slot, state, why);
 }
 
 static bool begin(lk_cluster *cluster, const lk_move *range, unsigned last)
@@ -400,7 +400,7 @@ static bool migrate(lk_cluster *cluster, const lk_move *range, const char *keys)
     snprintf(line, sizeof line, "MIGRATE %s %d \"\" 0 5000 KEYS %s\r\n", to->place.address, to->port, keys);
     while (!lk_server_tell(from, line, 1, why, sizeof why)) {
         if (strstr(why, "CLUSTERDOWN") == NULL || lk_now_ns() > end)
-            return fails(cluster, "MIGRATE of %.50s is answered by '%s'", keys, why);
+            return fails(cluster, "MIGRATE of %.50s was answered with '%s'", keys, why);
         lk_pause_ms(5);
     }
     return true;
@@ -416,7 +416,7 @@ static bool move_keys(lk_cluster *cluster, const lk_move *range, unsigned last)
              range->slot, last);
     for (;;) {
         if (!lk_server_ask(&cluster->node[range->from], question, keys, sizeof keys))
-            return fails(cluster, "node %d does not name its keys: %.150s", range->from, keys);
+            return fails(cluster, "node %d does not list its keys: %.150s", range->from, keys);
         if (keys[0] == '\0')
             return true;
         if (!migrate(cluster, range, keys))
@@ -448,7 +448,7 @@ bool lk_cluster_move_key(lk_cluster *cluster, const lk_move *move, const char *k
     char question[300], answer[256];
     snprintf(question, sizeof question, "MIGRATE %s %d %s 0 5000", to->place.address, to->port, key);
     return (lk_server_ask(from, question, answer, sizeof answer) && strcmp(answer, "OK") == 0) ||
-           fails(cluster, "MIGRATE of %.50s is answered by '%.150s'", key, answer);
+           fails(cluster, "MIGRATE of %.50s was answered with '%.150s'", key, answer);
 }
 
 bool lk_cluster_move_end(lk_cluster *cluster, const lk_move *move)
@@ -482,7 +482,7 @@ static bool each_other(lk_cluster *cluster, int node, const char *what, int shar
         strcpy(line + at, "\r\n");
     const bool told = line != NULL && lk_server_tell(&cluster->node[node], line, 1, why, sizeof why);
     free(line);
-    return told || fails(cluster, "node %d answers CLUSTER %s by '%s'", node, what, why);
+    return told || fails(cluster, "node %d answered CLUSTER %s with '%s'", node, what, why);
 }
 
 static bool all_serve(void *context)
@@ -500,9 +500,9 @@ bool lk_cluster_scatter(lk_cluster *cluster, int share, int from, int to)
 {
     char answer[128];
     if (!lk_server_ask(&cluster->node[to], "CLUSTER BUMPEPOCH", answer, sizeof answer))
-        return fails(cluster, "node %d takes no later epoch: %.100s", to, answer);
+        return fails(cluster, "node %d does not accept a later epoch: %.100s", to, answer);
     return each_other(cluster, from, "DELSLOTS", share) && each_other(cluster, to, "DELSLOTS", share) &&
            each_other(cluster, to, "ADDSLOTS", share) &&
            (lk_until(all_serve, cluster, PATIENCE_MS) ||
-            fails(cluster, "the cluster does not come to terms"));
+            fails(cluster, "the cluster's nodes do not agree on its state"));
 }

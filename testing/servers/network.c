@@ -141,9 +141,10 @@ bool lk_network_open(lk_network *network, char *why, size_t size)
     for (int i = 0; good && i < LK_NETWORK_MEMBERS; i++)
         good = join(network, i);
     if (!good)
-        snprintf(why, size, "needs network namespaces: ip can't set up a bridge between them here");
+        snprintf(why, size, "needs network namespaces, and ip cannot set up a bridge between them here");
     else if (!lk_network_mend(&network->hub))
-        snprintf(why, size, "needs iptables to drop packets in a network namespace, and it can't here");
+        snprintf(why, size,
+                 "needs iptables to drop packets in a network namespace, and iptables cannot do so here");
     else
         return true;
     lk_network_close(network);

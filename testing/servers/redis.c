@@ -277,7 +277,7 @@ bool lk_server_follow(lk_server *replica, const lk_server *master)
         snprintf(question, sizeof question, "REPLICAOF %s %d", master->place.address, master->port);
     char answer[256];
     if (!lk_server_ask(replica, question, answer, sizeof answer))
-        return lk_server_fails(replica, "%s is answered by '%.99s'", question, answer);
+        return lk_server_fails(replica, "%s was answered with '%.99s'", question, answer);
     return master == NULL || lk_until(is_linked, replica, PATIENCE_MS) ||
            lk_server_fails(replica, "the replica does not follow its master");
 }
@@ -288,7 +288,7 @@ static bool tell(lk_server *sentinel, const char *question)
 {
     char answer[256] = "";
     return lk_server_ask(sentinel, question, answer, sizeof answer) ||
-           lk_server_fails(sentinel, "%s is answered by '%.99s'", question, answer);
+           lk_server_fails(sentinel, "%s was answered with '%.99s'", question, answer);
 }
 
 bool lk_server_watch(lk_server *sentinel, const char *name, const lk_server *master, int quorum, int down_ms)

@@ -124,7 +124,7 @@ const char *lk_scratch(char *why, size_t size)
     news made = start_guardian();
     if (made.error != 0) {
         lk_scratch_close();
-        snprintf(why, size, "can't make a directory in %s: %s; set TMPDIR to one that is writable", place,
+        snprintf(why, size, "can't make a directory in %s: %s; set TMPDIR to a writable directory", place,
                  strerror(made.error));
         return NULL;
     }

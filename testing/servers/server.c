@@ -174,7 +174,7 @@ bool lk_server_await(lk_server *server)
         if (ready && server->pid > 0)
             return server->served = true;
         if (server->pid > 0)
-            return lk_server_fails(server, "the %s on port %d does not serve", server->kind->name,
+            return lk_server_fails(server, "the %s on port %d does not answer", server->kind->name,
                                    server->port);
         if (server->served || server->id > 0 || server->place.netns > 0 || tries == TRIES ||
             !choose_ports(server) || !prepare_and_run(server))

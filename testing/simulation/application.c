@@ -80,11 +80,11 @@ static void stop_alarm(alarm_clock *a, locker_status status)
 {
     if (a == NULL) {
         if (status == LOCKER_CANCELED)
-            lk_sim_fail("a call was canceled, and nobody did that");
+            lk_sim_fail("a call answered canceled, but its cancel was not fired");
         return;
     }
     if (status == LOCKER_CANCELED && !locker_cancel_fired(a->cancel))
-        lk_sim_fail("a call was canceled before it was");
+        lk_sim_fail("a call answered canceled before its cancel was fired");
     if (a->rang_at >= 0)
         lk_sim_judge_took(a->process, a->rang_at, 0, "the rest of a canceled call");
     a->is_over = true;
@@ -120,7 +120,7 @@ static int64_t drawn_hold(void)
 static void see_closed(const place *at, unsigned opened, locker_status status, const char *what)
 {
     if (status == LOCKER_CLOSED && !at->closing && at->opened == opened)
-        lk_sim_fail("%s answered closed, and its locker isn't", what);
+        lk_sim_fail("%s answered closed, but its locker is open", what);
 }
 
 static void give(use *u)
@@ -146,7 +146,7 @@ static void lost(locker_handle *handle, void *user)
         lk_sim_fail("on_lost was called twice");
     u->hold.told = true;
     if (locker_handle_state(handle) != LOCKER_STATE_LOST)
-        lk_sim_fail("on_lost was called, and the handle says %s",
+        lk_sim_fail("on_lost was called, but the handle's state is %s",
                     locker_state_name(locker_handle_state(handle)));
     if (u->hold.handle == NULL || u->hold.gives)
         return;
@@ -174,8 +174,8 @@ static void see_upgrade(use *u, locker_status status, bool is_held)
 {
     if (is_held && !u->unlocked && !u->at->closing && lk_sim_judge_is_held(&u->hold) &&
         status != LOCKER_INVALID)
-        lk_sim_fail("key %u: who shares it asked for it alone, and was told %s", u->hold.key,
-                    locker_status_name(status));
+        lk_sim_fail("key %u: an owner with a shared lock asked for the exclusive lock, and got %s",
+                    u->hold.key, locker_status_name(status));
 }
 
 /* Its owner enters again, and leaves. */
@@ -205,12 +205,12 @@ static void enter_again(use *u)
     }
     if (status != LOCKER_OK) {
         if (is_held && !u->unlocked && !u->at->closing && lk_sim_judge_is_held(&u->hold))
-            lk_sim_fail("key %u: its owner could not enter again: %s", u->hold.key, err.text);
+            lk_sim_fail("key %u: re-entry of its owner failed: %s", u->hold.key, err.text);
         return;
     }
     const bool is_same = locker_handle_token(again) == u->hold.token;
     if (!is_same && !u->unlocked && locker_handle_state(u->handle) == LOCKER_STATE_HELD)
-        lk_sim_fail("key %u: who entered again got another token", u->hold.key);
+        lk_sim_fail("key %u: re-entry got another token", u->hold.key);
     sleep_ns((int64_t)lk_sim_draw(5 * MS));
     locker_handle_free(again);
     lk_sim_judge_enters_again(&hold, false);
@@ -589,7 +589,7 @@ static bool took(use *u, unsigned key, int64_t wait_ms)
         return true;
     }
     if (wait_ms > 0 && status != LOCKER_CONFIG && lk_sim_judge_was_well(since))
-        lk_sim_fail("key %u can't be had at the end: %s", key, err.text);
+        lk_sim_fail("key %u cannot be locked at the end: %s", key, err.text);
     lk_sim_judge_refused(&u->hold, status, err.text);
     if (wait_ms == 0)
         return false;

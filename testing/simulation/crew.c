@@ -94,7 +94,7 @@ static lk_sim_result read_result(const crew *c, size_t i, int64_t *cpu_ns)
     struct rusage used = {0};
     int status = 0;
     if (read(c->hears[i].fd, &result, sizeof result) != (ssize_t)sizeof result)
-        (void)snprintf(result.failure, sizeof result.failure, "it ended without a word");
+        (void)snprintf(result.failure, sizeof result.failure, "the process ended without a result");
     (void)wait4(c->children[i].pid, &status, 0, &used);
     if (WIFSIGNALED(status))
         (void)snprintf(result.failure, sizeof result.failure, "it was killed: %s",

@@ -268,7 +268,9 @@ static const char *kind_name(const lk_sim_hold *hold)
 {
     static char text[64];
     if (hold->permits == 0)
-        return hold->mode != LOCKER_SHARED ? "exclusive" : hold->rides ? "shared, as another is" : "shared";
+        return hold->mode != LOCKER_SHARED ? "exclusive"
+               : hold->rides               ? "shared, on the locker's existing grant"
+                                           : "shared";
     (void)snprintf(text, sizeof text, "slot %d of %d", hold->slot, hold->permits);
     return text;
 }
@@ -449,7 +451,7 @@ void lk_sim_judge_took(const lk_sim_process *process, int64_t began, int64_t mos
 {
     most_ns += most_ns < INT64_MAX - judge.bounds.call_ns - slack_ns ? judge.bounds.call_ns + slack_ns : 0;
     if (lk_sim_ran(process) - began > most_ns)
-        lk_sim_fail("%s took %lld ms, and %lld are its most", what,
+        lk_sim_fail("%s took %lld ms, longer than its limit of %lld ms", what,
                     (long long)((lk_sim_ran(process) - began) / MS), (long long)(most_ns / MS));
 }
 
@@ -540,7 +542,7 @@ static void see_order(const lk_sim_hold *hold)
         if (!came_before(other, hold))
             continue;
         if (shuts_out(wants(hold), wants(other)))
-            lk_sim_fail("key %u: process %d has it, and process %d had asked %lld ms before", hold->key,
+            lk_sim_fail("key %u: process %d has it, but process %d asked %lld ms earlier", hold->key,
                         hold->process->pid, other->process->pid,
                         (long long)((hold->asked_at - other->asked_at) / MS));
         if (other->overtaken_at < 0)
@@ -553,7 +555,7 @@ static void see_overtaken(const lk_sim_hold *asks)
     if (asks->overtaken_at >= 0 && !asks->process->stopped && !is_leaving(asks) &&
         lk_sim_now() < asks->leaves_at && lk_sim_judge_is_calm() &&
         lk_sim_ran(asks->process) - asks->overtaken_at > rest_ns)
-        lk_sim_fail("key %u: process %d waits, and one who came later has had it for %lld ms", asks->key,
+        lk_sim_fail("key %u: process %d waits, but a later process has had it for %lld ms", asks->key,
                     asks->process->pid, (long long)((lk_sim_ran(asks->process) - asks->overtaken_at) / MS));
 }
 
@@ -561,7 +563,7 @@ static void see_token(lk_sim_hold *hold)
 {
     if (!judge.bounds.has_tokens) {
         if (hold->token != 0)
-            lk_sim_fail("key %u: token %llu was granted, and there are none", hold->key,
+            lk_sim_fail("key %u: token %llu was granted, but fencing is off", hold->key,
                         (unsigned long long)hold->token);
         return;
     }
@@ -594,8 +596,10 @@ LK_UNCHECKED static void see_length(const lk_sim_hold *hold)
         if (other->key == hold->key && other->waits && !other->process->stopped && !is_leaving(other) &&
             lk_sim_now() < other->leaves_at && hold->asked_at - other->place_at >= order_ns &&
             calm_since(other->asked_at) == other->asked_at)
-            lk_sim_fail("key %u: process %d rides on a grant of %lld ms ago, and process %d waits", hold->key,
-                        hold->process->pid, (long long)((hold->asked_at - since) / MS), other->process->pid);
+            lk_sim_fail("key %u: process %d joined a shared grant %lld ms after it was made, but process %d "
+                        "waits",
+                        hold->key, hold->process->pid, (long long)((hold->asked_at - since) / MS),
+                        other->process->pid);
 }
 
 /* Who rides has the grant of another call, which was asked for when that one was. */
@@ -614,7 +618,7 @@ static void see_slot(lk_sim_hold *hold)
 {
     hold->slot = locker_handle_slot(hold->handle);
     if (hold->permits == 0 ? hold->slot != -1 : hold->slot < 0 || hold->slot >= hold->permits)
-        lk_sim_fail("key %u: slot %d was granted of %d", hold->key, hold->slot, hold->permits);
+        lk_sim_fail("key %u: slot %d was granted of %d permits", hold->key, hold->slot, hold->permits);
 }
 
 /* What comes so late that not much is left of it is confirmed first, once and again; what is handed on inside a process has
@@ -625,7 +629,7 @@ static void see_rest(const lk_sim_hold *hold)
     const bool just_stood = lk_sim_now() - hold->process->changed_at < rest_ns;
     if (judge.bounds.has_leases && hold->waits && !in_vain && !just_stood &&
         hold->until - lk_sim_now() < hold->ttl_ns / 3 - rest_ns)
-        lk_sim_fail("key %u: token %llu was granted for %lld ms of %lld", hold->key,
+        lk_sim_fail("key %u: token %llu was granted with only %lld of %lld ms left", hold->key,
                     (unsigned long long)hold->token, (long long)((hold->until - lk_sim_now()) / MS),
                     (long long)(hold->ttl_ns / MS));
 }
@@ -699,9 +703,9 @@ static bool was_free(unsigned key, int64_t since)
 static void see_busy(const lk_sim_hold *hold)
 {
     if (!hold->waits && was_free(hold->key, hold->asked_at))
-        lk_sim_fail("key %u: a try was told busy, and nobody had it", hold->key);
+        lk_sim_fail("key %u: a try answered busy, but the key had no holder", hold->key);
     if (!hold->waits && kind_of(hold) != PLAIN && had_room(hold->key, hold->asked_at))
-        lk_sim_fail("key %u: a try was told busy, and there was room", hold->key);
+        lk_sim_fail("key %u: a try answered busy, but there was room", hold->key);
 }
 
 /* True if the key is held with as many permits as the call names, and was when the call began. */
@@ -732,7 +736,8 @@ static void see_other_use(const lk_sim_hold *hold)
     const bool may_be_told =
         !judge.bounds.has_order || may_miss_end(hold) || was_any_break(hold->key, hold->asked_at);
     if (!may_be_told && is_held_likewise(hold))
-        lk_sim_fail("key %u: a call was told of another use, and named the holders' number of permits",
+        lk_sim_fail("key %u: a call failed because of another use, but its number of permits is that of the "
+                    "holders",
                     hold->key);
     for (int32_t permits = 0; permits <= SLOTS; permits++)
         if (permits != hold->permits &&
@@ -742,7 +747,7 @@ static void see_other_use(const lk_sim_hold *hold)
             return;
     const bool is_strangers = hold->asked_at < judge.strangers[hold->key].until + free_ns;
     if (!is_strangers && lk_sim_judge_is_calm() && calm_since(hold->asked_at) == hold->asked_at)
-        lk_sim_fail("key %u: a call was told of another use, and there was none", hold->key);
+        lk_sim_fail("key %u: a call failed because of another use, but there was none", hold->key);
 }
 
 void lk_sim_judge_refused(lk_sim_hold *hold, locker_status status, const char *text)
@@ -770,9 +775,9 @@ void lk_sim_judge_refused(lk_sim_hold *hold, locker_status status, const char *t
          status != LOCKER_CLOSED))
         lk_sim_fail("key %u: a lock call answered %s: %s", hold->key, locker_status_name(status), text);
     if (status == LOCKER_CLOSED && !is_leaving(hold))
-        lk_sim_fail("key %u: a lock call answered closed, and its locker isn't", hold->key);
+        lk_sim_fail("key %u: a lock call answered closed, but its locker is open", hold->key);
     if (status == LOCKER_TIMEOUT && lk_sim_now() < hold->ends_at)
-        lk_sim_fail("key %u: a lock call gave up after %lld ms, before its time", hold->key,
+        lk_sim_fail("key %u: a lock call timed out too early, after %lld ms", hold->key,
                     (long long)((lk_sim_now() - hold->asked_at) / MS));
 }
 
@@ -816,8 +821,8 @@ void lk_sim_judge_said(lk_sim_hold *hold, bool was_held, int64_t since, locker_s
         return;
     if (left_ms < 0 || (!was_held && left_ms > 0) ||
         (left_ms > 0 && left_ms * MS > hold->until - since + clock_ns))
-        lk_sim_fail("key %u: the handle of token %llu has %lld ms left, and it is held for %lld", hold->key,
-                    (unsigned long long)hold->token, (long long)left_ms,
+        lk_sim_fail("key %u: the handle of token %llu reports %lld ms left, but the lease has %lld ms left",
+                    hold->key, (unsigned long long)hold->token, (long long)left_ms,
                     (long long)((hold->until - since) / MS));
 }
 
@@ -887,7 +892,8 @@ static void see_successor(const lk_sim_hold *hold)
     if (hold->gave_after.serial > hold->serial && !was_passed_on(hold) &&
         !was_kept(hold, hold->gave_after.asked_at) && !was_handed_anew(hold) && !was_asked_twice(hold) &&
         !was_over_when_asked_twice(hold, hold->gave_after.granted_at))
-        lk_sim_fail("key %u: unlock of token %llu answered OK, and it had been granted to another before",
+        lk_sim_fail("key %u: unlock of token %llu answered OK, but another process had been granted the key "
+                    "before",
                     hold->key, (unsigned long long)hold->token);
 }
 
@@ -895,7 +901,7 @@ static void see_release(const lk_sim_hold *hold)
 {
     if (hold->gave_behind > hold->token && !was_passed_on(hold) && !was_kept(hold, hold->behind_asked_at) &&
         !was_over_when_asked_twice(hold, hold->behind_granted_at))
-        lk_sim_fail("key %u: unlock of token %llu answered OK, and token %llu had been granted before",
+        lk_sim_fail("key %u: unlock of token %llu answered OK, but token %llu had been granted before",
                     hold->key, (unsigned long long)hold->token, (unsigned long long)hold->gave_behind);
     /* What was given before a failover may have been carried out by a master that the replica hadn't heard of. */
     const bool proves =
@@ -903,7 +909,7 @@ static void see_release(const lk_sim_hold *hold)
         !was_over_when_asked_twice(hold, lk_sim_now()); /* the mark of a break ends with the lease */
     for (const lk_sim_break *b = judge.breaks; proves && b != NULL; b = b->next)
         if (has_broken(b, hold) && b->began > last_forgot_at(b->key))
-            lk_sim_fail("key %u: unlock of token %llu answered OK, and it had been broken", hold->key,
+            lk_sim_fail("key %u: unlock of token %llu answered OK, but the lock had been broken", hold->key,
                         (unsigned long long)hold->token);
     if (hold->gave_at > judge.forgot_ends_at[hold->key]) /* else a failover may have lost that */
         judge.released[hold->key][judge.released_count[hold->key]++ % RELEASED] = hold->token;
@@ -925,12 +931,12 @@ void lk_sim_judge_unlocked(lk_sim_hold *hold, locker_status status)
     lk_sim_tell("unlock of key %u token %llu by %d: %s", hold->key, (unsigned long long)hold->token,
                 hold->process->pid, locker_status_name(status));
     if (status == LOCKER_OK && hold->gave_lost)
-        lk_sim_fail("key %u: unlock of token %llu answered OK, and it was lost before", hold->key,
+        lk_sim_fail("key %u: unlock of token %llu answered OK, but the lock had been lost", hold->key,
                     (unsigned long long)hold->token);
     if (status != LOCKER_OK && status != LOCKER_LOST && status != LOCKER_UNKNOWN && status != LOCKER_CLOSED)
         lk_sim_fail("key %u: unlock answered %s", hold->key, locker_status_name(status));
     if (status == LOCKER_UNKNOWN && lk_sim_judge_was_well(hold->gave_at))
-        lk_sim_fail("key %u: unlock of token %llu answered unknown, and all was well", hold->key,
+        lk_sim_fail("key %u: unlock of token %llu answered unknown, but there was no fault", hold->key,
                     (unsigned long long)hold->token);
     judge.used_at[hold->key] = lk_sim_now();
     if (!is_forgotten(hold) && status == LOCKER_OK && !gave_part)
@@ -940,7 +946,7 @@ void lk_sim_judge_unlocked(lk_sim_hold *hold, locker_status status)
     if (is_forgotten(hold))
         return;
     if (status == LOCKER_LOST && !hold->gave_lost && lk_sim_now() < hold->until && !is_excused(hold))
-        lk_sim_fail("key %u: unlock of token %llu answered LOST, and nothing had taken it", hold->key,
+        lk_sim_fail("key %u: unlock of token %llu answered LOST, but the lock was not lost", hold->key,
                     (unsigned long long)hold->token);
 }
 
@@ -985,7 +991,7 @@ static void see_broken(const lk_sim_break *b)
     if (b->began <= last_forgot_at(b->key)) /* the failover may have lost it, and its answer came late */
         return;
     if (judge.bounds.breaks_prove && b->serial == 0 && was_released(b->key, b->token))
-        lk_sim_fail("key %u: token %llu was broken, and unlock had answered OK", b->key,
+        lk_sim_fail("key %u: token %llu was broken, but unlock had already answered OK", b->key,
                     (unsigned long long)b->token);
     for (lk_sim_hold *hold = judge.holds; hold != NULL; hold = hold->next)
         if (has_broken(b, hold))
@@ -1029,7 +1035,7 @@ static void see_unnamed(lk_sim_break *b)
     if (!b->known)
         return;
     if (judge.bounds.tells_breaks && b->carried_at < 0)
-        lk_sim_fail("key %u: a break answered OK, and the service has broken nothing", b->key);
+        lk_sim_fail("key %u: a break answered OK, but the service has broken nothing", b->key);
     b->serial = hold->serial;
     b->of = hold->process;
     see_broken(b);
@@ -1053,7 +1059,7 @@ static void see_whom(const lk_sim_break *b, locker_status status, const locker_i
     const bool is_right = status != LOCKER_INVALID &&
                           (is_unknown || is_anothers || (now != NULL && tells_of(broken, now->token)));
     if (now != NULL && !is_right)
-        lk_sim_fail("key %u: a break answered %s, token %llu, and token %llu was held all the time", b->key,
+        lk_sim_fail("key %u: a break answered %s, token %llu, but token %llu was held all the time", b->key,
                     locker_status_name(status), (unsigned long long)broken->token,
                     (unsigned long long)now->token);
 }
@@ -1082,7 +1088,7 @@ void lk_sim_judge_broke(lk_sim_break *of, locker_status status, const locker_inf
     of->ended = lk_sim_now();
     if (status == LOCKER_OK && broken->token != 0 && judge.bounds.has_tokens) {
         if (of->token != 0 && of->token != broken->token)
-            lk_sim_fail("key %u: token %llu was broken, and %llu was to be", of->key,
+            lk_sim_fail("key %u: token %llu was broken instead of %llu", of->key,
                         (unsigned long long)broken->token, (unsigned long long)of->token);
         of->token = broken->token;
         of->known = true;
@@ -1108,19 +1114,19 @@ void lk_sim_judge_shown(const lk_sim_process *process, unsigned key, const lk_si
     if (may_be_old(process, since))
         return;
     if (info->held && was_free(key, since))
-        lk_sim_fail("key %u: it was shown as held, and nobody had it", key);
+        lk_sim_fail("key %u: show reported it as held, but it had no holder", key);
     const lk_sim_hold *const now = held_since(key, holder, since);
     if (now == NULL)
         return;
     if (!info->held)
-        lk_sim_fail("key %u: it was shown as free, and token %llu was held", key,
+        lk_sim_fail("key %u: show reported it as free, but token %llu was held", key,
                     (unsigned long long)now->token);
     if (info->held && (info->mode != now->mode || info->permits != now->permits))
-        lk_sim_fail("key %u: it was shown to be held in another way than token %llu", key,
+        lk_sim_fail("key %u: show reported another mode or number of permits than that of token %llu", key,
                     (unsigned long long)now->token);
     if (info->token != 0 && judge.bounds.has_tokens && !tells_of(info, now->token))
-        lk_sim_fail("key %u: token %llu was shown, and %llu was held", key, (unsigned long long)info->token,
-                    (unsigned long long)now->token);
+        lk_sim_fail("key %u: show reported token %llu, but %llu was held", key,
+                    (unsigned long long)info->token, (unsigned long long)now->token);
 }
 
 /* ------------------------------------------------------------------ after each step ---- */
@@ -1134,7 +1140,7 @@ static void see_renewed(const lk_sim_hold *hold)
     since = lk_time_later(since, hold->moved_at); /* it may allow for more than clock_drift */
     if (hold->renews && lk_sim_judge_is_calm() && !*hold->leaves && hold->until > since &&
         lk_sim_now() - since > (hold->until - since) / 3 + renews_ns && !is_excused(hold))
-        lk_sim_fail("key %u: token %llu of process %d is not renewed, and has %lld ms left", hold->key,
+        lk_sim_fail("key %u: token %llu of process %d is not renewed, with only %lld ms left", hold->key,
                     (unsigned long long)hold->token, hold->process->pid,
                     (long long)((hold->until - lk_sim_now()) / MS));
 }
@@ -1156,7 +1162,7 @@ static void see_loss(lk_sim_hold *hold)
     const int64_t ran = lk_sim_ran(hold->process);
     if (hold->over < 0 && phase == LK_LOST && lk_sim_now() < hold->until && !is_excused(hold) &&
         !is_taken_for_older(hold))
-        lk_sim_fail("key %u: process %d is told that it has lost token %llu, and nothing had taken it",
+        lk_sim_fail("key %u: process %d was notified of the loss of token %llu, but the lock was not lost",
                     hold->key, hold->process->pid, (unsigned long long)hold->token);
     if (hold->over < 0 && (phase == LK_LOST || phase == LK_GRANTED)) {
         see_renewed(hold);
@@ -1164,7 +1170,7 @@ static void see_loss(lk_sim_hold *hold)
         lk_sim_step("lost %d %llu", hold->process->pid, (unsigned long long)hold->token);
     }
     if (hold->over >= 0 && !hold->told && !LK_READ(hold->handle->unlocked) && ran - hold->over > told_ns)
-        lk_sim_fail("key %u: process %d lost token %llu, and wasn't told", hold->key, hold->process->pid,
+        lk_sim_fail("key %u: process %d lost token %llu, but was not notified", hold->key, hold->process->pid,
                     (unsigned long long)hold->token);
 }
 
@@ -1195,7 +1201,7 @@ static void see_renewal(const lk_sim_hold *hold)
 {
     for (const lk_sim_break *b = judge.breaks; b != NULL; b = b->next)
         if (has_broken(b, hold) && b->began > last_forgot_at(b->key) && sent_at(hold) > b->ended + clock_ns)
-            lk_sim_fail("key %u: process %d has renewed token %llu, and it had been broken", hold->key,
+            lk_sim_fail("key %u: process %d renewed token %llu, but the lock had been broken", hold->key,
                         hold->process->pid, (unsigned long long)hold->token);
 }
 
@@ -1210,7 +1216,7 @@ static bool look_at(lk_sim_hold *hold)
         return false;
     }
     if (hold->over >= 0)
-        lk_sim_fail("key %u: process %d has lost token %llu, and has it again", hold->key, hold->process->pid,
+        lk_sim_fail("key %u: process %d had lost token %llu, but has it again", hold->key, hold->process->pid,
                     (unsigned long long)hold->token);
     if (hold->broken_at > 0)
         see_renewal(hold);
@@ -1218,7 +1224,7 @@ static bool look_at(lk_sim_hold *hold)
         see_renewed(hold);
     if (hold->broken_at > 0 && lk_sim_judge_is_calm() &&
         lk_sim_now() - calm_since(hold->broken_at) > told_within(hold))
-        lk_sim_fail("key %u: token %llu was broken, and process %d doesn't know", hold->key,
+        lk_sim_fail("key %u: token %llu was broken, but process %d was not notified", hold->key,
                     (unsigned long long)hold->token, hold->process->pid);
     return true;
 }
@@ -1230,8 +1236,8 @@ static const lk_sim_hold *meet(const lk_sim_hold *one, const lk_sim_hold *other)
         return other;
     if (is_excused(other))
         return one;
-    lk_sim_fail("key %u: process %d (token %llu) and process %d (token %llu) hold it", one->key,
-                one->process->pid, (unsigned long long)one->token, other->process->pid,
+    lk_sim_fail("key %u: process %d (token %llu) and process %d (token %llu) hold it at the same time",
+                one->key, one->process->pid, (unsigned long long)one->token, other->process->pid,
                 (unsigned long long)other->token);
 }
 
@@ -1242,8 +1248,8 @@ static void meet_stranger(const lk_sim_hold *hold)
         if (b->key == hold->key && (b->process != NULL || b->ended >= judge.strangers[hold->key].since))
             return;
     if (!is_excused(hold))
-        lk_sim_fail("key %u: a stranger and process %d (token %llu) hold it", hold->key, hold->process->pid,
-                    (unsigned long long)hold->token);
+        lk_sim_fail("key %u: a foreign client and process %d (token %llu) hold it at the same time",
+                    hold->key, hold->process->pid, (unsigned long long)hold->token);
 }
 
 /* What those who hold a key, and those who ask for it, are. */
@@ -1312,7 +1318,7 @@ static void see_idle(unsigned key, bool is_idle)
         judge.idle_since[key] = lk_sim_now();
     else if (lk_sim_judge_is_calm() &&
              lk_sim_now() - calm_since(judge.idle_since[key]) > judge.bounds.idle_ns)
-        lk_sim_fail("key %u: nobody has held it for %lld ms, and somebody waits", key,
+        lk_sim_fail("key %u: it has had no holder for %lld ms, but a process waits", key,
                     (long long)((lk_sim_now() - judge.idle_since[key]) / MS));
 }
 
@@ -1326,7 +1332,7 @@ static void see_free(unsigned key, bool is_idle)
     else if (judge.free_since[key] < 0)
         judge.free_since[key] = lk_sim_now();
     else if (lk_sim_now() - judge.free_since[key] > judge.bounds.idle_ns)
-        lk_sim_fail("key %u: the service has had no lock of it for %lld ms, and somebody waits", key,
+        lk_sim_fail("key %u: the service has had no lock for it for %lld ms, but a process waits", key,
                     (long long)((lk_sim_now() - judge.free_since[key]) / MS));
 }
 
@@ -1335,7 +1341,8 @@ void lk_sim_judge_ended(uint64_t token)
     for (lk_sim_hold *hold = judge.holds; hold != NULL; hold = hold->next)
         if (hold->token == token && !hold->gives && lk_sim_judge_is_held(hold) && !is_excused(hold))
             lk_sim_fail(
-                "key %u: the service ends the lock of token %llu, and process %d holds it for %lld ms",
+                "key %u: the service ends the lock of token %llu, but process %d holds it for another %lld "
+                "ms",
                 hold->key, (unsigned long long)token, hold->process->pid,
                 (long long)((hold->until - lk_sim_now()) / MS));
 }

@@ -43,7 +43,7 @@ static void looks_after(void *context)
 {
     gift *const g = context;
     if (lk_sim_judge_was_well(g->at) && has_value(g) && !lk_sim_judge_is_used(g->key))
-        lk_sim_fail("key %u: it was handed to somebody who neither takes it nor gives it back", g->key);
+        lk_sim_fail("key %u: the lock was handed to a waiter that neither takes nor releases it", g->key);
     free(g);
 }
 

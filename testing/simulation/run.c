@@ -405,10 +405,10 @@ void lk_sim_run_with(const lk_sim_faulty *service, const lk_sim_plan *plan, FILE
         tell_result(service->left != NULL ? service->left() : NULL);
         break;
     case LK_SIM_LATE:
-        tell_result("it did not come to its end in 600 simulated seconds");
+        tell_result("the run did not end within 600 simulated seconds");
         break;
     case LK_SIM_STUCK:
-        tell_result("nobody can go on, and nothing is to come");
+        tell_result("deadlock: no fiber can run, and no event is due");
     }
     lk_sim_files_end();
     lk_sim_network_end();

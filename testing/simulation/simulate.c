@@ -13,26 +13,26 @@ static const char usage[] =
     "       locker-simulate [--driver NAME] --seed SEED [--trace FILE] [--without N,N...] [--processes N] [--threads N]\n"
     "                       [--keys N] [--course N] [--modelled]\n"
     "\n"
-    "Runs the library, as it is built, against a simulated service, network and time. All that happens follows from\n"
-    "the seed: the same one gives the same run, step by step.\n"
+    "Runs the library, as it is built, against a simulated service, network and time. The seed decides everything:\n"
+    "the same seed gives the same run, step by step.\n"
     "\n"
     "  --driver NAME  %s\n"
-    "  --first SEED   the first of the seeds (1)\n"
-    "  --seeds N      how many (100)\n"
-    "  --jobs N       how many at once (the number of processors)\n"
-    "  --stop         end at the first that fails\n"
-    "  --seed SEED    this one alone\n"
-    "  --trace FILE   what happened, a line for each thing; - is the standard output\n"
-    "  --without N,N  leave out the faults of these numbers; the others stay what they were\n"
+    "  --first SEED   the first seed (1)\n"
+    "  --seeds N      the number of seeds (100)\n"
+    "  --jobs N       the number of seeds that run at the same time (the number of processors)\n"
+    "  --stop         end at the first seed that fails\n"
+    "  --seed SEED    run only this seed\n"
+    "  --trace FILE   write what happened, one line for each event; - is the standard output\n"
+    "  --without N,N  leave out the faults with these numbers; the others stay the same\n"
     "  --processes N, --threads N, --keys N\n"
-    "                 at most so many at first, in each process, in all\n"
-    "  --course N     another one of all that is no fault: who goes on, how long messages take\n"
-    "  --modelled     no more happens than the models have, and the trace has their steps alone\n"
-    "  --results      for programs: a line for each seed, of seed, steps, grants, faults that were made and that were\n"
-    "                 drawn, simulated ns, ns of processor and why it failed, with tabs between them\n"
+    "                 the most processes at the start, threads in each process, keys in all\n"
+    "  --course N     the same faults, but another order of threads and other message delays\n"
+    "  --modelled     only events that the models have; the trace has only the models' steps\n"
+    "  --results      for programs: print a line for each seed: seed, steps, grants, faults made, faults drawn,\n"
+    "                 simulated ns, processor ns and the reason of a failure, separated by tabs\n"
     "\n"
-    "Exit status: 0 nothing failed; 1 something did, and how to run it again was printed; 64 usage; 73 the trace can't be\n"
-    "written; 130 interrupted.\n";
+    "Exit status: 0 no seed failed; 1 a seed failed, and the command to repeat it was printed; 64 usage; 73 the trace\n"
+    "cannot be written; 130 interrupted.\n";
 
 typedef struct {
     const char *name;
@@ -83,7 +83,7 @@ static void choose_driver(lk_sim_orders *o, const char *name)
         o->run = drivers[i].run;
         return;
     }
-    fprintf(stderr, "locker-simulate: no driver %s is simulated; there is %s\n", name, driver_names());
+    fprintf(stderr, "locker-simulate: driver %s is not simulated; use %s\n", name, driver_names());
     exit(64);
 }
 
@@ -93,7 +93,7 @@ static uint64_t number(const char *text, uint64_t least)
     errno = 0;
     const uint64_t n = strtoull(text, &end, 10);
     if (*end != '\0' || errno != 0 || text[0] < '0' || text[0] > '9' || n < least) {
-        fprintf(stderr, "locker-simulate: %s is no number from %" PRIu64 "\n", text, least);
+        fprintf(stderr, "locker-simulate: %s is not a number of at least %" PRIu64 "\n", text, least);
         exit(64);
     }
     return n;
@@ -231,9 +231,9 @@ static lk_sim_orders read_orders(int argc, char **argv)
     if (optind < argc)
         leave_with_usage(stderr, 64);
     if (one && several)
-        refuse("--seed is one alone, without --first and --seeds");
+        refuse("--seed cannot be combined with --first and --seeds");
     if (trace != NULL && o.seeds != 1)
-        refuse("--trace is for one --seed");
+        refuse("--trace needs --seed");
     if (trace != NULL)
         o.trace = open_trace(trace);
     return o;

@@ -21,8 +21,8 @@ answers 0 '^groups: contract basics waiting cancel processes leases loss handles
 answers 0 '^contract/close_leaves_no_memory$' --list
 answers 0 '^conformance: driver toy: 9 tests, 0 failed' contract
 answers 0 'lock_and_unlock' basics lock_and_unlock
-answers 1 'no test of basics is called nothing' basics nothing
-answers 64 'no group is called colours' colours
+answers 1 'group basics has no test nothing' basics nothing
+answers 64 'there is no group colours' colours
 answers 64 '^usage: ' --colour
 answers 64 '^usage: ' --percent 101 scale
 answers 64 '^usage: ' basics one two

@@ -189,7 +189,7 @@ static void test_callbacks(void **state)
     assert_int_equal(locker_mock_advance(inside.mock, 0), LOCKER_TIMEOUT);
     assert_int_equal(locker_mock_verify(inside.mock, text, sizeof text), 1);
     assert_string_equal(text,
-                        "threads did not come to rest within 50 ms: a callback of 'test' blocks, perhaps");
+                        "threads did not come to rest within 50 ms: a callback of 'test' may be blocking");
     lk_gate_open(&inside.go, 1);
     locker_handle_free(held);
     assert_int_equal(inside.advance, LOCKER_INVALID);

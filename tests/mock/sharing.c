@@ -258,8 +258,9 @@ static void test_foreign_clients_have_permits(void **state)
     locker_handle_free(held);
     assert_int_equal(locker_mock_take(mock, "k", "two", 0, NULL), LOCKER_OK);
     assert_status(LOCKER_CONFIG, locker_lock(l, "k", &one_of_two, &held, &err), err);
-    assert_string_equal(err.text,
-                        "locking 'k': it is in use as a lock, and this call wants one of 2 permits");
+    assert_string_equal(
+        err.text,
+        "locking 'k': the key is in use as a lock, but this call asks for one of 2 permits; use another key");
     assert_int_equal(locker_mock_leave(mock, "k"), LOCKER_OK);
     assert_int_equal(locker_mock_take_as(mock, "k", "x", LOCKER_SHARED, 2, 0, NULL), LOCKER_INVALID);
     assert_int_equal(locker_mock_take_as(mock, "k", "x", (locker_mode)2, 0, 0, NULL), LOCKER_INVALID);

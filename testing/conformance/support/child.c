@@ -49,7 +49,7 @@ void lk_child_main(int argc, char **argv, const lk_role *roles)
     for (; roles->name != NULL; roles++)
         if (strcmp(roles->name, argv[2]) == 0)
             exit(roles->play(argc - 3, argv + 3));
-    fprintf(stderr, "no role of a child is called %s\n", argv[2]);
+    fprintf(stderr, "there is no role %s of a child process\n", argv[2]);
     exit(64);
 }
 
@@ -66,7 +66,7 @@ void lk_child_say(lk_child *child, const char *format, ...)
         test_fails("a line for a child is too long: %s", line);
     line[length] = '\n';
     if (write(child->input, line, (size_t)length + 1) != length + 1)
-        test_fails("can't speak to the child %d: %s", (int)child->pid, strerror(errno));
+        test_fails("can't write to the child %d: %s", (int)child->pid, strerror(errno));
 }
 
 const char *lk_child_hear(lk_child *child, char line[LK_LINE_MAX])
@@ -81,7 +81,7 @@ const char *lk_child_hear(lk_child *child, char line[LK_LINE_MAX])
         const ssize_t got =
             read(child->output, child->line + child->filled, sizeof child->line - child->filled);
         if (got <= 0)
-            test_fails("the child %d ended without saying what it was asked", (int)child->pid);
+            test_fails("the child %d ended without an answer", (int)child->pid);
         child->filled += (size_t)got;
     }
     *end++ = '\0';

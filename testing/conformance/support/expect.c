@@ -78,7 +78,7 @@ int64_t lk_test_now_ms(void)
 void lk_require(bool (*condition)(void *context), void *context, const char *what)
 {
     if (!lk_until(condition, context, LK_TEST_PATIENCE_MS))
-        test_fails("waited %d s in vain: %s", LK_TEST_PATIENCE_MS / 1000, what);
+        test_fails("timed out after %d s: %s", LK_TEST_PATIENCE_MS / 1000, what);
 }
 
 locker_statistics lk_stats(locker *l)

@@ -56,5 +56,5 @@ bool lk_gate_pass(lk_gate *gate)
 void lk_gate_await(lk_gate *gate, unsigned count, const char *what)
 {
     if (!take(gate, count))
-        test_fails("waited %d s in vain: %s", LK_TEST_PATIENCE_MS / 1000, what);
+        test_fails("timed out after %d s: %s", LK_TEST_PATIENCE_MS / 1000, what);
 }

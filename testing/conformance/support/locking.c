@@ -94,7 +94,7 @@ static bool join(pthread_t thread)
 void lk_join(pthread_t thread, const char *what)
 {
     if (!join(thread))
-        test_fails("waited %d s in vain for the end of a thread: %s", LK_TEST_PATIENCE_MS / 1000, what);
+        test_fails("a thread did not end within %d s: %s", LK_TEST_PATIENCE_MS / 1000, what);
 }
 
 void lk_join_worker(pthread_t thread, const atomic_uint *done, const char *what)
@@ -102,8 +102,7 @@ void lk_join_worker(pthread_t thread, const atomic_uint *done, const char *what)
     for (unsigned before = atomic_load(done); !join(thread);) {
         const unsigned now = atomic_load(done);
         if (now == before)
-            test_fails("nothing was done for %d s by threads that do one thing after another: %s",
-                       LK_TEST_PATIENCE_MS / 1000, what);
+            test_fails("no thread made progress for %d s: %s", LK_TEST_PATIENCE_MS / 1000, what);
         before = now;
     }
 }

@@ -148,7 +148,7 @@ static void obey(struct puppet *puppet, const char *line)
     } else if (strncmp(line, "count ", 6) == 0) {
         do_count(puppet, line);
     } else {
-        lk_side_say("what is '%s'", line);
+        lk_side_say("unknown command '%s'", line);
     }
 }
 
@@ -192,7 +192,7 @@ static locker_status status_of(const char *name)
     for (int i = LOCKER_OK; i <= LOCKER_FORKED; i++)
         if (strcmp(name, locker_status_name((locker_status)i)) == 0)
             return (locker_status)i;
-    test_fails("the puppet said '%s', which is no status", name);
+    test_fails("the puppet said '%s', which is not a status", name);
 }
 
 locker_status lk_puppet_granted(lk_child *puppet, uint64_t *token)

@@ -63,12 +63,12 @@ static void report_rerun(const char *what, int64_t missed_ms, int64_t late_ms, c
 static void miss(const char *what, int64_t missed_ms, const char *file, int line)
 {
     if (!timely.has_another)
-        lk_expect_fail(file, line, "not so, or late each time: %s", what);
+        lk_expect_fail(file, line, "failed, or late in each run: %s", what);
     if (!lk_lateness_is_busy())
-        lk_expect_fail(file, line, "not so, on a machine that is not busy: %s", what);
+        lk_expect_fail(file, line, "failed on a machine that is not busy: %s", what);
     const int64_t late_ms = lk_lateness_ms();
     if (late_ms < missed_ms)
-        lk_expect_fail(file, line, "missed by %lld ms, and the machine was late by %lld ms only: %s",
+        lk_expect_fail(file, line, "missed by %lld ms, but the machine was late by only %lld ms: %s",
                        (long long)missed_ms, (long long)late_ms, what);
     report_rerun(what, missed_ms, late_ms, file, line);
     timely.was_late = true;

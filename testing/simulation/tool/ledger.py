@@ -110,7 +110,7 @@ def run(path, options):
     """Those of the seeds that the ledger hasn't."""
     dirty = changed(options.driver)
     if dirty:
-        sys.exit(f"simulate: a ledger is for lines that are committed, and these are changed: {' '.join(dirty)}")
+        sys.exit(f"simulate: a ledger needs committed files; commit these first: {' '.join(dirty)}")
     rows = read(options.ledger, options.driver)
     writer, totals = Writer(options.ledger, options.driver), program.Totals()
     gaps = list(missing(rows, options.first, options.seeds))

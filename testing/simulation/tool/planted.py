@@ -21,7 +21,7 @@ class Plant:
         self.file, self.name = file, file.stem
         head = dict(re.findall(r"^(finding|what|driver|seeds): (.*)$", file.read_text().partition("\n--- ")[0], re.MULTILINE))
         if {"finding", "what", "driver", "seeds"} - head.keys():
-            sys.exit(f"simulate: {file.name} does not say its finding, what, driver and seeds")
+            sys.exit(f"simulate: {file.name} lacks a line of finding, what, driver and seeds")
         self.finding, self.what, self.driver, self.seeds = head["finding"], head["what"], head["driver"], int(head["seeds"])
 
     def apply(self, folder, *how):
@@ -33,7 +33,7 @@ def chosen(names, folder=FOLDER):
     plants = [Plant(file) for file in sorted(folder.glob("*.patch"))]
     for name in names:
         if name not in [plant.name for plant in plants]:
-            print(f"simulate: nothing planted is called {name}; there are {', '.join(plant.name for plant in plants)}",
+            print(f"simulate: there is no planted fault {name}; use one of {', '.join(plant.name for plant in plants)}",
                   file=sys.stderr)
             sys.exit(64)
     return [plant for plant in plants if not names or plant.name in names]
@@ -44,7 +44,7 @@ def check(names):
     plants = chosen(names) + ([] if names else chosen([], STEPS))
     bad = [plant for plant in plants if plant.apply(program.ROOT, "--check")]
     for plant in bad:
-        print(f"simulate: {plant.file.name} does not apply any more: write it anew", file=sys.stderr)
+        print(f"simulate: {plant.file.name} does not apply; write it again for the current lines", file=sys.stderr)
     print(f"{len(plants)} planted faults, {len(bad)} that do not apply")
     return 1 if bad else 0
 

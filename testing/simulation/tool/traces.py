@@ -122,7 +122,7 @@ class Check:
                 continue
             try:
                 self.follower.follow(self.seats(other, of, lines))
-                self.say(f"it accepts a trace in which {what}")
+                self.say(f"the model accepts a trace in which {what}")
             except Refused:
                 self.planted[what] += 1
 
@@ -141,10 +141,10 @@ class Check:
     def end(self):
         for step, count in self.seen.items():
             if count == 0 and step in self.follower.bound:
-                self.say(f"no trace has the step {step}; those that none can have stand at the head of the model as `unbound`")
+                self.say(f"no trace has the step {step}; if no trace can have it, list it as `unbound` at the head of the model")
         for what, count in self.planted.items():
             if count == 0:
-                self.say(f"it was not seen to refuse a trace in which {what}")
+                self.say(f"no trace was refused in which {what}")
         print(f"  {self.project.MODEL:9} {self.driver}: {self.events} events of {self.traces} traces, {len(self.follower.bound)} kinds of steps, "
               f"{sum(self.planted.values())} planted traces refused")
 
@@ -179,15 +179,15 @@ def run_planted():
 def main():
     parser = argparse.ArgumentParser(prog="script/prove --traces")
     parser.add_argument("--driver", choices=sorted(PROJECTS), action="append")
-    parser.add_argument("--first", type=int, metavar="SEED", help="the first of the seeds; else from 1 on until all steps were seen")
+    parser.add_argument("--first", type=int, metavar="SEED", help="the first seed; default: from 1 on, until all steps were seen")
     parser.add_argument("--seeds", type=int, metavar="N", default=10)
-    parser.add_argument("--show", action="store_true", help="the events of each trace")
-    parser.add_argument("--program", metavar="FILE", help="locker-simulate; else that of build/")
-    parser.add_argument("--planted", action="store_true", help="drivers with a fault of planted/steps: are their traces refused?")
+    parser.add_argument("--show", action="store_true", help="print the events of each trace")
+    parser.add_argument("--program", metavar="FILE", help="the program locker-simulate (default: that of build/)")
+    parser.add_argument("--planted", action="store_true", help="check that the models refuse traces of the faults in planted/steps")
     options = parser.parse_args()
     for tool in ("spin", "cpp", "cc"):
         if shutil.which(tool) is None:
-            print(f"prove: {tool} is not there; script/setup check installs it", file=sys.stderr)
+            print(f"prove: {tool} is not installed; run script/setup check", file=sys.stderr)
             return 77
     if options.planted:
         return run_planted()

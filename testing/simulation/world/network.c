@@ -129,7 +129,7 @@ static void end_session(lk_sim_connection *c)
 static void keep(lk_sim_connection *c, const piece *p)
 {
     if (c->received_count + p->count > RECEIVE_BYTES)
-        lk_sim_fail("a client doesn't read");
+        lk_sim_fail("a client does not read");
     if (c->received_count + p->count > c->received_room) {
         c->received_room = 2 * (c->received_count + p->count);
         c->received = realloc(c->received, c->received_room);

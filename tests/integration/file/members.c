@@ -300,7 +300,7 @@ static void who_could_make_no_queue_for_others_is_told(void **state)
     struct stat s;
     above(place, GROUP, 02770, path);
     lk_child *first = member(FIRST, "022", "gox", path);
-    does(first, "open", "can't make directories in");
+    does(first, "open", "cannot create directories in");
     assert_int_equal(lk_child_end(first), 0);
     assert_int_equal(stat(path, &s), 0);
     assert_int_equal(s.st_nlink, 2); /* nothing is left of the attempt */

@@ -717,7 +717,7 @@ static void a_directory_is_not_made_again_beside_what_is_held(void **state)
     hear_again();
     assert_true(waits);
     assert_status(LOCKER_UNAVAILABLE, status, err);
-    assert_non_null(strstr(err.text, "let go of the locks that are lost"));
+    assert_non_null(strstr(err.text, "unlock the lost locks"));
     assert_false(is_made);
     lk_give_lost(held);
 }

@@ -45,7 +45,7 @@ static void uris(void **state)
     snprintf(uri, sizeof(uri), "file://localhost%s", place->locks);
     opens(uri);
     snprintf(uri, sizeof(uri), "file://%s/missing/locks", place->base);
-    refused(uri, LOCKER_CONFIG, "create that first");
+    refused(uri, LOCKER_CONFIG, "create the parent first");
 }
 
 static void directories(void **state)
@@ -61,8 +61,8 @@ static void directories(void **state)
     snprintf(uri, sizeof(uri), "%s?shared=yes", place->uri);
     opens(uri);
     assert_int_equal(chmod(place->locks, 0777), 0);
-    refused(place->uri, LOCKER_CONFIG, "everybody");
-    refused(uri, LOCKER_CONFIG, "everybody");
+    refused(place->uri, LOCKER_CONFIG, "every user");
+    refused(uri, LOCKER_CONFIG, "every user");
     assert_int_equal(chmod(place->locks, 0700), 0);
 
     snprintf(path, sizeof(path), "%s/link", place->base);
@@ -75,7 +75,7 @@ static void directories(void **state)
     snprintf(path, sizeof(path), "%s/plain", place->base);
     close(open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
     snprintf(uri, sizeof(uri), "file://%s", path);
-    refused(uri, LOCKER_CONFIG, "no directory");
+    refused(uri, LOCKER_CONFIG, "not a directory");
     if (geteuid() != 0)
         skip_reported("a directory of another user", "only root can make one");
     assert_int_equal(chown(place->locks, 65534, (gid_t)-1), 0);
@@ -103,9 +103,9 @@ static void files(void **state)
     denied(place, "a", "symbolic link");
     assert_int_equal(stat(target, &s), -1);
     assert_int_equal(mkfifo(lk_place_file(place, "b.lock"), 0600), 0);
-    denied(place, "b", "no regular file");
+    denied(place, "b", "not a regular file");
     assert_int_equal(mkdir(lk_place_file(place, "c.lock"), 0700), 0);
-    denied(place, "c", "no regular file");
+    denied(place, "c", "a directory, FIFO");
     close(open(target, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
     assert_int_equal(link(target, lk_place_file(place, "d.lock")), 0);
     denied(place, "d", "hard link");
@@ -116,7 +116,7 @@ static void files(void **state)
     (void)lk_place_token(place, "copied");
     close(open(lk_place_file(place, "e.lock"), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
     assert_int_equal(chmod(lk_place_file(place, "e.lock"), 0666), 0);
-    denied(place, "e", "everybody");
+    denied(place, "e", "every user");
     if (geteuid() != 0)
         skip_reported("a file of another user", "only root can make one");
     close(open(lk_place_file(place, "f.lock"), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
@@ -311,7 +311,7 @@ static void an_idle_locker_makes_its_directory_again(void **state)
     assert_int_equal(chmod(place->locks, 0777), 0);
     locker_handle *held;
     assert_status(LOCKER_UNAVAILABLE, locker_lock(place->l, "k", NULL, &held, &err), err);
-    assert_non_null(strstr(err.text, "everybody")); /* it is trusted no more than at the opening */
+    assert_non_null(strstr(err.text, "every user")); /* it is trusted no more than at the opening */
     assert_int_equal(chmod(place->locks, 0700), 0);
     excludes_another(place, "k");
 }
