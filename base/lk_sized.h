@@ -34,16 +34,16 @@ static inline locker_status lk_sized_take(void *own, size_t own_size, const void
 {
     if (!lk_sized_is(size, least)) {
         (void)lk_invalid(err,
-                         "the size of %s is %zu, which no release's is (this one's is %zu): set it to "
-                         "sizeof(%s), as its _INIT does",
+                         "the size of %s is %zu, a size of no release (of this release: %zu); set it "
+                         "to sizeof(%s), as its _INIT does",
                          type, size, own_size, type);
         return LOCKER_INVALID; /* said here, so that static analysis knows that own is not set */
     }
     for (size_t i = own_size; i < size; i++) {
         if (((const char *)given)[i] != 0) {
             (void)lk_misconfigured(err,
-                                   "%s sets a member that liblocker %s does not have (byte %zu): a later "
-                                   "version is needed, the one that the program was compiled with",
+                                   "%s sets a member that liblocker %s does not have (byte %zu); "
+                                   "install the version that the program was compiled with",
                                    type, LOCKER_VERSION_STRING, i);
             return LOCKER_CONFIG;
         }

@@ -51,9 +51,9 @@ static inline const char *lk_trust_above(char *path)
             return NULL; /* a process that can't look at it could not have opened the file */
         const bool open = (directory.st_mode & S_IWOTH) != 0;
         if (open && (directory.st_mode & S_ISVTX) == 0)
-            return "every user may write a directory above it (chmod o-w)";
+            return "every user can write to a directory above it (run chmod o-w)";
         if (open && entry.st_uid != geteuid() && entry.st_uid != 0)
-            return "it lies in a directory that every user may write, and belongs to another user";
+            return "it belongs to another user, in a directory that every user can write to";
     }
     return NULL;
 }
@@ -66,7 +66,7 @@ static inline const char *lk_trust_problem(const char *path, const struct stat *
     if (S_ISCHR(file->st_mode) || S_ISBLK(file->st_mode))
         return NULL;
     if ((file->st_mode & S_IWOTH) != 0)
-        return "every user may write it (chmod o-w)";
+        return "every user can write to it (run chmod o-w)";
     const char *problem = realpath(path, above) != NULL ? lk_trust_above(above) : NULL;
     if (problem == NULL && lk_trust_path(above, path)) /* a link on the way may be replaced */
         problem = lk_trust_above(above);

@@ -80,8 +80,8 @@ locker_status lk_choose_file(lk_choice *c, const char *profile, locker_error *er
     if (c->file == NULL)
         return lk_misconfigured(
             err,
-            "profile '%.60s' is asked for, but there is no configuration file: name one by "
-            "LOCKER_CONFIG, or write %s",
+            "profile '%.60s' needs a configuration file, and there is none; set LOCKER_CONFIG to its "
+            "path, or create %s",
             profile != NULL ? profile : usual_profile(), system_file);
     name_file(c, profile);
     return LOCKER_OK;
@@ -92,8 +92,9 @@ static locker_status choose_embedded(lk_choice *c, locker_error *err)
     const uid_t user = geteuid();
     if (getauxval(AT_SECURE) != 0 && user != 0 && user == getauxval(AT_UID))
         return lk_misconfigured(err,
-                                "this program runs with raised privileges, and its default directory, "
-                                "/tmp/locker-%lu, belongs to the user who started it: name a service in %s",
+                                "cannot use the default directory /tmp/locker-%lu: it belongs to the "
+                                "user that started this program, which runs with raised privileges; "
+                                "name a service in %s",
                                 (unsigned long)user, system_file);
     (void)snprintf(c->text, sizeof c->text, "file:///tmp/locker-%lu", (unsigned long)user);
     c->uri = c->text;

@@ -64,7 +64,7 @@ const char *lk_lost_why_locked(const locker *l, const lk_claim *claim)
     if (claim->lost_why != NULL)
         return claim->lost_why;
     return claim->pub.renewed ? "its lease could not be renewed in time"
-                              : "its lease ended, and was not to be renewed";
+                              : "its lease ended, and its renewal was off";
 }
 
 /* The claim that the key lives in. */

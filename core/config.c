@@ -77,19 +77,19 @@ locker_status lk_config_trust(lk_config *c, int fd, const char *what, const char
 {
     struct stat st;
     if (fstat(fd, &st) != 0)
-        return locker_error_set(err, LOCKER_CONFIG, errno, "can't look at %s %.200s: %s", what, path,
+        return locker_error_set(err, LOCKER_CONFIG, errno, "cannot stat %s %.200s: %s", what, path,
                                 strerror(errno));
     if (S_ISDIR(st.st_mode))
         return lk_misconfigured(err, "%s %.200s is a directory: name a file", what, path);
     const char *const problem = lk_trust_problem(path, &st);
     if (problem != NULL)
-        return lk_misconfigured(err, "%s %.200s is not to be trusted: %s", what, path, problem);
+        return lk_misconfigured(err, "cannot trust %s %.200s: %s", what, path, problem);
     if (!secret || S_ISCHR(st.st_mode) || (st.st_mode & S_IROTH) == 0)
         return LOCKER_OK;
     return lk_config_warn(
         c, err,
-        "%s %s has a password that every user of this machine can read: chmod o= it, and change "
-        "the password",
+        "%s %s has a password that every user of this machine can read; run chmod o= on the file, and "
+        "change the password",
         what, path);
 }
 
@@ -127,7 +127,8 @@ char *lk_config_service(const lk_config *c)
     return clean;
 }
 
-#define ASTRAY "in a user or password '/' is written %%2F, '?' %%3F, '#' %%23, '@' %%40 and ':' %%3A"
+#define ASTRAY                                                                                               \
+    "in a user or password, write '/' as %%2F, '?' as %%3F, '#' as %%23, '@' as %%40 and ':' as %%3A"
 
 const char *lk_config_word(const char *text)
 {
@@ -166,13 +167,12 @@ static locker_status check_astray(const lk_config *c, const char *uri, locker_er
         return LOCKER_OK;
     if (!auth)
         return lk_misconfigured(err,
-                                "the %s driver takes no user and no password: leave them out, and write an "
-                                "'@' of the path as %%40",
+                                "the %s driver takes no user and no password; leave them out, and "
+                                "write '@' in the path as %%40",
                                 c->driver->name);
-    return lk_misconfigured(
-        err,
-        "the URI has an '@' where no user and password can be: write SCHEME://USER:PASSWORD@HOST; " ASTRAY
-        ", and an '@' of a path or parameter %%40");
+    return lk_misconfigured(err,
+                            "the URI has an '@' after its hosts; write SCHEME://USER:PASSWORD@HOST; " ASTRAY
+                            ", and '@' in a path or parameter as %%40");
 }
 
 /* A decoded copy of `what`, a piece of a URI. %00 would cut a C string. */
@@ -184,7 +184,8 @@ static locker_status decode(const char **text, const char *first, const char *af
     if (own == NULL)
         return lk_config_no_memory(err);
     const char *end = uriUnescapeInPlaceExA(own, URI_FALSE, URI_BR_DONT_TOUCH);
-    return strlen(own) == (size_t)(end - own) ? LOCKER_OK : lk_misconfigured(err, "%s has a %%00", what);
+    return strlen(own) == (size_t)(end - own) ? LOCKER_OK
+                                              : lk_misconfigured(err, "%s has a NUL (%%00); remove it", what);
 }
 
 static locker_status read_port(const UriTextRangeA *text, int *port, locker_error *err)
@@ -192,8 +193,8 @@ static locker_status read_port(const UriTextRangeA *text, int *port, locker_erro
     const long value = strtol(text->first, NULL, 10); /* of digits alone, or none */
     const ptrdiff_t length = text->afterLast - text->first;
     if (value < 1 || value > 65535)
-        return lk_misconfigured(err, "the port '%.*s' is not in 1 to 65535", (int)(length < 20 ? length : 20),
-                                text->first);
+        return lk_misconfigured(err, "the port '%.*s' is not a number from 1 to 65535",
+                                (int)(length < 20 ? length : 20), text->first);
     *port = (int)value;
     return LOCKER_OK;
 }
@@ -202,7 +203,8 @@ static locker_status read_host(locker_host *host, const UriUriA *u, locker_error
 {
     if (u->pathHead != NULL || u->query.first != NULL || u->userInfo.first != NULL ||
         u->hostText.first == u->hostText.afterLast)
-        return lk_misconfigured(err, "a host in the list is empty or has a user or path of its own");
+        return lk_misconfigured(err, "a host in the list is empty, or has its own user or path; write "
+                                     "only HOST or HOST:PORT between the commas");
     locker_status status = LOCKER_OK;
     if (u->portText.first != NULL)
         status = read_port(&u->portText, &host->port, err);
@@ -229,11 +231,12 @@ locker_status lk_config_add_host(lk_config *c, const char *text, size_t length, 
         status = read_host(&hosts[count], &u, err);
         uriFreeUriMembersA(&u);
     } else if (host_can_be_quoted(text, length)) {
-        status = lk_misconfigured(err, "'%.*s' is not a host: give NAME, NAME:PORT or [ADDRESS]:PORT",
+        status = lk_misconfigured(err, "'%.*s' is not a host; give NAME, NAME:PORT or [ADDRESS]:PORT",
                                   (int)(length < 80 ? length : 80), text);
     } else {
         status = lk_misconfigured(
-            err, "host %zu of the list is none: give NAME, NAME:PORT or [ADDRESS]:PORT; " ASTRAY, count + 1);
+            err, "host %zu of the list is not a host; give NAME, NAME:PORT or [ADDRESS]:PORT; " ASTRAY,
+            count + 1);
     }
     free(uri);
     return status;
@@ -262,7 +265,7 @@ static locker_status read_query(lk_config *c, const UriUriA *u, locker_error *er
     int count;
     for (const char *at = u->query.first; at + 2 < u->query.afterLast; at++)
         if (memcmp(at, "%00", 3) == 0)
-            return lk_misconfigured(err, "a parameter in the URI has a %%00");
+            return lk_misconfigured(err, "a parameter in the URI has a NUL (%%00); remove it");
     if (uriDissectQueryMallocA(&list, &count, u->query.first, u->query.afterLast) != URI_SUCCESS)
         return lk_config_no_memory(err);
     for (const UriQueryListA *item = list; item != NULL && status == LOCKER_OK; item = item->next) {
@@ -306,7 +309,7 @@ static locker_status read_bare(lk_config *c, const char *uri, locker_error *err)
                                 c->pub.scheme);
     locker_status status = LOCKER_OK;
     if (u.fragment.first != NULL)
-        status = lk_misconfigured(err, "the URI has a '#': write it as %%23 where it belongs to a value");
+        status = lk_misconfigured(err, "the URI has a '#'; write '#' in a value as %%23");
     if (status == LOCKER_OK)
         status = read_user(c, &u, err);
     /* With its slashes; found here, as liburiparser points the text of an empty last segment elsewhere. */
@@ -341,8 +344,8 @@ static locker_status check_nested(const lk_config *c, const char *first, const c
         if ((size_t)(after - first) == strlen(nested[i]) &&
             strncasecmp(first, nested[i], strlen(nested[i])) == 0)
             return lk_misconfigured(err,
-                                    "the URI has %s// inside: write %s://HOST:PORT; a scheme of its own "
-                                    "means TLS, such as etcds:// or rediss://",
+                                    "the URI has %s// after its scheme; write %s://HOST:PORT, and for "
+                                    "TLS a scheme such as etcds:// or rediss://",
                                     nested[i], c->pub.scheme);
     return LOCKER_OK;
 }
@@ -385,6 +388,10 @@ static locker_status check_scheme(const char *uri, size_t length, locker_error *
     const bool is_address = strcspn(uri, ".") < length ||
                             strncasecmp(uri, "localhost:", strlen("localhost:")) == 0 ||
                             strspn(uri, "0123456789") == length || strspn(uri + length + 1, "0123456789") > 0;
+    char host[32], scheme[32];
+    (void)snprintf(host, sizeof host, "%.*s", (int)length, uri);
+    if (is_address && strncmp(uri + length, "://", 3) != 0 && lk_driver_scheme_like(host, true, scheme))
+        return lk_misconfigured(err, "the URI has no // after '%s:': write %s://HOST:PORT", scheme, scheme);
     if (is_address && strncmp(uri + length, "://", 3) != 0)
         return lk_misconfigured(
             err, "the URI begins with a host, without a scheme: write SCHEME://HOST:PORT, such as "
@@ -442,7 +449,9 @@ static locker_status read_scheme(lk_config *c, const char *uri, const locker_dri
                        "%.60s:", strchr(uri, '@') == NULL ? lk_config_word(c->pub.scheme) : "(not shown)");
         locker_status status = lk_driver_for(c->pub.scheme, shown, &c->driver, err);
         if (status == LOCKER_UNSUPPORTED && meant_scheme(scheme) != NULL)
-            return lk_unsupported(err, "there is no scheme '%s:': write %s:", scheme, meant_scheme(scheme));
+            return lk_unsupported(err,
+                                  "there is no scheme '%s:'; did you mean %s:? ('locker drivers' lists all)",
+                                  scheme, meant_scheme(scheme));
         if (status != LOCKER_OK)
             return status;
     }

@@ -35,6 +35,6 @@ int main(int argc, char **argv)
     }
     if (file != NULL && fclose(file) == 0 && written)
         return EXIT_SUCCESS;
-    (void)fprintf(stderr, "locker-describe: can't write %s\n", argv[3]);
+    (void)fprintf(stderr, "locker-describe: cannot write %s\n", argv[3]);
     return EXIT_FAILURE;
 }

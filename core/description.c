@@ -223,10 +223,10 @@ locker_status lk_description_read(lk_description *d, char *text, locker_error *e
         return lk_misconfigured(err, "its first line is not '" FIRST_LINE "'");
     for (char *line; (line = strsep(&rest, "\n")) != NULL; number++)
         if (line[0] != '\0' && !read_line(d, &next, line))
-            return lk_misconfigured(err, "its line %u says nothing that is known", number);
+            return lk_misconfigured(err, "its line %u has an unknown field or an invalid value", number);
     if (d->info.name[0] == '\0' || d->info.schemes[0] == '\0' || d->semantics.scope == 0 ||
         d->semantics.fairness == 0)
-        return lk_misconfigured(err, "it lacks the name, schemes, scope or fairness");
+        return lk_misconfigured(err, "its name, schemes, scope or fairness is missing");
     d->semantics.driver = d->info.name;
     return LOCKER_OK;
 }

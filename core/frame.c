@@ -7,10 +7,12 @@ locker_status lk_refuse(const locker *l, const char *what, locker_error *err)
     if (lk_forked(l))
         return locker_error_set(
             err, LOCKER_FORKED, 0,
-            "%s: this locker belongs to the parent process; open one in the child, by addresses instead of "
-            "hosts' names and without TLS if the parent had threads, or call exec before",
+            "%s: this locker belongs to the parent process; call exec, or open a new locker in the "
+            "child (if the parent had threads: give addresses instead of host names, and use no TLS)",
             what);
-    return lk_invalid(err, "%s waits for the service, so it can't be called inside a callback of its locker",
+    return lk_invalid(err,
+                      "%s waits for the service, so it cannot be called inside a callback of its "
+                      "locker; call it from another thread",
                       what);
 }
 

@@ -29,7 +29,7 @@ static void end_one_locked(locker *l, lk_claim *last, lk_claim *claim) LK_REQUIR
     lk_claim *const over = before > token || was_told ? claim : last;
     if (over == claim && locker_claim_is_plain(&last->pub))
         last->key->holder = last;
-    over->lost_why = "the service has granted it to another since";
+    over->lost_why = "the service has granted it to another holder";
     lk_lose_locked(l, over);
 }
 

@@ -23,7 +23,7 @@ static locker_status mark_unlocked_locked(locker *l, locker_handle *held, int64_
     const bool lost = lk_lease_over_locked(l, claim, now);
     if (!lost && !l->closing && lk_in_callback(l))
         return lk_invalid(
-            err, "'%s' can't be unlocked inside a callback of its locker: hand it to another thread", key);
+            err, "'%s' cannot be unlocked inside a callback of its locker; unlock it in another thread", key);
     LK_WRITE(held->unlocked, true);
     claim->open_handles--;
     if (lost)
@@ -393,7 +393,9 @@ locker_status locker_handle_keep_over_exec(locker_handle *held, locker_error *er
     if (status != LOCKER_OK)
         return status;
     if (!locker_keeps_over_exec(l))
-        status = lk_unsupported(err, "a lock of the driver %s ends with its process, or soon after",
+        status = lk_unsupported(err,
+                                "the %s driver cannot keep a lock over exec: the lock ends with "
+                                "its process, or soon after",
                                 l->driver->name);
     lk_mutex_lock(&l->mutex);
     for (size_t i = 0; status == LOCKER_OK && i < locker_handle_count(held); i++)

@@ -26,7 +26,7 @@ locker_status locker_break_check(const locker_break_options *only, const locker_
                                 holder->holders_len, holder->holders[holder->holders_len - 1].owner,
                                 holder->holders[holder->holders_len - 1].token);
     return locker_error_set(err, LOCKER_BUSY, 0, "another holds it: %s, token %" PRIu64,
-                            holder->owner[0] != '\0' ? holder->owner : "not known who", holder->token);
+                            holder->owner[0] != '\0' ? holder->owner : "an unknown holder", holder->token);
 }
 
 static int by_token(const void *a, const void *b)
@@ -59,8 +59,17 @@ void locker_info_settle(locker_info *info, locker_mode mode, int32_t permits)
 locker_status locker_other_use(locker_error *err, int32_t in_use, int32_t wanted)
 {
     if (in_use == 0)
-        return lk_misconfigured(err, "it is in use as a lock, and this call wants one of %d permits", wanted);
+        return lk_misconfigured(err,
+                                "the key is in use as a lock, but this call asks for one of %d "
+                                "permits; use another key",
+                                wanted);
     if (wanted == 0)
-        return lk_misconfigured(err, "it is in use with %d permits, and this call wants a lock", in_use);
-    return lk_misconfigured(err, "it is in use with %d permits, and this call says %d", in_use, wanted);
+        return lk_misconfigured(err,
+                                "the key is in use with %d permits, but this call asks for a "
+                                "lock; use another key",
+                                in_use);
+    return lk_misconfigured(err,
+                            "the key is in use with %d permits, but this call says %d; give the "
+                            "same number, or use another key",
+                            in_use, wanted);
 }

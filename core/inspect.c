@@ -75,7 +75,7 @@ static locker_status inspect(locker *l, const char *key, const locker_break_opti
     size_t length;
     status = lk_check_key(l, key, &length, err);
     if (only != NULL && d->break_lock == NULL)
-        status = lk_unsupported(err, "the %s driver can't do %s", d->name, what);
+        status = lk_unsupported(err, "the %s driver does not support %s", d->name, what);
     else if (status == LOCKER_OK && only != NULL)
         status = break_it(l, key, length, only, until, &found, err);
     else if (status == LOCKER_OK)
@@ -93,7 +93,7 @@ static locker_status inspect(locker *l, const char *key, const locker_break_opti
 locker_status locker_show(locker *l, const char *key, locker_info *info, locker_error *err)
 {
     if (info == NULL)
-        return lk_invalid(err, "locker_show needs a place for the answer");
+        return lk_invalid(err, "locker_show needs a pointer for the answer");
     return inspect(l, key, NULL, info, "locker_show", err);
 }
 

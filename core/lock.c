@@ -112,12 +112,12 @@ static bool asks_more(const request *r, const lk_claim *holder)
 static locker_status check_entry(request *r, const lk_claim *holder)
 {
     if (lk_is_shared(holder) && !lk_is_shared(r->claim))
-        return lk_invalid(&r->last, "its owner holds it shared, and two that would make that exclusive would "
-                                    "wait for each other for ever: unlock it first");
+        return lk_invalid(&r->last, "its owner holds it shared, and a shared lock cannot become "
+                                    "exclusive; unlock it first");
     if (asks_more(r, holder))
         return lk_invalid(&r->last,
-                          "its owner entered it for %lld ms%s, and a call that enters again can't make that "
-                          "more: ask for it at the first",
+                          "its owner already holds it for %lld ms%s, and another call cannot extend "
+                          "that; ask for more in the first call",
                           (long long)(holder->pub.ttl_ns / LK_MS),
                           holder->pub.renewed ? ", renewed" : " without renewal");
     return LOCKER_OK;
@@ -265,10 +265,10 @@ static locker_status accept_unlocking(request *r) LK_REQUIRES(r->l->mutex)
     /* not at once: half of the time is for others; the driver's own time may be before the call's */
     claim->pub.retry_at = lk_time_after(now, now > sent ? now - sent : 0);
     if ((claim->events & LK_LOST_ALL) != 0)
-        return lk_unavailable(&r->last, "the session with the service ended while the lock was asked for");
-    return lk_unavailable(
-        &r->last, "the lease of %lld ms was over before the service's answer arrived: take a longer ttl",
-        (long long)(claim->pub.ttl_ns / LK_MS));
+        return lk_unavailable(&r->last, "the session with the service ended during the request for the lock");
+    return lk_unavailable(&r->last,
+                          "the lease of %lld ms ended before the service's answer arrived; set a longer ttl",
+                          (long long)(claim->pub.ttl_ns / LK_MS));
 }
 
 /* Whether a try has time left to ask in. */
@@ -334,8 +334,9 @@ static locker_status contend_unlocking(request *r) LK_REQUIRES(r->l->mutex)
     bool seen = false;
     locker_status status = why_stop_locked(r);
     if (status == LOCKER_OK && r->try && r->start_is_past && !has_time_locked(r))
-        status = lk_unavailable(&r->last, "the tries before it took all of command_timeout (%lld ms)",
-                                (long long)(r->l->command_timeout_ns / LK_MS));
+        status =
+            lk_unavailable(&r->last, "earlier attempts of this call used up its command_timeout (%lld ms)",
+                           (long long)(r->l->command_timeout_ns / LK_MS));
     while (status == LOCKER_OK || owner_came_in_locked(r)) {
         status = enter_meanwhile_locked(r);
         if (status != LOCKER_OK || r->claim->ride != NULL)
@@ -571,7 +572,7 @@ static bool is_hint(const locker_error *last)
 static locker_status tell(const request *r, locker_status status, locker_error *err)
 {
     static const char held_here[] =
-        "this locker itself. To lock it again while it is held, give both calls the same owner";
+        "this locker itself; to lock it again while it is held, give both calls the same owner";
     const char *key = r->key;
     switch (status) {
     case LOCKER_OK:
@@ -583,13 +584,13 @@ static locker_status tell(const request *r, locker_status status, locker_error *
     case LOCKER_CANCELED:
         return locker_error_set(err, status, 0, "waiting for '%s' was canceled", key);
     case LOCKER_CLOSED:
-        return locker_error_set(err, status, 0, "the locker was closed while '%s' was waited for", key);
+        return locker_error_set(err, status, 0, "the locker was closed during the wait for '%s'", key);
     case LOCKER_NOMEM:
         return locker_error_set(err, status, 0, "out of memory while locking '%s'", key);
     case LOCKER_TIMEOUT:
         return locker_error_set(err, status, 0, "'%s' did not become free within %lld ms%s%s%s%s", key,
                                 (long long)r->options->wait_ms, r->last.text[0] != '\0' ? "; last: " : "",
-                                r->last.text, r->held_here ? ". It is held by " : "",
+                                r->last.text, r->held_here ? "; it is held by " : "",
                                 r->held_here ? held_here : "");
     default:
         return locker_error_set(err, status, r->last.os_error, "locking '%s': %s", key,
@@ -679,7 +680,8 @@ static locker_status check_kind(const locker *l, const locker_lock_options *o, l
         return lk_invalid(err, "permits is %d: give 1 to %d, or 0 for a lock", o->permits,
                           LOCKER_PERMITS_MAX);
     if (o->mode == LOCKER_SHARED && o->permits > 0)
-        return lk_invalid(err, "a lock is shared, or has permits: not both");
+        return lk_invalid(err, "LOCKER_SHARED and permits exclude each other; give only mode, or only "
+                               "permits");
     if (o->mode == LOCKER_SHARED && d->semantics->shared == LOCKER_ORDER_NONE)
         return lk_unsupported(err, "the %s driver has no shared locks", d->name);
     if (o->permits > 0 && d->semantics->permits_most == 0)
@@ -728,7 +730,7 @@ static locker_status lock_checked(locker *l, const char *key, const locker_lock_
     if (out != NULL)
         *out = NULL;
     if (out == NULL || l == NULL)
-        return lk_invalid(err, "locker_lock needs a locker and a place for the handle");
+        return lk_invalid(err, "locker_lock needs a locker and a pointer for the handle");
     locker_status status = lk_admit(l, "locker_lock", err);
     locker_lock_options own;
     if (status == LOCKER_OK && options != NULL && options->size != sizeof own) {

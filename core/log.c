@@ -84,7 +84,7 @@ void lk_log_tell_unlocking(locker *l)
     if (lost > 0) {
         char text[96];
         (void)snprintf(text, sizeof text,
-                       "%llu lines of the log were lost: its callback is too slow, or memory is short",
+                       "%llu log lines were lost: the log callback is too slow, or memory is short",
                        (unsigned long long)lost);
         l->log(LOCKER_LOG_WARN, text, l->log_user);
     }

@@ -32,24 +32,24 @@ static const char *incomplete(int fd, off_t size)
     ElfW(Phdr) headers[HEADERS_MAX];
     if (pread(fd, &file, sizeof file, 0) != (ssize_t)sizeof file ||
         memcmp(file.e_ident, ELFMAG, SELFMAG) != 0)
-        return "it is no shared object";
+        return "it is not a shared object";
     if (file.e_ident[EI_CLASS] != (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32) || file.e_type != ET_DYN ||
         file.e_phentsize != sizeof *headers || file.e_phnum > HEADERS_MAX)
-        return "it is no shared object for this machine";
+        return "it is not a shared object for this machine";
     const size_t length = file.e_phnum * sizeof *headers;
     if (file.e_phoff > (uint64_t)size || pread(fd, headers, length, (off_t)file.e_phoff) != (ssize_t)length)
-        return "the file was cut short";
+        return "the file is truncated";
     for (size_t i = 0; i < file.e_phnum; i++)
         if (headers[i].p_type == PT_LOAD && (headers[i].p_filesz > (uint64_t)size ||
                                              headers[i].p_offset > (uint64_t)size - headers[i].p_filesz))
-            return "the file was cut short";
+            return "the file is truncated";
     return NULL;
 }
 
 static const char *unfit(int fd, const char *path, const struct stat *st)
 {
     if (!S_ISREG(st->st_mode))
-        return "it is no regular file";
+        return "it is not a regular file";
     const char *const problem = lk_trust_problem(path, st);
     return problem != NULL ? problem : incomplete(fd, st->st_size);
 }
@@ -62,9 +62,9 @@ static bool lacks_resources(int os_error)
 /* path NULL: no module could be chosen. */
 static locker_status refuse_by_errno(locker_error *err, int os_error, const char *path)
 {
-    char what[PATH_MAX + 64] = "the drivers' modules can't be looked for";
+    char what[PATH_MAX + 64] = "cannot search for driver modules";
     if (path != NULL)
-        (void)snprintf(what, sizeof what, "the driver's module %s can't be used", path);
+        (void)snprintf(what, sizeof what, "cannot use the driver module %s", path);
     if (os_error == ENOMEM)
         return locker_error_set(err, LOCKER_NOMEM, os_error, "%s: out of memory", what);
     const bool lacks = lacks_resources(os_error);
@@ -72,13 +72,13 @@ static locker_status refuse_by_errno(locker_error *err, int os_error, const char
                             what, strerror(os_error),
                             lacks                ? "raise the limit on open files (ulimit -n)"
                             : os_error == ENOENT ? "install it again"
-                                                 : "see to it that it can be read");
+                                                 : "make it readable");
 }
 
 /* What is wrong is not the system's word. */
 static locker_status refuse(locker_error *err, const char *path, const char *why)
 {
-    return lk_unsupported(err, "the driver's module %s can't be used: %s", path, why);
+    return lk_unsupported(err, "cannot use the driver module %s: %s", path, why);
 }
 
 /* Look at the file before it is loaded. Nobody can change it in between but who may write the directory. */
@@ -134,7 +134,7 @@ static locker_status driver_in(void *loaded, const char *path, const char *schem
         return refuse(err, path, inner.text);
     lk_schemes_join(own, (*entry)->schemes);
     if (strcmp(own, schemes) != 0)
-        return refuse(err, path, "its schemes are not those of the text beside it; install both again");
+        return refuse(err, path, "its schemes differ from those in its .driver file; install both again");
     *driver = *entry;
     return LOCKER_OK;
 }

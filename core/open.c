@@ -19,8 +19,8 @@ static const char *limit_advice(int os_error)
         return "raise the limit on processes and threads (ulimit -u, or TasksMax= of a service)";
     if (os_error ==
         EINVAL) /* of pthread_create(): clone(2) makes no thread in another PID namespace than its process */
-        return "a process that has just left its PID namespace can start no thread: start it by unshare --pid --fork, or fork "
-               "before it";
+        return "a process cannot start threads after it has unshared its PID namespace; use unshare "
+               "--pid --fork, or fork first";
     return os_error == ENOSPC ? "raise fs.epoll.max_user_watches" : "free memory";
 }
 
@@ -56,8 +56,9 @@ static locker_status start(locker *l, const lk_config *config, locker_error *err
             return LOCKER_OK;
         l->driver->close(l->self);
     }
-    return locker_error_set(err, LOCKER_UNAVAILABLE, rc, "can't start the keeper or its descriptors: %s; %s",
-                            strerror(rc), limit_advice(rc));
+    return locker_error_set(err, LOCKER_UNAVAILABLE, rc,
+                            "cannot start the keeper thread or open its descriptors: %s; %s", strerror(rc),
+                            limit_advice(rc));
 }
 
 /* Open by what was parsed, and free it. */
@@ -93,7 +94,7 @@ static locker_status check_options(const locker_options **options, locker_option
 {
     static const locker_options defaults = LOCKER_OPTIONS_INIT;
     if (out == NULL) {
-        (void)lk_invalid(err, "opening needs a place for the locker");
+        (void)lk_invalid(err, "opening needs a pointer for the locker");
         return LOCKER_INVALID; /* said here, so that static analysis knows */
     }
     *out = NULL;
@@ -153,7 +154,7 @@ locker_status locker_open_profile(const char *file, const char *profile, const l
     const bool is_named = profile != NULL && *profile != '\0';
     locker_status status = check_options(&options, &own, out, err);
     if (status == LOCKER_OK && file != NULL && *file == '\0')
-        return lk_invalid(err, "locker_open_profile needs a file, or NULL for the usual ones");
+        return lk_invalid(err, "locker_open_profile needs a file, or NULL for the usual files");
     if (status == LOCKER_OK)
         status = file != NULL ? lk_choose_profile(&choice, file, is_named ? profile : NULL)
                               : lk_choose_file(&choice, is_named ? profile : NULL, err);

@@ -14,16 +14,17 @@
 
 enum { TTL, NAMESPACE, OWNER, CONNECT, COMMAND, CLEANUP, PASSWORD_FILE, COMMON };
 static const locker_parameter common_params[] = {
-    [TTL] = {"ttl", LOCKER_PARAM_DURATION, "30s", 1, 0, "lease time of locks that name none"},
+    [TTL] = {"ttl", LOCKER_PARAM_DURATION, "30s", 1, 0, "lease time, unless a lock call gives its own"},
     [NAMESPACE] = {"namespace", LOCKER_PARAM_TEXT, NULL, 0, 0,
-                   "keeps this application's keys apart from others'; none: keys are used as they are"},
+                   "separates this application's keys from those of others; none: keys stay unchanged"},
     [OWNER] = {"owner", LOCKER_PARAM_TEXT, NULL, 0, 0, "the holder's label; none: host:pid:program"},
-    [CONNECT] = {"connect_timeout", LOCKER_PARAM_DURATION, "5s", 1, 0, "bound for making one connection"},
-    [COMMAND] = {"command_timeout", LOCKER_PARAM_DURATION, "5s", 1, 0, "bound for one answer of the service"},
+    [CONNECT] = {"connect_timeout", LOCKER_PARAM_DURATION, "5s", 1, 0, "longest time to make a connection"},
+    [COMMAND] = {"command_timeout", LOCKER_PARAM_DURATION, "5s", 1, 0,
+                 "longest time for an answer of the service"},
     [CLEANUP] = {"cleanup_timeout", LOCKER_PARAM_DURATION, "2s", 1, 0,
-                 "bound for the clean-up of one call, and of close"},
+                 "longest time for the clean-up of a call, and of close"},
     [PASSWORD_FILE] = {"password_file", LOCKER_PARAM_SECRET_FILE, NULL, 0, 0,
-                       "a file whose first line is the password"},
+                       "a file with the password in its first line"},
     [COMMON] = {NULL, LOCKER_PARAM_TEXT, NULL, 0, 0, NULL},
 };
 
@@ -65,7 +66,7 @@ static const char *read_number(const char *text, double *value)
 locker_status locker_parse_duration(const char *text, int64_t *ms, locker_error *err)
 {
     if (text == NULL || ms == NULL)
-        return lk_invalid(err, "locker_parse_duration needs a text and a place for the result");
+        return lk_invalid(err, "locker_parse_duration needs a text and a pointer for the result");
     double value;
     const char *unit = read_number(text, &value);
     const double length = unit == NULL ? 0 : unit_ms(unit);
@@ -195,24 +196,11 @@ static locker_status fill_defaults(const locker_parameter *table, locker_value *
     return status;
 }
 
-/* True if one text becomes the other when one letter is added, removed, changed or swapped with its neighbour. */
-static bool is_slip(const char *given, const char *name)
-{
-    while (*given != '\0' && *given == *name) {
-        given++;
-        name++;
-    }
-    if (*given == '\0' || *name == '\0')
-        return strlen(given) + strlen(name) == 1;
-    return strcmp(given + 1, name + 1) == 0 || strcmp(given + 1, name) == 0 || strcmp(given, name + 1) == 0 ||
-           (given[0] == name[1] && given[1] == name[0] && strcmp(given + 2, name + 2) == 0);
-}
-
 /* The parameter that was meant; NULL: none that is known. */
 static const char *meant(const locker_parameter *table, const char *name)
 {
     for (; table->name != NULL; table++)
-        if (is_slip(name, table->name))
+        if (lk_text_is_slip(name, table->name))
             return table->name;
     return NULL;
 }
@@ -224,7 +212,7 @@ static locker_status refuse_unknown(const lk_config *c, const char *name, locker
         instead = meant(common_params, name);
     return lk_misconfigured(err, "the %s driver has no parameter '%s': %s%s", c->driver->name,
                             lk_config_word(name),
-                            instead != NULL ? "did you mean " : "'locker drivers' lists those that it has",
+                            instead != NULL ? "did you mean " : "'locker drivers' lists its parameters",
                             instead != NULL ? instead : "");
 }
 
@@ -280,7 +268,7 @@ static locker_status find_password(lk_config *c, const char *text, const char *f
         return LOCKER_OK;
     }
     if (c->pub.password != NULL && file != NULL)
-        return lk_misconfigured(err, "both a password and password_file are given: keep one");
+        return lk_misconfigured(err, "a password and a password_file are given; remove either of them");
     if (text == NULL && c->pub.password != NULL)
         return LOCKER_OK;
     if (text != NULL) { /* it counts, and no file */

@@ -89,8 +89,8 @@ static locker_status take_line(profile *p, const char *name, const char *value, 
     if (p->is_commented)
         return lk_misconfigured(
             err,
-            "%s has a ';' behind a blank, which may begin a comment or belong to the value: give a "
-            "comment a line of its own, and keep such a password in password_file",
+            "%s has a ';' after a blank, which may begin a comment or belong to the value; put a "
+            "comment on its own line, and such a password into password_file",
             lk_config_word(name));
     if (i == PARTS && meant_part(name) != NULL)
         return lk_misconfigured(err, "there is no '%s': write %s = ...", name, meant_part(name));
@@ -142,7 +142,7 @@ static locker_status set_port(const lk_config *c, const char *text, locker_error
     char *end;
     const long port = strtol(text, &end, 10);
     if (end == text || *end != '\0' || port < 1 || port > 65535)
-        return lk_misconfigured(err, "port is no number from 1 to 65535");
+        return lk_misconfigured(err, "port is not a number from 1 to 65535");
     if (c->pub.host_count == 0)
         return lk_misconfigured(err, "port is given without host");
     locker_host *const hosts = (locker_host *)(uintptr_t)c->pub.hosts;
@@ -182,7 +182,8 @@ static locker_status build(profile *p, locker_error *err)
         return from_parts(p, err);
     if (part[DRIVER] != NULL || part[HOST] != NULL || part[PORT] != NULL || part[USER] != NULL ||
         part[PATH] != NULL)
-        return lk_misconfigured(err, "uri stands beside driver, host, port, user or path: keep one way");
+        return lk_misconfigured(err, "uri excludes driver, host, port, user and path; remove uri or "
+                                     "all of these");
     const locker_status status = lk_config_uri(c, part[URI], NULL, err);
     if (status != LOCKER_OK || part[PASSWORD] == NULL)
         return status;
@@ -206,7 +207,7 @@ static locker_status judge(profile *p, int rc, locker_error *err)
     if (rc == -2)
         return locker_error_set(err, LOCKER_NOMEM, 0, "out of memory while reading %s", p->file);
     if (rc != 0)
-        return lk_misconfigured(err, "%s:%d: neither [section] nor name = value", p->file, rc);
+        return lk_misconfigured(err, "%s:%d: the line is neither [section] nor name = value", p->file, rc);
     if (!p->found)
         return lk_misconfigured(err, "%s has no profile [%.60s], or it is empty", p->file, p->name);
     const locker_status status = build(p, &inner);
@@ -221,14 +222,14 @@ static locker_status check_owner(const profile *p, locker_error *err)
 {
     struct stat st;
     if (fstat(fileno(p->stream), &st) != 0)
-        return locker_error_set(err, LOCKER_CONFIG, errno, "can't look at %s: %s", p->file, strerror(errno));
+        return locker_error_set(err, LOCKER_CONFIG, errno, "cannot stat %s: %s", p->file, strerror(errno));
     const uid_t stranger = lk_trust_stranger(p->file, st.st_uid);
     if (lk_trust_user(stranger))
         return LOCKER_OK;
     return lk_misconfigured(
         err,
-        "the configuration file %.200s%s belongs to user %lu, not to user %lu or root: set HOME "
-        "to this user's directory, or name the file by LOCKER_CONFIG",
+        "the configuration file %.200s%s belongs to user %lu, not to user %lu or root; set HOME to "
+        "this user's home directory, or LOCKER_CONFIG to the file",
         p->file, stranger == st.st_uid ? "" : ", or a directory above it,", (unsigned long)stranger,
         (unsigned long)geteuid());
 }
@@ -239,11 +240,12 @@ locker_status lk_config_profile(lk_config *config, const char *file, const char 
     profile p = {.config = config, .file = file, .name = name, .err = err, .status = LOCKER_OK};
     if (strstr(file, "://") != NULL) /* with a password, maybe */
         return lk_misconfigured(
-            err, "the name of the configuration file is a URI: LOCKER_URI or locker_open() takes that");
+            err, "the name of the configuration file is a URI; give a URI in LOCKER_URI, or to "
+                 "locker_open()");
     config->file = file;
     p.stream = fopen(file, "re"); /* any descriptor: it is only read, and closed at once */
     if (p.stream == NULL)
-        return locker_error_set(err, LOCKER_CONFIG, errno, "can't open %s: %s", file, strerror(errno));
+        return locker_error_set(err, LOCKER_CONFIG, errno, "cannot open %s: %s", file, strerror(errno));
     locker_status status = lk_config_trust(config, fileno(p.stream), what, file, false, err);
     if (status == LOCKER_OK && config->is_users)
         status = check_owner(&p, err);

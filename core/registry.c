@@ -5,6 +5,7 @@
 #include "frame.h"
 #include "lk_sized.h"
 #include "registry.h"
+#include "text.h"
 
 /* Written by the build from backends/CMakeLists.txt; ended by NULL. */
 extern const locker_driver *const lk_builtin_drivers[];
@@ -73,14 +74,33 @@ static void list_schemes(char *text, size_t size)
     (void)strcpy(last != NULL ? last : text, dots);
 }
 
-static locker_status none_found(const char *shown, locker_error *err)
+bool lk_driver_scheme_like(const char *word, bool exact, char scheme[32])
 {
-    char schemes[256];
+    locker_driver_info info = LOCKER_DRIVER_INFO_INIT;
+    for (size_t i = 0; locker_driver_at(i, &info); i++)
+        for (const char *s = info.schemes; s[0] != '\0'; s += strspn(s, " ")) {
+            const size_t length = strcspn(s, " ");
+            (void)snprintf(scheme, 32, "%.*s", (int)length, s);
+            if (exact ? strcasecmp(word, scheme) == 0 : lk_text_is_slip(word, scheme))
+                return true;
+            s += length;
+        }
+    return false;
+}
+
+static locker_status none_found(const char *word, const char *shown, locker_error *err)
+{
+    char schemes[256], meant[32];
+    if (shown[0] != '(' && lk_driver_scheme_like(word, false, meant))
+        return lk_unsupported(
+            err, "there is no driver for '%s'; did you mean %s:? ('locker drivers' lists all)", shown, meant);
     list_schemes(schemes, sizeof schemes);
     if (lk_modules == NULL)
-        return lk_unsupported(err, "no driver for '%s' in this build; it has %s", shown, schemes);
-    return lk_unsupported(err, "no driver for '%s'; there are %s (modules are looked for in %.180s)", shown,
-                          schemes, lk_modules->where());
+        return lk_unsupported(err, "there is no driver for '%s' in this build; its drivers serve %s", shown,
+                              schemes);
+    return lk_unsupported(err,
+                          "there is no driver for '%s'; the drivers serve %s (directory of modules: %.180s)",
+                          shown, schemes, lk_modules->where());
 }
 
 locker_status lk_driver_for(const char *word, const char *shown, const locker_driver **driver,
@@ -90,7 +110,7 @@ locker_status lk_driver_for(const char *word, const char *shown, const locker_dr
     for (const locker_driver *const *d = lk_builtin_drivers; *d != NULL && *driver == NULL; d++)
         if (status == LOCKER_OK)
             status = find_decorated(*d, word, driver, err);
-    return status == LOCKER_OK && *driver == NULL ? none_found(shown, err) : status;
+    return status == LOCKER_OK && *driver == NULL ? none_found(word, shown, err) : status;
 }
 
 locker_status lk_driver_check(const locker_driver *d, locker_error *err)
@@ -100,8 +120,9 @@ locker_status lk_driver_check(const locker_driver *d, locker_error *err)
     if (d->abi != LOCKER_DRIVER_ABI)
         return lk_invalid(err, "the driver was built for ABI %u, this library (%s) has %d: %s", d->abi,
                           LOCKER_VERSION_STRING, LOCKER_DRIVER_ABI,
-                          d->abi < (uint32_t)LOCKER_DRIVER_ABI ? "build it again with this one's driver.h"
-                                                               : "it needs a later library");
+                          d->abi < (uint32_t)LOCKER_DRIVER_ABI
+                              ? "build the driver again with this library's driver.h"
+                              : "install a later library");
     if (d->name == NULL || d->schemes == NULL || d->schemes[0] == NULL || d->params == NULL ||
         d->semantics == NULL || d->open == NULL || d->close == NULL || d->acquire == NULL ||
         d->withdraw == NULL || d->release == NULL || d->show == NULL || d->ping == NULL)

@@ -10,6 +10,9 @@ bool lk_driver_has_scheme(const locker_driver *driver, const char *scheme);
 locker_status lk_driver_for(const char *word, const char *shown, const locker_driver **driver,
                             locker_error *err);
 
+/** The scheme that is written so, or nearly so (`exact` false), into scheme[32]. False: there is none. Loads no module. */
+bool lk_driver_scheme_like(const char *word, bool exact, char scheme[32]);
+
 /** Whether core can work with a driver's table: OK or INVALID. */
 locker_status lk_driver_check(const locker_driver *driver, locker_error *err);
 

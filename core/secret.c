@@ -23,9 +23,8 @@ static locker_status take_line(char line[LINE_MAX_HERE + 1], size_t got, const c
     if (len == 0)
         return lk_misconfigured(err, "%s %.200s is empty", name, path);
     if (len > SECRET_MAX)
-        return lk_misconfigured(err,
-                                "the first line of %s %.200s has more than %d bytes, which none may have",
-                                name, path, SECRET_MAX);
+        return lk_misconfigured(err, "the first line of %s %.200s has more than %d bytes; shorten it", name,
+                                path, SECRET_MAX);
     if (strlen(line) < len)
         return lk_misconfigured(err, "the first line of %s %.200s has a NUL in it; write the secret as text",
                                 name, path);
@@ -77,7 +76,7 @@ locker_status lk_secret_take(lk_config *c, const char *name, char **path, char *
     const int fd =
         open(*path, O_RDONLY | O_CLOEXEC); /* any descriptor: it is only read, and closed at once */
     if (fd < 0)                            /* without a slash it may be the secret itself */
-        return locker_error_set(err, LOCKER_CONFIG, errno, "can't open %s %.200s: %s", name,
+        return locker_error_set(err, LOCKER_CONFIG, errno, "cannot open %s %.200s: %s", name,
                                 strchr(*path, '/') != NULL ? *path : "(a name without '/' is not shown)",
                                 strerror(errno));
     const locker_status status = read_file(c, fd, name, *path, &secret, err);
@@ -93,20 +92,20 @@ locker_status lk_secret_take(lk_config *c, const char *name, char **path, char *
 
 char *locker_secret_read(const char *file, locker_error *err)
 {
-    static const char name[] = "the secret's file";
+    static const char name[] = "the secret file";
     lk_config c = {.driver = NULL}; /* for what is noticed about the file, which open has told */
     char *secret = NULL;
     struct stat st;
     const int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* any descriptor: as above */
     if (fd < 0) {
-        (void)locker_error_set(err, LOCKER_CONFIG, errno, "can't open %s %.200s: %s", name, file,
+        (void)locker_error_set(err, LOCKER_CONFIG, errno, "cannot open %s %.200s: %s", name, file,
                                strerror(errno));
         return NULL;
     }
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
         (void)read_file(&c, fd, name, file, &secret, err);
     else
-        (void)lk_misconfigured(err, "%s %.200s is no regular file any more", name, file);
+        (void)lk_misconfigured(err, "%s %.200s is no longer a regular file", name, file);
     (void)close(fd);
     lk_config_clear(&c);
     return secret;

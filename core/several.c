@@ -120,9 +120,9 @@ static bool may_begin_again(const request *r)
 static locker_status lost_early(const request *r, locker_status status, locker_error *err)
 {
     return locker_error_set(
-        err, status, 0, "one of the %zu keys from '%s' to '%s' was lost before the last was locked%s", r->n,
-        r->keys[0], r->keys[r->n - 1],
-        r->options->no_renew ? ": its lease is not renewed. Set a longer ttl, or let it be renewed" : "");
+        err, status, 0, "a key of the %zu keys from '%s' to '%s' was lost before the last key was locked%s",
+        r->n, r->keys[0], r->keys[r->n - 1],
+        r->options->no_renew ? ", because its lease is not renewed; set a longer ttl, or allow renewal" : "");
 }
 
 /* OK: all are taken, and none was lost meanwhile. */
@@ -185,8 +185,8 @@ static locker_status unlock_all(lk_several *calls, locker_error *err)
     several *const all = (several *)(void *)calls;
     if (lk_in_callback(all->head.l) && state_of(calls) <= LOCKER_STATE_SUSPECT)
         return lk_invalid(err,
-                          "'%s' and others can't be unlocked inside a callback of their locker: hand it "
-                          "to another thread",
+                          "'%s' and others cannot be unlocked inside a callback of their locker; "
+                          "unlock them in another thread",
                           locker_handle_key(&all->head));
     if (atomic_exchange(&all->unlocked, true))
         return lk_invalid(err, "'%s' and others were already unlocked by this handle",
@@ -293,7 +293,7 @@ locker_status locker_lock_all(locker *l, const char *const *keys, size_t n,
     if (out != NULL)
         *out = NULL;
     if (out == NULL || l == NULL || keys == NULL)
-        return lk_invalid(err, "locker_lock_all needs a locker, keys and a place for the handle");
+        return lk_invalid(err, "locker_lock_all needs a locker, keys and a pointer for the handle");
     if (n == 0 || n > LOCKER_KEYS_MAX)
         return lk_invalid(err, "locker_lock_all takes 1 to %d keys, not %zu", LOCKER_KEYS_MAX, n);
     locker_status status =

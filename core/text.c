@@ -80,3 +80,15 @@ uint32_t locker_key_hash(const char *key, size_t key_len)
     }
     return (uint32_t)(mix(hash, word) * golden >> 32);
 }
+
+bool lk_text_is_slip(const char *given, const char *name)
+{
+    while (*given != '\0' && *given == *name) {
+        given++;
+        name++;
+    }
+    if (*given == '\0' || *name == '\0')
+        return strlen(given) + strlen(name) == 1;
+    return strcmp(given + 1, name + 1) == 0 || strcmp(given + 1, name) == 0 || strcmp(given, name + 1) == 0 ||
+           (given[0] == name[1] && given[1] == name[0] && strcmp(given + 2, name + 2) == 0);
+}

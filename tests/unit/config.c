@@ -272,7 +272,7 @@ static void test_secrets_that_change(void **state)
     assert_null(password_file);
     assert_int_equal(fchmod(fd, 0666), 0);
     assert_null(locker_secret_read(path, &err));
-    assert_non_null(strstr(err.text, "not to be trusted"));
+    assert_non_null(strstr(err.text, "cannot trust"));
     unlink(path);
     close(fd);
     assert_null(locker_secret_read(path, &err));
@@ -371,10 +371,10 @@ static void test_bad_profiles(void **state)
          ":3: the memory driver has no parameter 'tll': did you mean ttl"},
         {"[default]\nurl = memory:\n", ":2: there is no 'url': write uri = ..."},
         {"[default]\ndriver = file\n", "path = /path/to/directory in a profile"},
-        {"[default]\nuri = memory:\npassword = x ;y\n", ":3: password has a ';' behind a blank"},
-        {"[default]\nuri = memory: ; a comment\n", ":2: uri has a ';' behind a blank"},
+        {"[default]\nuri = memory:\npassword = x ;y\n", ":3: password has a ';' after a blank"},
+        {"[default]\nuri = memory: ; a comment\n", ":2: uri has a ';' after a blank"},
         {"[default]\nuri = memory:\nport = 1\n", "port"},
-        {"[default]\ndriver = memory\nhost = h\nport = 70000\n", "port is no number"},
+        {"[default]\ndriver = memory\nhost = h\nport = 70000\n", "port is not a number"},
     };
     char longest[600];
     locker_error err;
@@ -408,7 +408,9 @@ static void test_advice(void **state)
         {"cache.example:6379", "SCHEME://HOST:PORT"},
         {"/run/lock/shop", "write file:// before it"},
         {"redis", "no scheme"},
-        {"redis-sentinel://h/m", "write redis+sentinel:"},
+        {"redis-sentinel://h/m", "did you mean redis+sentinel:?"},
+        {"memry://x", "did you mean memory:?"},
+        {"memory:127.0.0.1:6379", "write memory://HOST:PORT"},
         {"memory://http://h:1", "write memory://HOST:PORT"},
         {"memory:?naemspace=x", "did you mean namespace"},
     };
