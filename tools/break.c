@@ -71,7 +71,7 @@ static int break_lock(const lk_common *common, locker *l, const char *key, const
     } else {
         code = LK_EXIT_FREE;
         if (!common->quiet)
-            lk_cli_message("nobody holds '%s': there is nothing to break", key);
+            lk_cli_message("'%s' has no holder; nothing was broken", key);
     }
     locker_info_clear(&info);
     return code;

@@ -59,8 +59,8 @@ static const char *order_name(locker_order order)
 
 static const char *order_words(locker_order order)
 {
-    return order == LOCKER_ORDER_ARRIVAL ? "in the order in which all came"
-           : order == LOCKER_ORDER_LOCAL ? "in order inside a process, and no writer starves"
+    return order == LOCKER_ORDER_ARRIVAL ? "in order of arrival over all processes"
+           : order == LOCKER_ORDER_LOCAL ? "in order inside a process; no writer starves"
                                          : "none";
 }
 
@@ -90,9 +90,9 @@ static void hear(pid_t child, int pipe_end, char *why, size_t size)
         length += (size_t)n;
     why[length] = '\0';
     if (waitpid(child, &end, 0) == child && WIFSIGNALED(end))
-        (void)snprintf(why, size, "loading it ends the process by signal %d", WTERMSIG(end));
+        (void)snprintf(why, size, "a process that loads it ends by signal %d", WTERMSIG(end));
     else if (length == 0 && (!WIFEXITED(end) || WEXITSTATUS(end) != LK_EXIT_OK))
-        (void)snprintf(why, size, "whether it can be loaded can't be found out");
+        (void)snprintf(why, size, "cannot test whether it can be loaded");
 }
 
 /* Why the driver can't be used; "" when it can. A broken client library harms a child, which alone loads
@@ -110,7 +110,7 @@ static void find_problem(const locker_driver_info *d, char *why, size_t size)
     if (child == 0)
         load(d->schemes, ends[1]);
     if (child < 0) {
-        (void)snprintf(why, size, "whether it can be loaded can't be found out: %s", strerror(errno));
+        (void)snprintf(why, size, "cannot test whether it can be loaded: %s", strerror(errno));
         return;
     }
     (void)close(ends[1]);
@@ -182,7 +182,8 @@ static int refuse(const char *wanted)
     locker_driver_info info = LOCKER_DRIVER_INFO_INIT;
     for (size_t i = 0, at = 0; locker_driver_at(i, &info) && at < sizeof names; i++)
         at += (size_t)snprintf(names + at, sizeof names - at, "%s%s", i > 0 ? ", " : "", info.name);
-    return lk_cli_usage("drivers", "there is no driver '%s'; there are %s", lk_cli_quotable(wanted), names);
+    return lk_cli_usage("drivers", "there is no driver '%s'; the drivers are %s", lk_cli_quotable(wanted),
+                        names);
 }
 
 /* ------------------------------------------------------------------ as JSON ---- */
@@ -227,8 +228,8 @@ static void print_promises(const locker_semantics *s)
         (void)snprintf(permits, sizeof permits, "up to %lld", (long long)s->permits_most);
     print_row("seen by", scope_name(s->scope));
     print_row("waiters served", s->fairness == LOCKER_FAIR_GLOBAL
-                                    ? "in the order of all processes"
-                                    : "in order inside a process, in any order among processes");
+                                    ? "in order of arrival over all processes"
+                                    : "in order of arrival inside a process, in any order among processes");
     print_row("shared locks", order_words(s->shared));
     print_row("permits", permits);
     print_row("leases", yes_or_no(s->leases));
@@ -251,7 +252,7 @@ static void print_driver(const locker_driver_info *d)
     printf("%s\n", lk_cli_clean(d->name, clean));
     if (problem[0] != '\0')
         lk_cli_wrap(stdout, problem, printf("  CAN'T BE USED: "), LK_CLI_WIDTH);
-    print_row("module", d->module != NULL ? d->module : "none, it is built in");
+    print_row("module", d->module != NULL ? d->module : "none (built in)");
     if (d->problem == NULL) {
         print_row("schemes", d->schemes);
         print_row("example", d->example);
@@ -288,7 +289,7 @@ int lk_cli_drivers(int argc, char **argv)
     if (code != LK_GO_ON)
         return code;
     if (optind + 1 < argc)
-        return lk_cli_usage(common.subcommand, "one NAME at a time, and '%s' is one too many",
+        return lk_cli_usage(common.subcommand, "unexpected argument '%s'; give a single NAME",
                             lk_cli_quotable(argv[optind + 1]));
     const char *wanted = argv[optind];
     locker_driver_info info = LOCKER_DRIVER_INFO_INIT;

@@ -47,13 +47,12 @@ int lk_cli_lab(int argc, char **argv)
     for (size_t i = 0; i < sizeof directories / sizeof directories[0]; i++) {
         become(directories[i], argv);
         if (errno != ENOENT) {
-            lk_cli_message("can't start %s, which '%s' is: %s", program, name, strerror(errno));
+            lk_cli_message("cannot start %s, the program of '%s': %s", program, name, strerror(errno));
             return LK_EXIT_SYSTEM;
         }
     }
     lk_cli_message(
-        "'%s' is a program of its own, which is not installed: %s is neither beside this command nor "
-        "in %s%s",
-        name, program, LOCKER_LIBEXEC, LOCKER_LIBEXEC[0] == '/' ? "" : ", seen from there");
+        "'%s' is a separate program, which is not installed; install %s beside this command, or in %s%s",
+        name, program, LOCKER_LIBEXEC, LOCKER_LIBEXEC[0] == '/' ? "" : " relative to it");
     return LK_EXIT_UNAVAILABLE;
 }

@@ -17,7 +17,7 @@ static const struct {
 static int help(int argc, char **argv)
 {
     if (argc > 2)
-        return lk_cli_usage(NULL, "help takes the name of one subcommand, and '%s' is one too many",
+        return lk_cli_usage(NULL, "unexpected argument '%s'; give help a single subcommand",
                             lk_cli_quotable(argv[2]));
     return lk_cli_help(argc == 2 ? argv[1] : NULL);
 }

@@ -64,7 +64,7 @@ int lk_cli_finish_output(int code)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))
         return code;
-    lk_cli_message("can't write to standard output: %s", strerror(errno));
+    lk_cli_message("cannot write to standard output: %s", strerror(errno));
     return LK_EXIT_SYSTEM;
 }
 

@@ -23,10 +23,11 @@ static void log_line(locker_log_level level, const char *text, void *verbose)
 static int check_flags(const lk_common *common)
 {
     if (common->uri && common->config)
-        return lk_cli_usage(common->subcommand, "--uri and --config exclude each other: give one");
+        return lk_cli_usage(common->subcommand, "--uri and --config exclude each other; remove either");
     if (common->uri && common->profile)
         return lk_cli_usage(common->subcommand,
-                            "--uri and --profile exclude each other: a profile names its own URI");
+                            "--uri and --profile exclude each other, because a profile has its own "
+                            "URI; remove either");
     return LK_EXIT_OK;
 }
 
@@ -88,8 +89,7 @@ int lk_cli_open_until(const lk_common *common, const char *owner, int64_t ttl_ms
     code = lk_cli_fail(status, &err);
     if (status == LOCKER_DENIED && secure_getenv("LOCKER_HELD"))
         lk_cli_message(
-            "this runs under locker run, which passes no password on: name a password_file in the URI or "
-            "in a profile");
+            "an outer locker run passes no password on; give a password_file in the URI or in a profile");
     return code;
 }
 

@@ -29,7 +29,7 @@ static int take_text(const lk_common *common, const char *option, const char **w
     if (optarg[0] == '\0')
         return lk_cli_usage(common->subcommand, "the value of %s is empty", option);
     if (where != &common->uri && strstr(optarg, "://"))
-        return lk_cli_usage(common->subcommand, "the value of %s is a URI: give it to --uri", option);
+        return lk_cli_usage(common->subcommand, "the value of %s is a URI; give it to --uri", option);
     *where = optarg;
     return LK_GO_ON;
 }
@@ -111,7 +111,7 @@ int lk_cli_one_key(int argc, char **argv, const lk_common *common, const char **
     if (optind == argc)
         return lk_cli_usage(common->subcommand, "a KEY is missing");
     if (optind + 1 < argc)
-        return lk_cli_usage(common->subcommand, "one KEY at a time, and '%s' is one too many",
+        return lk_cli_usage(common->subcommand, "unexpected argument '%s'; give a single KEY",
                             lk_cli_quotable(argv[optind + 1]));
     *key = argv[optind];
     return LK_GO_ON;
@@ -121,6 +121,6 @@ int lk_cli_no_argument(int argc, char **argv, const lk_common *common)
 {
     if (optind == argc)
         return LK_GO_ON;
-    return lk_cli_usage(common->subcommand, "%s takes no argument, and there is '%s'", common->subcommand,
+    return lk_cli_usage(common->subcommand, "%s takes no argument; remove '%s'", common->subcommand,
                         lk_cli_quotable(argv[optind]));
 }

@@ -63,12 +63,12 @@ json_t *lk_cli_json_text(const char *text)
     json_t *value = json_string(text);
     if (value)
         return value;
-    char ascii[1024];
-    size_t i;
-    for (i = 0; text[i] && i + 1 < sizeof ascii; i++)
-        ascii[i] = (unsigned char)text[i] < 0x20 || (unsigned char)text[i] > 0x7e ? '?' : text[i];
-    ascii[i] = '\0';
-    return json_string(ascii);
+    char *const ascii = strdup(text);
+    for (char *c = ascii; c && *c; c++)
+        *c = (unsigned char)*c < 0x20 || (unsigned char)*c > 0x7e ? '?' : *c;
+    value = ascii ? json_string(ascii) : NULL;
+    free(ascii);
+    return value;
 }
 
 /* Jansson escapes what is below a space. What else a terminal would act on stands in strings, where an escape means the
@@ -90,7 +90,7 @@ int lk_cli_print_json(json_t *value)
     char *const text = value ? json_dumps(value, JSON_INDENT(2)) : NULL;
     json_decref(value);
     if (!text) {
-        lk_cli_message("can't write JSON: out of memory");
+        lk_cli_message("cannot write JSON: out of memory");
         return LK_EXIT_SYSTEM;
     }
     print_escaped(text);

@@ -55,14 +55,15 @@ static int run_command(lk_run *r)
     lk_run_child child;
     const int error = start(r, &child);
     if (error) {
-        lk_cli_message("can't start the command: %s%s", strerror(error), lk_run_advice(error));
+        lk_cli_message("cannot start the command: %s%s", strerror(error), lk_run_advice(error));
         lk_run_unwatch(r);
         return LK_EXIT_SYSTEM;
     }
     if (r->lost) { /* we were stopped since the grant, or the machine was */
         lk_run_event(r, "lost", "{s:I}", "remaining_ms", (json_int_t)0);
         if (!r->options.common.quiet)
-            lk_cli_message("lost the lock '%s' before the command was started, so it was not",
+            lk_cli_message("lost the lock '%s' before the command was started, so the command was not "
+                           "started",
                            r->options.key);
         r->stopped = true; /* so the release takes no longer than the lease would have */
         lk_run_release(r);
@@ -76,7 +77,7 @@ static int run_command(lk_run *r)
                      "signal", child.signal ? json_integer(child.signal) : json_null());
     int code = command_code(r, &child);
     if (r->system_error) {
-        lk_cli_message("can't watch over the command, which was killed: %s%s", strerror(r->system_error),
+        lk_cli_message("cannot supervise the command, which was killed: %s%s", strerror(r->system_error),
                        lk_run_advice(r->system_error));
         code = LK_EXIT_SYSTEM;
     }

@@ -59,8 +59,8 @@ static int check_line(const lk_run *r, const char *key, uint64_t token, int32_t 
     if (!same || (r->options.permits > 0 && *mine < r->options.permits))
         return LK_EXIT_OK;
     return lk_cli_usage("run",
-                        "'%s' is already held by the locker run that this command runs under: it would wait "
-                        "for itself; use another KEY, or run the command directly",
+                        "an outer locker run already holds '%s', so this run would wait for itself; "
+                        "use another KEY, or run the command directly",
                         key);
 }
 

@@ -9,7 +9,7 @@
 
 int lk_run_exec_failed(const lk_run *r, int error)
 {
-    lk_cli_message("can't run '%s': %s", lk_cli_quotable(r->options.command[0]), strerror(error));
+    lk_cli_message("cannot run '%s': %s", lk_cli_quotable(r->options.command[0]), strerror(error));
     return error == ENOENT ? LK_EXIT_NOT_FOUND : LK_EXIT_CANNOT_EXEC;
 }
 
@@ -21,11 +21,11 @@ int lk_run_become(lk_run *r)
     const locker_status status = locker_handle_keep_over_exec(r->held, &err);
     lk_run_teller_end(&r->teller); /* it may be about to print a line */
     if (!environment) {
-        lk_cli_message("can't start the command: %s", strerror(ENOMEM));
+        lk_cli_message("cannot start the command: %s", strerror(ENOMEM));
         code = LK_EXIT_SYSTEM;
     } else if (status != LOCKER_OK) {
         code = status == LOCKER_LOST ? r->options.lost_exit : LK_EXIT_SYSTEM;
-        lk_cli_message("can't start the command: %s", err.text);
+        lk_cli_message("cannot start the command: %s", err.text);
     } else {
         lk_run_signals_restore(&r->signals); /* one that came meanwhile ends us, and the lock with us */
         execvpe(r->options.command[0], r->options.command, environment);

@@ -129,8 +129,8 @@ static int check_scope(const lk_run *r)
     if (locker_get_semantics(r->l)->scope != LOCKER_SCOPE_PROCESS)
         return LK_EXIT_OK;
     lk_cli_message(
-        "%s: locks are seen by one process alone, so they exclude no other command: use file:, or a "
-        "service",
+        "%s: its locks are visible only to this process, so they exclude no other command; use file: "
+        "or a service",
         r->backend);
     return LK_EXIT_CONFIG;
 }
@@ -149,13 +149,13 @@ static int check_exec(const lk_run *r)
     if (!r->options.no_fork || locker_keeps_over_exec(r->l))
         return LK_EXIT_OK;
     lk_cli_message(
-        "%s: --no-fork takes a lock that lives in a descriptor, as that of file: does; this one would end, because "
-        "nothing renews it after exec: leave --no-fork out, or use file:",
+        "%s: --no-fork needs a lock that lasts without renewal, as file: has, because nothing renews a "
+        "lock after exec; remove --no-fork, or use file:",
         r->backend);
     return LK_EXIT_CONFIG;
 }
 
-static char late_text[96], late_full_text[96 + LOCKER_ERROR_TEXT_MAX];
+static char late_text[128], late_full_text[128 + LOCKER_ERROR_TEXT_MAX];
 static const char *volatile late_words; /* one of them */
 
 /* The wait is over before the service could be opened: nothing is asked for yet. */
@@ -179,7 +179,8 @@ static void bound_opening(int64_t ms)
     const struct itimerval when = {
         .it_value = {.tv_sec = (time_t)(ms / 1000), .tv_usec = (suseconds_t)(ms % 1000) * 1000}};
     char words[32];
-    snprintf(late_text, sizeof late_text, "locker: the lock service could not be opened within %s\n",
+    snprintf(late_text, sizeof late_text,
+             "locker: the lock service could not be opened within %s; 'locker ping' shows the cause\n",
              lk_cli_time_words(ms, words, sizeof words));
     late_words = late_text;
     if (ms > 0) {
@@ -198,7 +199,7 @@ static void wait_to_open(const lk_common *common, const locker_error *err)
 {
     if (!common->quiet && (common->verbose || isatty(STDERR_FILENO)))
         lk_cli_message("waiting for a connection: %s", err->text);
-    snprintf(late_full_text, sizeof late_full_text, "%.*s: %s\n", (int)strcspn(late_text, "\n"), late_text,
+    snprintf(late_full_text, sizeof late_full_text, "%.*s: %s\n", (int)strcspn(late_text, ";"), late_text,
              err->text);
     late_words = late_full_text;
 }
@@ -215,7 +216,7 @@ int lk_run_acquire(lk_run *r)
     locker_status status = LOCKER_OK;
     const int error = lk_run_wait_begin(&r->signals);
     if (error) {
-        lk_cli_message("can't wait for the lock: %s%s", strerror(error), lk_run_advice(error));
+        lk_cli_message("cannot wait for the lock: %s%s", strerror(error), lk_run_advice(error));
         return LK_EXIT_SYSTEM;
     }
     name_after_command(o);
@@ -301,7 +302,7 @@ locker_status lk_run_release(lk_run *r)
     if (status == LOCKER_LOST)
         lk_cli_message("the lock '%s' was lost while the command ran: %s", r->options.key, err.text);
     else
-        lk_cli_message("warning: releasing '%s' failed, it frees itself at its lease's end: %s",
+        lk_cli_message("warning: cannot release '%s', which stays locked until its lease ends: %s",
                        r->options.key, err.text);
     return status;
 }

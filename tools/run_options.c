@@ -73,7 +73,7 @@ static bool parse_status_fd(const char *text, int *fd)
         close(*fd);
     *fd = fcntl((int)number, F_DUPFD_CLOEXEC, 3);
     if (*fd < 0) {
-        lk_cli_message("--status-fd: can't copy descriptor %ld: %s", number, strerror(errno));
+        lk_cli_message("--status-fd: cannot copy descriptor %ld: %s", number, strerror(errno));
         return false;
     }
     if (number > STDERR_FILENO)
@@ -211,7 +211,7 @@ static int take_arguments(int argc, char **argv, lk_run_options *o)
         next++;
     if (o->shell[2]) {
         if (next < argc)
-            return lk_cli_usage(me, "-c has the whole command, and '%s' is one argument too many",
+            return lk_cli_usage(me, "unexpected argument '%s' with -c; put the whole command into STRING",
                                 lk_cli_quotable(argv[next]));
         o->shell[0] = shell && shell[0] ? shell : fallback;
         o->shell[1] = dash_c;
@@ -230,7 +230,7 @@ int lk_run_kill_after_too_long(int64_t most_ms)
 {
     return lk_cli_usage(
         me,
-        "--kill-after is too long for this lease: one renewal that fails would end the command; give "
+        "--kill-after is too long for this lease: a single failed renewal would end the command; give "
         "at most %lldms, or a longer --ttl",
         (long long)most_ms);
 }
@@ -239,11 +239,13 @@ static int check(const reading *s)
 {
     lk_run_options *o = s->o;
     if (s->nonblock && s->wait && o->wait_ms != 0)
-        return lk_cli_usage(me, "--nonblock and --wait exclude each other: give one");
+        return lk_cli_usage(me, "--nonblock and --wait exclude each other; remove either");
     if (o->mode == LOCKER_SHARED && o->permits > 0)
-        return lk_cli_usage(me, "--shared and --permits exclude each other: give one");
+        return lk_cli_usage(me, "--shared and --permits exclude each other; remove either");
     if (o->no_fork && s->of_watching)
-        return lk_cli_usage(me, "--no-fork and %s exclude each other: nobody watches over the command",
+        return lk_cli_usage(me,
+                            "--no-fork and %s exclude each other, because after exec nothing "
+                            "supervises the command; remove either",
                             s->of_watching);
     o->nonblock = s->nonblock;
     if (s->nonblock)

@@ -107,11 +107,11 @@ static void begin_losing(loop *p, int64_t now, int64_t remaining)
     char name[32];
     lk_run_signal_name(number, name, sizeof name);
     if (!r->options.common.quiet && remaining == 0)
-        lk_cli_message("lost the lock '%s'; %s%s%s", key, number ? "sending " : "the command runs on",
+        lk_cli_message("lost the lock '%s'; %s%s%s", key, number ? "sending " : "the command continues",
                        number ? name : "", number ? " to the command" : ", as --on-lost says");
     else if (!r->options.common.quiet)
-        lk_cli_message("the lock '%s' can't be renewed and ends in %lldms; %s%s%s", key, (long long)remaining,
-                       number ? "sending " : "the command runs on", number ? name : "",
+        lk_cli_message("cannot renew the lock '%s', which ends in %lldms; %s%s%s", key, (long long)remaining,
+                       number ? "sending " : "the command continues", number ? name : "",
                        number ? " to the command" : ", as --on-lost says");
 }
 
@@ -119,7 +119,7 @@ static void note_deadline(loop *p, int64_t deadline)
 {
     char words[32];
     if (p->run->options.common.verbose > 1 && p->deadline_ms != NEVER && deadline > p->deadline_ms + 10)
-        lk_cli_message("renewed '%s' meanwhile: ours for %s more", p->run->options.key,
+        lk_cli_message("renewed '%s', which now lasts for %s more", p->run->options.key,
                        lk_cli_time_words(deadline - now_ms(), words, sizeof words));
     p->deadline_ms = deadline;
 }

@@ -360,9 +360,9 @@ static bool deliver(lk_run *r, const lk_run_process *p, int number)
     if (refused && m && !m->refused) {
         lk_run_event(r, "refused", "{s:i, s:o}", "pid", (int)p->pid, "command", lk_cli_json_text(p->command));
         lk_cli_message(
-            "process %d (%s) of the command runs as another user, and may not be signalled: %s '%s' %s",
-            (int)p->pid, p->command, r->stopped ? "it goes on though the lock" : "the lock", r->options.key,
-            r->stopped ? "is lost" : "is kept as long as it lives");
+            "cannot signal process %d (%s) of the command, because it runs as another user; %s '%s' %s",
+            (int)p->pid, p->command, r->stopped ? "it continues, although the lock" : "the lock",
+            r->options.key, r->stopped ? "is lost" : "is kept while it lives");
     }
     if (m) /* CONT may come through within a session */
         m->refused = m->refused || refused;

@@ -38,7 +38,7 @@ static void print_holder(const locker_holder *h)
         snprintf(token, sizeof token, ", token %llu", (unsigned long long)h->token);
     snprintf(text, sizeof text, "%s%s, since %s%s%s",
              h->owner[0] ? lk_cli_clean(h->owner, owner) : "not known", slot,
-             lk_cli_since_words(h->since_unix_ms, since, sizeof since) ? since : "a time not known", left,
+             lk_cli_since_words(h->since_unix_ms, since, sizeof since) ? since : "an unknown time", left,
              token);
     print_row("holder:", text);
 }
@@ -58,7 +58,7 @@ static void print_text(const char *key, const locker_info *info, const char *pla
             print_holder(locker_info_holder(info, i));
     } else if (info->held) {
         print_row("holder:",
-                  info->owner[0] ? lk_cli_clean(info->owner, clean) : "not known (a client of another kind)");
+                  info->owner[0] ? lk_cli_clean(info->owner, clean) : "not known (a foreign client)");
         print_row("since:",
                   lk_cli_since_words(info->since_unix_ms, words, sizeof words) ? words : "not known");
         if (info->remaining_ms >= 0)

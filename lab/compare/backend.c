@@ -12,19 +12,19 @@ static const struct {
     unsigned bit;
     const char *given, *spawned;
 } lacks[] = {
-    {LK_CAN_BE_SHARED, "its locks are seen by the threads of one process, and the workers are processes",
-     NULL},
+    {LK_CAN_BE_SHARED,
+     "its locks are visible only to the threads of one process, and the workers are processes", NULL},
     {LK_CAN_READ, "its driver has no shared locks", "its driver has no shared locks"},
     {LK_CAN_PERMIT, "its driver has no permits", "its driver has no permits"},
-    {LK_CAN_RESTART, "would kill the server: use --spawn", "it keeps nothing on a disk"},
-    {LK_CAN_FORGET, "would destroy the server's data: use --spawn", "see the column of a server alone"},
-    {LK_CAN_FAIL_OVER, "would kill the server: use --spawn",
-     "there is one server, and nothing to fail over to"},
-    {LK_CAN_LAG, "would kill the server: use --spawn",
-     "no server can take over without the last grants: a majority has each of them"},
-    {LK_CAN_RECOVER, "would destroy the server's data: use --spawn",
-     "its clients can't bring back what it has lost"},
-    {LK_CAN_BE_CUT, "would cut the server's network: use --spawn", "see the column of a server alone"},
+    {LK_CAN_RESTART, "it would kill the server; use --spawn", "the server keeps nothing on a disk"},
+    {LK_CAN_FORGET, "it would destroy the server's data; use --spawn", "see the column of the single server"},
+    {LK_CAN_FAIL_OVER, "it would kill the server; use --spawn",
+     "there is a single server, so no other can take over"},
+    {LK_CAN_LAG, "it would kill the server; use --spawn",
+     "no server can take over without the last grants, because a majority has each grant"},
+    {LK_CAN_RECOVER, "it would destroy the server's data; use --spawn",
+     "its clients cannot restore the locks that the server lost"},
+    {LK_CAN_BE_CUT, "it would cut the server's network; use --spawn", "see the column of the single server"},
 };
 
 static const char *cant_be_harmed(const lk_backend *backend)

@@ -61,8 +61,8 @@ struct lk_kind {
 };
 
 struct lk_backend {
-    const lk_kind *kind; /**< NULL: it was given */
-    char uri[512];       /**< to open; may hold a password */
+    const lk_kind *kind;              /**< NULL: it was given */
+    char uri[LK_COMPARE_URI_MAX + 1]; /**< to open; may hold a password */
     lk_column *column;
     unsigned can;
     lk_server *servers; /**< those of its kind; NULL before they are started */

@@ -43,7 +43,7 @@ void lk_canary_start(void)
     pthread_t thread;
     const int error = pthread_create(&thread, NULL, sleep_and_wake, NULL);
     if (error != 0)
-        lk_die(LK_EXIT_SYSTEM, "can't start a thread: %s", strerror(error));
+        lk_die(LK_EXIT_SYSTEM, "cannot start a thread: %s", strerror(error));
     pthread_detach(thread);
 }
 

@@ -1,5 +1,6 @@
 /* canary.h: how slow the machine is: a thread that sleeps a few ms again and again, and notes how late it
- * woke. A lease that ends because nobody got a processor is the machine's fault, and no service's. */
+ * woke. A lease that ends because no thread got a processor is the machine's fault, not the service's. If the
+ * machine was late, the scenario's own verdict does not count, but the history's verdict does. */
 #pragma once
 
 #include <stdint.h>

@@ -33,7 +33,7 @@ typedef struct {
     locker_state state;   /**< of the worker's handle; UNLOCKED: it has none */
     uint64_t token;
     int64_t sent, received, until; /**< ns of CLOCK_BOOTTIME */
-    char text[256];
+    char text[LOCKER_ERROR_TEXT_MAX];
 } lk_answer;
 
 struct lk_cell {

@@ -35,15 +35,24 @@ typedef struct {
     char load_before[32];
 } comparing;
 
+static void *room(size_t count, size_t size)
+{
+    void *zeroed = calloc(count, size);
+    if (!zeroed)
+        lk_die(LK_EXIT_SYSTEM, "out of memory");
+    return zeroed;
+}
+
 /* ------------------------------------------------------------------ what is said of the run ---- */
 
-static void say_command(int argc, char **argv, char *out, size_t size)
+static void say_command(int argc, char **argv, char **out)
 {
-    size_t at = (size_t)snprintf(out, size, "locker compare");
-    for (int i = 1; i < argc && at < size; i++) {
-        char word[512];
-        lk_backend_public_uri(argv[i], word, sizeof word);
-        at += (size_t)snprintf(out + at, size - at, " %s", word);
+    lk_text_set(out, "locker compare");
+    for (int i = 1; i < argc; i++) {
+        const size_t size = strlen(argv[i]) + sizeof "***"; /* which may be longer than the password */
+        char *word = room(size, 1);
+        lk_text_set(out, "%s %s", *out, lk_backend_public_uri(argv[i], word, size));
+        free(word);
     }
 }
 
@@ -91,14 +100,6 @@ static void say_date(char *out, size_t size)
 }
 
 /* ------------------------------------------------------------------ backends ---- */
-
-static void *room(size_t count, size_t size)
-{
-    void *zeroed = calloc(count, size);
-    if (!zeroed)
-        lk_die(LK_EXIT_SYSTEM, "out of memory");
-    return zeroed;
-}
 
 static lk_backend *add_backend(comparing *c)
 {
@@ -158,7 +159,7 @@ static void open_spawned(comparing *c)
         lk_backend *backend = &c->backends[i];
 
         if (!backend->kind->await(backend))
-            lk_die(LK_EXIT_UNAVAILABLE, "the servers of '%s' do not start; leave it out of --spawn",
+            lk_die(LK_EXIT_UNAVAILABLE, "the servers of '%s' do not start; remove this name from --spawn",
                    backend->kind->name);
         learn(backend);
     }
@@ -197,7 +198,7 @@ static void begin_cell(lk_cell *cell, const lk_scenario *scenario)
     common.process = getpid();
     cell->writer = lk_history_writer_open(cell->history, &common);
     if (!cell->writer)
-        lk_die(LK_EXIT_SYSTEM, "can't write %s: %s", cell->history, strerror(errno));
+        lk_die(LK_EXIT_SYSTEM, "cannot write %s: %s", cell->history, strerror(errno));
 }
 
 /* How slow the machine was during a cell. */
@@ -244,7 +245,7 @@ static void end_cell(comparing *c, lk_cell *cell, lk_verdict before)
     } else {
         lk_judge(cell);
         if (c->json && !lk_json_add_history(c->json, cell->history))
-            lk_die(LK_EXIT_SYSTEM, "can't write %s: %s", c->choices.json, strerror(errno));
+            lk_die(LK_EXIT_SYSTEM, "cannot write %s: %s", c->choices.json, strerror(errno));
     }
     free(cell->failed);
     excuse(c, cell, before, &slow);
@@ -319,7 +320,7 @@ static FILE *open_output(const char *path)
 {
     FILE *file = path ? fopen(path, "we") : NULL;
     if (path && !file)
-        lk_die(LK_EXIT_SYSTEM, "can't write %s: %s", path, strerror(errno));
+        lk_die(LK_EXIT_SYSTEM, "cannot write %s: %s", path, strerror(errno));
     return file;
 }
 
@@ -331,10 +332,10 @@ static void check_html(const char *path)
         return;
     char why[512];
     if (!lk_comparison_can_write_html(why, sizeof why))
-        lk_die(LK_EXIT_UNAVAILABLE, "can't make a page: %s", why);
+        lk_die(LK_EXIT_UNAVAILABLE, "cannot make a page: %s", why);
     FILE *file = fopen(path, "ae");
     if (!file)
-        lk_die(LK_EXIT_SYSTEM, "can't write %s: %s", path, strerror(errno));
+        lk_die(LK_EXIT_SYSTEM, "cannot write %s: %s", path, strerror(errno));
     fclose(file);
     if (!is_there)
         remove(path);
@@ -360,11 +361,11 @@ static bool any_broken(const lk_comparison *found)
 static int tell(comparing *c)
 {
     if (c->json && (!lk_json_add_summaries(c->json, &c->found) || fclose(c->json) != 0))
-        lk_die(LK_EXIT_SYSTEM, "can't write %s: %s", c->choices.json, strerror(errno));
+        lk_die(LK_EXIT_SYSTEM, "cannot write %s: %s", c->choices.json, strerror(errno));
     lk_comparison_print(&c->found, stdout, width_of_terminal());
     char why[512];
     if (c->choices.html && !lk_comparison_write_html(&c->found, c->choices.html, why, sizeof why))
-        lk_die(LK_EXIT_SYSTEM, "can't write %s: %s", c->choices.html, why);
+        lk_die(LK_EXIT_SYSTEM, "cannot write %s: %s", c->choices.html, why);
     return lk_cli_finish_output(any_broken(&c->found) ? LK_EXIT_BROKEN : LK_EXIT_OK);
 }
 
@@ -375,7 +376,7 @@ static void begin(comparing *c, int argc, char **argv)
     lk_canary_start();
     c->json = open_output(c->choices.json);
     check_html(c->choices.html);
-    say_command(argc, argv, c->found.command, sizeof c->found.command);
+    say_command(argc, argv, &c->found.command);
     say_machine(c->found.machine, sizeof c->found.machine);
     say_date(c->found.date, sizeof c->found.date);
     snprintf(c->found.locker_version, sizeof c->found.locker_version, "%s", locker_version());

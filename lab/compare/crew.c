@@ -120,11 +120,11 @@ static void start(lk_worker *worker, int netns)
     static const char *const argv[] = {"/proc/self/exe", LK_WORKER_OPTION, NULL};
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
-        lk_die(LK_EXIT_SYSTEM, "can't talk to a worker: %s", strerror(errno));
+        lk_die(LK_EXIT_SYSTEM, "cannot open a socket to a worker: %s", strerror(errno));
     worker->pid = lk_process_start(
         &(lk_start){.argv = argv, .in = ends[0], .out = ends[0], .err = STDERR_FILENO, .netns = netns});
     if (worker->pid < 0)
-        lk_die(LK_EXIT_SYSTEM, "can't run ourselves again (/proc/self/exe): %s", strerror(errno));
+        lk_die(LK_EXIT_SYSTEM, "cannot start a worker (/proc/self/exe): %s", strerror(errno));
     close(ends[0]);
     worker->fd = ends[1];
 }
@@ -133,7 +133,7 @@ lk_worker *lk_hire_at(lk_cell *cell, const char *name, const char *uri, int netn
 {
     lk_worker *worker = calloc(1, sizeof *worker);
     if (!worker || cell->crew_len == LK_CREW_MAX)
-        lk_die(LK_EXIT_INTERNAL, "no room for another worker");
+        lk_die(LK_EXIT_INTERNAL, "there are too many workers");
     worker->cell = cell;
     snprintf(worker->name, sizeof worker->name, "%s", name);
     cell->crew[cell->crew_len++] = worker;

@@ -80,7 +80,7 @@ lk_cycles lk_cycle_all(lk_cell *cell, const lk_pace *pace)
     if (all.len > 0)
         qsort(all.turns, all.len, sizeof *all.turns, by_grant);
     else
-        lk_fail(cell, "nobody got the lock");
+        lk_fail(cell, "no worker got the lock");
     return all;
 }
 

@@ -15,7 +15,7 @@ static lk_history *read_history(const lk_cell *cell)
     if (!history)
         lk_die(LK_EXIT_SYSTEM, "out of memory");
     if (!lk_history_read(history, cell->history, &error) || !lk_history_join(history, &error))
-        lk_die(LK_EXIT_INTERNAL, "our own history can't be read: %s", error.text);
+        lk_die(LK_EXIT_INTERNAL, "cannot read the history of this run: %s", error.text);
     return history;
 }
 

@@ -22,7 +22,7 @@ static const lk_kind kind_file = {
     .name = "file",
     .about = "A directory of this host.",
     .choose_when =
-        "all who lock run on one host: it needs no server, and what a dead process held is free at once",
+        "all processes run on one host: it needs no server, and a dead process's locks are free at once",
     .start = file_start,
     .await = file_is_there,
     .heal = file_is_there,

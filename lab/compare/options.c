@@ -44,7 +44,7 @@ static int take_scenario(lk_choices *choices, const char *name)
     for (size_t i = 0, at = 0; lk_scenarios[i] && at < sizeof names; i++)
         at +=
             (size_t)snprintf(names + at, sizeof names - at, "%s%s", i > 0 ? ", " : "", lk_scenarios[i]->name);
-    lk_cli_message("there is no scenario '%s'; there are %s", name, names);
+    lk_cli_message("there is no scenario '%s'; the scenarios are %s", name, names);
     return LK_EXIT_USAGE;
 }
 
@@ -71,7 +71,7 @@ static int take_kinds(lk_choices *choices, const char *list)
             for (size_t i = 0, at = 0; lk_kinds[i] && at < sizeof names; i++)
                 at += (size_t)snprintf(names + at, sizeof names - at, "%s%s", i > 0 ? ", " : "",
                                        lk_kinds[i]->name);
-            lk_cli_message("--spawn can't start '%.*s'; it can start %s", (int)length, list, names);
+            lk_cli_message("--spawn cannot start '%.*s'; it can start %s", (int)length, list, names);
             return LK_EXIT_USAGE;
         }
         take_kind(choices, kind);
@@ -85,7 +85,10 @@ static int take_kinds(lk_choices *choices, const char *list)
 static int take_uri(lk_choices *choices, const char *uri)
 {
     if (choices->uris_len == LK_BACKENDS_MAX / 2)
-        return lk_cli_usage(compare, "there are more than %d --backend", LK_BACKENDS_MAX / 2);
+        return lk_cli_usage(compare, "too many --backend; give at most %d", LK_BACKENDS_MAX / 2);
+    if (strlen(uri) > LK_COMPARE_URI_MAX)
+        return lk_cli_usage(compare, "the URI of --backend is too long; give at most %d bytes",
+                            LK_COMPARE_URI_MAX);
     choices->uris[choices->uris_len++] = uri;
     return LK_GO_ON;
 }
@@ -121,7 +124,7 @@ static int take_option(int option, lk_common *common, char **argv, lk_choices *c
 static int complete(lk_choices *choices, int argc, char **argv)
 {
     if (optind < argc)
-        return lk_cli_usage(compare, "compare takes options alone, and there is '%s'",
+        return lk_cli_usage(compare, "compare takes only options; remove '%s'",
                             lk_cli_quotable(argv[optind]));
     if (!choices->list && choices->uris_len + choices->kinds_len == 0)
         return lk_cli_usage(compare, "nothing to compare: give --spawn, or --backend URI");

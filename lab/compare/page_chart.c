@@ -15,7 +15,7 @@ static FILE *in_memory(lk_page *page)
     const int fd = memfd_create("chart", MFD_CLOEXEC);
     FILE *file = fd < 0 ? NULL : fdopen(fd, "w+");
     if (!file) {
-        lk_page_fail(page, "can't keep a plot in memory: %s", strerror(errno));
+        lk_page_fail(page, "cannot keep a plot in memory: %s", strerror(errno));
         if (fd >= 0)
             close(fd);
     }
@@ -70,7 +70,7 @@ static bool draw(lk_page *page, FILE *script, FILE *drawn, FILE *said)
     rewind(script); /* flushes, too */
     const pid_t pid = lk_process_start(&start);
     if (pid < 0) {
-        lk_page_fail(page, "can't start gnuplot: %s; install the package gnuplot-nox", strerror(errno));
+        lk_page_fail(page, "cannot start gnuplot: %s; install the package gnuplot-nox", strerror(errno));
         return false;
     }
     waitpid(pid, &status, 0);
@@ -80,7 +80,7 @@ static bool draw(lk_page *page, FILE *script, FILE *drawn, FILE *said)
         ;
     line[strcspn(line, "\n")] = '\0';
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-        lk_page_fail(page, "gnuplot failed: %s", line[0] ? line : "it says nothing");
+        lk_page_fail(page, "gnuplot failed: %s", line[0] ? line : "it gave no reason");
     return !page->why[0];
 }
 

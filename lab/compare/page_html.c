@@ -22,10 +22,10 @@ static void put_element(lk_page *page, const char *name, const char *before, con
 static const struct {
     const char *words, *style, *meaning;
 } verdicts[] = {
-    [LK_VERDICT_MEASURED] = {"measured", "measured", "a figure; nothing is promised"},
+    [LK_VERDICT_MEASURED] = {"measured", "measured", "a figure, without a promise"},
     [LK_VERDICT_KEPT] = {"kept", "kept", "the promise was kept in every run"},
     [LK_VERDICT_EXCEPTION] = {"documented exception", "exception",
-                              "the promise has this limit, and it was met"},
+                              "a documented limit of the promise was reached"},
     [LK_VERDICT_BROKEN] = {"BROKEN", "broken", "the promise was broken in at least one run"},
     [LK_VERDICT_NOT_RUN] = {"not run", "not-run", "not run, or not to its end"},
 };
@@ -73,9 +73,8 @@ static void put_fact(lk_page *page, const char *name, const char *text)
 
 static void put_run(lk_page *page, const lk_comparison *found)
 {
-    fputs("<h1>Lock services compared</h1>\n<p>The same scenarios, run on each service by separate "
-          "processes. All "
-          "that is shown was measured in this one run.</p>\n<dl>\n",
+    fputs("<h1>Lock services compared</h1>\n<p>Separate processes ran the same scenarios on each "
+          "service. All results are from this single run.</p>\n<dl>\n",
           page->html);
     put_fact(page, "Command", found->command);
     put_fact(page, "Locker", found->locker_version);
@@ -104,7 +103,8 @@ static void put_answer(lk_page *page, const lk_comparison *found)
         fputs(column->choose_when ? "</b> when " : "</b>: ", page->html);
         lk_page_text(page, column->choose_when ? column->choose_when : "a service of yours");
         fprintf(page->html,
-                ". Here it kept %zu promises, met the documented limit of %zu and broke %zu.</li>\n",
+                ". In this run it kept %zu promises, reached the documented limit of %zu and broke "
+                "%zu.</li>\n",
                 count[LK_VERDICT_KEPT], count[LK_VERDICT_EXCEPTION], count[LK_VERDICT_BROKEN]);
     }
     fputs("</ul>\n", page->html);
@@ -156,12 +156,19 @@ static void put_result(lk_page *page, const lk_row *row, size_t column)
     put_element(page, "p class=\"promise\"", "<b>Promised:</b> ", result->promise);
 }
 
+/* The columns are so wide that no word is broken; a window that is narrower, but not a small screen's, scrolls. */
+static void begin_table(lk_page *page, const lk_comparison *found, const char *first)
+{
+    fprintf(page->html, "<table class=\"results\" style=\"min-width: %zurem\">\n",
+            11 + 9 * found->columns_len);
+    put_head(page, found, first);
+}
+
 static void put_results(lk_page *page, const lk_comparison *found)
 {
-    fputs("<h2 id=\"results\">What was promised, and what happened</h2>\n", page->html);
+    fputs("<h2 id=\"results\">Promises and results</h2>\n", page->html);
     put_totals(page, found);
-    fputs("<table class=\"results\">\n", page->html);
-    put_head(page, found, "Scenario");
+    begin_table(page, found, "Scenario");
     for (size_t row = 0; row < found->rows_len; row++) {
         const lk_row *shown = &found->rows[row];
 
@@ -208,9 +215,9 @@ static void put_semantics(lk_page *page, const lk_comparison *found)
                                             "The service restarts",
                                             "Another server takes over",
                                             "The fencing token",
-                                            "What it costs"};
-    fputs("<h2 id=\"semantics\">What each says of itself</h2>\n<table class=\"results\">\n", page->html);
-    put_head(page, found, "Question");
+                                            "Cost"};
+    fputs("<h2 id=\"semantics\">The promises of each driver</h2>\n", page->html);
+    begin_table(page, found, "Question");
     for (size_t question = 0; question < sizeof questions / sizeof questions[0]; question++) {
         fprintf(page->html, "<tr><th scope=\"row\">%s", questions[question]);
         for (size_t i = 0; i < found->columns_len; i++) {
@@ -229,22 +236,22 @@ static void put_semantics(lk_page *page, const lk_comparison *found)
 static void put_lanes_key(lk_page *page)
 {
     static const char *const colours[][2] = {
-        {LK_COLOUR_WAITS, "asks, or waits"},
-        {LK_COLOUR_HOLDS, "holds the lock, or a permit: its number is in the box"},
-        {LK_COLOUR_SHARES, "holds it with others who share it"},
-        {LK_COLOUR_BELIEVES, "its deadline is over, and it has not looked or been told yet"},
-        {LK_COLOUR_TWO, "two hold it at once"},
-        {LK_COLOUR_SERVER, "held by this one, by the server's own word"},
-        {LK_COLOUR_FAULT, "a fault that was made on purpose"}};
-    fputs("<h2 id=\"scenarios\">Each scenario</h2>\n<p>How to read the lanes: each line is a process, time "
-          "goes from "
-          "left to right, in seconds.</p>\n<ul class=\"key\">\n",
+        {LK_COLOUR_WAITS, "asks for the lock, or waits"},
+        {LK_COLOUR_HOLDS, "holds the lock, or a permit (the number is its slot)"},
+        {LK_COLOUR_SHARES, "shares the lock"},
+        {LK_COLOUR_BELIEVES, "its deadline has passed, and it has not noticed yet"},
+        {LK_COLOUR_TWO, "two hold the lock at once"},
+        {LK_COLOUR_SERVER, "the holder that the server reports"},
+        {LK_COLOUR_FAULT, "a fault that the scenario causes"}};
+    fputs("<h2 id=\"scenarios\">The scenarios</h2>\n<p>Each lane is a process. Time runs from left to "
+          "right, in seconds.</p>\n<ul class=\"key\">\n",
           page->html);
     for (size_t i = 0; i < sizeof colours / sizeof colours[0]; i++)
         fprintf(page->html, "<li><span class=\"swatch\" style=\"background:%s\"></span> %s</li>\n",
                 colours[i][0], colours[i][1]);
-    fputs("<li>▽ is told that its lock is lost</li>\n<li>○ its write is taken by the store</li>\n<li><span "
-          "class=\"refused\">×</span> its write is refused: its fencing token is old</li>\n</ul>\n",
+    fputs("<li>▽ it is notified that its lock is lost</li>\n<li>○ the store accepts its "
+          "write</li>\n<li><span class=\"refused\">×</span> the store refuses its write, because its "
+          "fencing token is old</li>\n</ul>\n",
           page->html);
 }
 

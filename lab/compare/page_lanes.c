@@ -269,19 +269,24 @@ static bool is_fault(const lanes *l, size_t index)
     return event->op == LK_OP_FAULT && event->phase == LK_PHASE_BEGIN && event->t < l->to;
 }
 
-/* Over the lanes; where faults follow each other closely the first name has to do. */
+/* Write the faults' names over the lanes, to the right of where they begin, else to the left: no name is cut at the edge.
+ * Where faults follow each other closely the first name has to do. */
 static void name_faults(const lanes *l)
 {
     double free_from = 0;
     for (size_t i = 0; i < l->events_len; i++) {
-        const double at = seconds(l, l->events[i].t);
-
-        if (!is_fault(l, i) || at < free_from)
+        if (!is_fault(l, i))
+            continue;
+        const double at = seconds(l, l->events[i].t),
+                     length = (double)(strlen(l->events[i].kind) + 1) / 70 * width_of(l);
+        const bool fits = at + length <= width_of(l);
+        if ((fits ? at : at - length) < free_from)
             continue;
         fputs("set label ", l->script);
         lk_chart_text(l->script, l->events[i].kind);
-        fprintf(l->script, " at %.6f, graph 1 offset 0.2,0.5 left font ',11' textcolor rgb '#8a4b00'\n", at);
-        free_from = at + (double)(strlen(l->events[i].kind) + 1) / 70 * width_of(l);
+        fprintf(l->script, " at %.6f, graph 1 offset %s font ',11' textcolor rgb '#8a4b00'\n", at,
+                fits ? "0.2,0.5 left" : "-0.2,0.5 right");
+        free_from = fits ? at + length : at;
     }
 }
 
@@ -365,7 +370,8 @@ static void draw(lanes *l, const lk_trace *trace, const lk_comparison *found)
     if (!l->script)
         return;
     char title[200];
-    snprintf(title, sizeof title, "%s of %d%s", trace->title, found->runs, l->cut ? ", its beginning" : "");
+    snprintf(title, sizeof title, "%s of %d%s", trace->title, found->runs,
+             l->cut ? ", only the beginning" : "");
     set_axes(l, title);
     name_faults(l);
     put_calls(l);

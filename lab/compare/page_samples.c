@@ -146,7 +146,7 @@ static void draw_distribution(lk_page *page, shown *s)
     set_axes(s, script);
     fputs("set yrange [0:101]\nset lmargin 9\nset ylabel '% of samples'\nset title ", script);
     char alt[200];
-    snprintf(alt, sizeof alt, "%s: how many %% took at most so long", name);
+    snprintf(alt, sizeof alt, "%s: percentage of samples up to each value", name);
     lk_chart_text(script, alt);
     fputs(" noenhanced\n", script);
     for (size_t i = 0; i < s->found->columns_len; i++) {
@@ -164,7 +164,7 @@ static void draw_distribution(lk_page *page, shown *s)
         next = ", ";
     }
     fputc('\n', script);
-    snprintf(alt, sizeof alt, "%s, %s: distribution for each backend; the table has its figures",
+    snprintf(alt, sizeof alt, "%s, %s: distribution for each backend; the table has the figures",
              s->row->name, name);
     lk_chart_end(page, script, alt);
 }
@@ -194,6 +194,18 @@ static void name_kinds(const shown *s, char *out, size_t size)
         snprintf(out + at, size - at, ": each sample is a point");
 }
 
+/* The left margin in characters: the longest name fits. */
+static size_t margin_for_names(const lk_comparison *found)
+{
+    size_t longest = 18;
+    for (size_t i = 0; i < found->columns_len; i++) {
+        const size_t length = strlen(found->columns[i].name);
+
+        longest = length > longest ? length : longest;
+    }
+    return longest;
+}
+
 static void draw_points(lk_page *page, shown *s)
 {
     const size_t lines = s->found->columns_len;
@@ -205,7 +217,7 @@ static void draw_points(lk_page *page, shown *s)
     set_axes(s, script);
     char title[200];
     name_kinds(s, title, sizeof title);
-    fprintf(script, "set lmargin 18\nset yrange [0.4:%zu.6]\nset title ", lines);
+    fprintf(script, "set lmargin %zu\nset yrange [0.4:%zu.6]\nset title ", margin_for_names(s->found), lines);
     lk_chart_text(script, title);
     fputs("\nset ytics (", script);
     for (size_t i = 0; i < lines; i++) {
@@ -221,7 +233,7 @@ static void draw_points(lk_page *page, shown *s)
     }
     fputc('\n', script);
     snprintf(alt, sizeof alt,
-             "%s: each sample as a point, a line for each backend; the table has its figures", s->row->name);
+             "%s: each sample as a point, a line for each backend; the table has the figures", s->row->name);
     lk_chart_end(page, script, alt);
 }
 
@@ -281,11 +293,9 @@ void lk_page_samples(lk_page *page, const lk_comparison *found, const lk_row *ro
             draw_points(page, &few);
     }
     fputs("</div>\n<details><summary>The figures</summary><div class=\"wide\"><table "
-          "class=\"figures\">\n<thead><tr>"
-          "<th scope=\"col\">What<th scope=\"col\">Backend<th scope=\"col\">Samples<th scope=\"col\">Least"
-          "<th scope=\"col\">Median<th scope=\"col\">90 %<th scope=\"col\">99 %<th "
-          "scope=\"col\">Most</tr></thead>\n"
-          "<tbody>\n",
+          "class=\"figures\">\n<thead><tr><th scope=\"col\">Figure<th scope=\"col\">Backend<th "
+          "scope=\"col\">Samples<th scope=\"col\">Minimum<th scope=\"col\">Median<th scope=\"col\">90 "
+          "%<th scope=\"col\">99 %<th scope=\"col\">Maximum</tr></thead>\n<tbody>\n",
           page->html);
     for (size_t i = 0; i < all.kinds_len; i++)
         put_figures(page, &all, all.kinds[i]);

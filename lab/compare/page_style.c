@@ -38,6 +38,7 @@ static const char style[] =
     ".figures th, .figures td { padding: .15rem .6rem; white-space: nowrap; }\n"
     ".figures td:nth-child(n+3) { text-align: right; }\n"
     "@media (max-width: 900px) {\n"
+    "  .results { min-width: 0 !important; }\n"
     "  .results, .results tbody, .results tr, .results th, .results td { display: block; width: auto; }\n"
     "  .results thead { display: none; } .results th:first-child { width: auto; background: #eef1f5; }\n"
     "  .results th code { display: inline; } .results tr { margin-bottom: 1rem; }\n"

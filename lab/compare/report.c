@@ -106,4 +106,5 @@ void lk_comparison_clear(lk_comparison *comparison)
     }
     free(comparison->rows);
     free(comparison->columns);
+    free(comparison->command);
 }

@@ -57,12 +57,15 @@ typedef struct {
     size_t traces_len;
 } lk_result;
 
+/** The longest URI of a backend, in bytes. */
+enum { LK_COMPARE_URI_MAX = 511 };
+
 /** A column. */
 struct lk_column {
-    char name[32];    /**< "redis", "redis+replica", ... or a given backend's driver, numbered if needed */
-    char uri[256];    /**< without its password */
-    char version[96]; /**< of the server: "Redis 7.0.15"; empty: not known */
-    char setup[160];  /**< how it was set up, a sentence */
+    char name[32]; /**< "redis", "redis+replica", ... or a given backend's driver, numbered if needed */
+    char uri[LK_COMPARE_URI_MAX + sizeof "***"]; /**< without its password */
+    char version[96];                            /**< of the server: "Redis 7.0.15"; empty: not known */
+    char setup[160];                             /**< how it was set up, a sentence */
     bool spawned;
     const char *choose_when; /**< "processes of one host..."; static. NULL: it was given, and nobody knows */
     locker_semantics semantics; /**< its texts are the driver's: static */
@@ -79,9 +82,9 @@ typedef struct {
 
 /** The whole. */
 typedef struct {
-    char command[1024]; /**< as it was typed, passwords taken out */
+    char *command; /**< as it was typed, passwords taken out. By lk_text_set(). */
     char locker_version[32];
-    char machine[160]; /**< processor, cores, kernel */
+    char machine[256]; /**< processor, cores, kernel */
     char date[32];     /**< "2026-11-21 07:16 UTC" */
     char load[160];    /**< how busy the machine was, and how late threads woke */
     int runs;          /**< how often each cell was run */

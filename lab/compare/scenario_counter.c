@@ -21,16 +21,15 @@ static void all_count(lk_cell *cell, lk_worker *const workers[WORKERS], const ch
     lk_measure(cell, got_name, "", (double)got);
     lk_measure(cell, counter_name, "", (double)number);
     if (number != got)
-        lk_broken(cell, "%ld got in by '%s', and the counter says %ld", got, verb, number);
+        lk_broken(cell, "%ld workers got the lock by '%s', but the counter is %ld", got, verb, number);
     if (verb[0] == 'l' && got != WORKERS)
-        lk_broken(cell, "%ld of %d that waited got in", got, WORKERS);
+        lk_broken(cell, "only %ld of %d waiting workers got the lock", got, WORKERS);
 }
 
 static void run(lk_cell *cell)
 {
-    lk_promise(cell,
-               "One at a time: the counter says how many got in. Who waits gets in; who only tries and finds "
-               "the lock busy is told so.");
+    lk_promise(cell, "One holder at a time: the counter is the number of workers that got the lock. A worker "
+                     "that waits gets the lock. A worker that only tries while the lock is held gets BUSY.");
     lk_worker *workers[WORKERS];
     for (int i = 0; i < WORKERS; i++) {
         char name[16];
@@ -44,7 +43,8 @@ static void run(lk_cell *cell)
 static void conclude(lk_result *result)
 {
     char tried[32], tried_number[32], waited[32], waited_number[32];
-    lk_figure(result, "trying: %s of %d got in, the counter says %s; waiting: %s of %d, it says %s",
+    lk_figure(result,
+              "trying: %s of %d got the lock, the counter is %s; waiting: %s of %d, the counter is %s",
               lk_range_words(result, "tried in", tried, sizeof tried), WORKERS,
               lk_range_words(result, "counter of those who tried", tried_number, sizeof tried_number),
               lk_range_words(result, "waited in", waited, sizeof waited), WORKERS,
@@ -54,8 +54,8 @@ static void conclude(lk_result *result)
 const lk_scenario lk_scenario_counter = {
     .name = "counter",
     .title = "Five workers, one counter",
-    .question = "Five processes raise one number in a file, once by trying the lock and once by waiting for "
-                "it. How many got in, and what does the counter say?",
+    .question = "Five processes increment a number in a file, first after a try for the lock, then "
+                "after waiting for it. How many got the lock, and what is the number?",
     .needs = LK_CAN_BE_SHARED,
     .run = run,
     .conclude = conclude,

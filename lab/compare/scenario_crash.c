@@ -26,9 +26,9 @@ static void once(lk_cell *cell, int turn)
         return;
     const double gap = (double)(got.received - killed) / 1e6;
     if (got.status != LOCKER_OK)
-        lk_broken(cell, "the next one did not get the lock: %s", got.text);
+        lk_broken(cell, "the next process did not get the lock: %s", got.text);
     else if (gap > (double)lk_free_ms(cell, &held))
-        lk_broken(cell, "it was free only %.0f ms after the kill, and its lease is %lld ms", gap,
+        lk_broken(cell, "the lock was free only %.0f ms after the kill, but its lease is %lld ms", gap,
                   (long long)lk_lease_ms(cell, &held));
     lk_measure(cell, "gap", "ms", gap);
     lk_measure(cell, "lease", "ms", (double)lk_lease_ms(cell, &held));
@@ -48,7 +48,7 @@ static void conclude(lk_result *result)
     const lk_measured *gap = lk_measured_of(result, "gap"), *lease = lk_measured_of(result, "lease");
     char most[24], half[24], ttl[24];
     lk_ms_words(lk_measured_quantile(lease, 1), ttl, sizeof ttl);
-    lk_figure(result, "the next has it after %s (median of %zu; at most %s; lease %s)",
+    lk_figure(result, "the next process has the lock after %s (median of %zu; at most %s; lease %s)",
               lk_ms_words(lk_measured_quantile(gap, 0.5), half, sizeof half), gap ? gap->len : 0,
               lk_ms_words(lk_measured_quantile(gap, 1), most, sizeof most),
               lk_measured_quantile(lease, 1) > 0 ? ttl : "none");
@@ -57,7 +57,8 @@ static void conclude(lk_result *result)
 const lk_scenario lk_scenario_crash = {
     .name = "crash",
     .title = "The holder is killed",
-    .question = "The holder is killed with -9 while another process waits. When does that one have the lock?",
+    .question = "The holder is killed with -9 while another process waits. When does the waiting "
+                "process have the lock?",
     .needs = LK_CAN_BE_SHARED,
     .run = run,
     .conclude = conclude,

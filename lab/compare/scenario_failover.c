@@ -41,10 +41,10 @@ static void contest(lk_cell *cell, lk_worker *holder, lk_worker *rival, const lk
     if (tried.status == LOCKER_OK) {
         lk_measure(cell, "token grew", "", tried.token > held->token);
         if (tried.token <= held->token)
-            lk_broken(cell, "the second grant has token %llu, and the first %llu",
+            lk_broken(cell, "the second grant has token %llu, which is not greater than the first, %llu",
                       (unsigned long long)tried.token, (unsigned long long)held->token);
         if (given.status == LOCKER_OK)
-            lk_broken(cell, "the first holder's unlock said released");
+            lk_broken(cell, "the first holder's unlock returned ok");
     }
 }
 
@@ -58,7 +58,7 @@ static lk_answer begin(lk_cell *cell, const char *uri, lk_worker **holder, lk_wo
 }
 
 static const char missed_it[] =
-    "the server that took over had not been sent the lock; the fencing tokens tell the two apart";
+    "the server that took over had not received the lock; the fencing tokens show which holder is newer";
 
 static void missed(lk_cell *cell)
 {
@@ -85,7 +85,7 @@ static void conclude(lk_result *result)
         lk_figure(result, "the lock stayed with its holder");
     else
         lk_figure(
-            result, "two held it for %s; the second has %s token",
+            result, "two processes held the lock for %s; the second has %s token",
             lk_ms_words(lk_measured_quantile(lk_measured_of(result, "overlap"), 1), overlap, sizeof overlap),
             lk_every(result, "token grew") ? "a greater" : "NO GREATER");
 }
@@ -94,8 +94,8 @@ const lk_scenario lk_scenario_failover = {
     .name = "failover",
     .title = "The leading server is killed",
     .question =
-        "A lock is taken, and the leading server is killed with -9: Redis' master before its replica was "
-        "sent the lock, ZooKeeper's leader. Does another get the lock from the server that takes over?",
+        "A lock is taken, and the leading server is killed with -9 (Redis: the master, before its "
+        "replica receives the lock). Does another process get the lock from the server that takes over?",
     .needs = LK_CAN_FAIL_OVER,
     .run = missed,
     .conclude = conclude,
@@ -106,8 +106,7 @@ const lk_scenario lk_scenario_failover = {
 /* Without the replica a grant is refused; with it the lock survives. */
 static void waited(lk_cell *cell)
 {
-    lk_promise(cell,
-               "With wait_replicas=1 a lock counts as taken once the replica has it, else it is refused.");
+    lk_promise(cell, "With wait_replicas=1, a lock is granted only if the replica has it.");
     char uri[600];
     snprintf(uri, sizeof uri, "%s?wait_replicas=1&wait_timeout=500ms", cell->backend->uri);
     if (!lag(cell, true))
@@ -125,12 +124,12 @@ static void waited(lk_cell *cell)
         return;
     contest(cell, holder, rival, &held);
     if (!lk_failed(cell) && lk_every(cell->result, "two held"))
-        lk_broken(cell, "two held the lock");
+        lk_broken(cell, "two processes held the lock");
 }
 
 static void waited_concluded(lk_result *result)
 {
-    lk_figure(result, "without the replica the lock was %s; with it, it %s the failover",
+    lk_figure(result, "without the replica the lock was %s; with the replica it %s the failover",
               lk_every(result, "refused") ? "refused" : "GRANTED",
               lk_every(result, "two held") ? "DID NOT SURVIVE" : "survived");
 }
@@ -138,9 +137,8 @@ static void waited_concluded(lk_result *result)
 const lk_scenario lk_scenario_failover_wait = {
     .name = "failover-wait",
     .title = "The same, with WAIT",
-    .question =
-        "Redis' master is killed, and locks are taken with wait_replicas=1. Is a lock refused that the "
-        "replica lacks, and does one that it has survive?",
+    .question = "Redis' master is killed, and locks are taken with wait_replicas=1. Is a lock refused if the "
+                "replica lacks it, and does a lock survive that the replica has?",
     .needs = LK_CAN_FAIL_OVER | LK_CAN_LAG,
     .run = waited,
     .conclude = waited_concluded,

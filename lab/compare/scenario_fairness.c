@@ -35,7 +35,7 @@ static double evenness(const lk_cell *cell, const lk_cycles *all)
 static void promise(lk_cell *cell)
 {
     if (cell->backend->column->semantics.fairness == LOCKER_FAIR_GLOBAL)
-        lk_promise(cell, "Served in the order of arrival, over all processes.");
+        lk_promise(cell, "Callers are served in the order of arrival, over all processes.");
 }
 
 static void run(lk_cell *cell)
@@ -62,7 +62,7 @@ static void run(lk_cell *cell)
     lk_measure(cell, "out of order", "", (double)passed);
     lk_measure(cell, "evenness", "", evenness(cell, &all));
     if (passed > 0 && ordered)
-        lk_broken(cell, "%zu of %zu grants passed over one that stood in the queue before they asked", passed,
+        lk_broken(cell, "%zu of %zu grants overtook a process that was already in the queue", passed,
                   all.len);
     free(all.turns);
 }
@@ -79,10 +79,10 @@ static void conclude(lk_result *result)
 
 const lk_scenario lk_scenario_fairness = {
     .name = "fairness",
-    .title = "In which order they get it",
+    .title = "The order of the grants",
     .question =
-        "Six processes want one lock again and again. Who gets it before another that stood in the queue "
-        "before it asked, and how long does one wait at most?",
+        "Six processes take one lock again and again. Does a process get the lock before another that "
+        "was already in the queue, and how long is the longest wait?",
     .needs = LK_CAN_BE_SHARED,
     .run = run,
     .conclude = conclude,

@@ -36,7 +36,7 @@ static void conclude(lk_result *result)
 const lk_scenario lk_scenario_handoff = {
     .name = "hand-off",
     .title = "From one process to the next",
-    .question = "Two processes take turns. How long is it from the one's unlock to the other's lock?",
+    .question = "Two processes take turns. How long is it from an unlock to the other process's lock?",
     .needs = LK_CAN_BE_SHARED,
     .run = run,
     .conclude = conclude,

@@ -14,8 +14,8 @@ typedef struct {
 } direction;
 
 static const direction directions[] = {{"both", "both ways", true, true},
-                                       {"unheard", "what the holder's side sends is lost", true, false},
-                                       {"deaf", "what the holder's side is sent is lost", false, true}};
+                                       {"unheard", "packets from the holder's side are lost", true, false},
+                                       {"deaf", "packets to the holder's side are lost", false, true}};
 enum { DIRECTIONS = sizeof directions / sizeof directions[0] };
 
 static void drop(lk_cell *cell, const lk_compare_cut *cut, const direction *lost)
@@ -28,13 +28,14 @@ static void drop(lk_cell *cell, const lk_compare_cut *cut, const direction *lost
     if (lost->to_near)
         good = lk_network_drop(cut->near, cut->far) && good;
     if (!good)
-        lk_fail(cell, "needs iptables to drop packets in a network namespace, and it can't here");
+        lk_fail(cell,
+                "needs iptables to drop packets in a network namespace, and iptables cannot do so here");
 }
 
 static void mend(lk_cell *cell, const lk_compare_cut *cut)
 {
     if (!lk_failed(cell) && !(lk_network_mend(cut->far) && lk_network_mend(cut->near)))
-        lk_fail(cell, "the network could not be mended");
+        lk_fail(cell, "the network could not be restored");
 }
 
 /* The holder is to know of its loss before the next one has the lock; the history checks that. */
@@ -58,11 +59,11 @@ static void cut_off(lk_cell *cell, const lk_compare_cut *cut, const direction *l
     if (lk_failed(cell))
         return;
     if (told.state != LOCKER_STATE_LOST)
-        lk_broken(cell, "%s: the holder was not told of its loss", lost->words);
+        lk_broken(cell, "%s: the holder was not notified of its loss", lost->words);
     if (got.status != LOCKER_OK)
-        lk_broken(cell, "%s: the next one did not get the lock: %s", lost->words, got.text);
+        lk_broken(cell, "%s: the next process did not get the lock: %s", lost->words, got.text);
     if (given.status == LOCKER_OK)
-        lk_broken(cell, "%s: the holder's unlock said released", lost->words);
+        lk_broken(cell, "%s: the holder's unlock returned ok", lost->words);
     lk_measure(cell, "told", "ms", (double)(told.received - began) / 1e6);
     lk_measure(cell, "next", "ms", (double)(got.received - began) / 1e6);
 }
@@ -93,10 +94,11 @@ static void run(lk_cell *cell)
 static void conclude(lk_result *result)
 {
     const double overlap = lk_measured_quantile(lk_measured_of(result, "overlap"), 1);
-    char told[24], next[24], twice[24], words[64] = "never two at once";
+    char told[24], next[24], twice[24], words[64] = "never two holders";
     if (overlap > 0)
         snprintf(words, sizeof words, "TWO HELD IT for %s", lk_ms_words(overlap, twice, sizeof twice));
-    lk_figure(result, "the holder knew after %s, the next had it after %s (at most; lease %d s); %s",
+    lk_figure(result,
+              "the holder knew after %s, the next process had the lock after %s (at most; lease %d s); %s",
               lk_ms_words(lk_measured_quantile(lk_measured_of(result, "told"), 1), told, sizeof told),
               lk_ms_words(lk_measured_quantile(lk_measured_of(result, "next"), 1), next, sizeof next),
               LEASE_MS / 1000, words);
@@ -105,10 +107,9 @@ static void conclude(lk_result *result)
 const lk_scenario lk_scenario_partition = {
     .name = "partition",
     .title = "The holder is cut off",
-    .question =
-        "Packets between the holder and its server are dropped (an ensemble: between the holder's server and "
-        "the leader): both ways, those that the holder's side sends, those that it is sent. Does the holder "
-        "know of its loss before another has the lock?",
+    .question = "Packets between the holder and its server (in an ensemble: between the holder's server and "
+                "the leader) are dropped: in both directions, then only from the holder's side, then only to "
+                "it. Does the holder know of its loss before another process has the lock?",
     .needs = LK_CAN_BE_CUT,
     .run = run,
     .conclude = conclude,

@@ -9,11 +9,10 @@ enum { WORKERS = 6, PERMITS = 3, HOLD_US = 4000, REST_US = 1000 };
 
 static void promise(lk_cell *cell)
 {
-    lk_promise(
-        cell,
-        "At most %d at once, each with a number of its own; a call with another number of permits is refused; "
-        "the permit of a killed holder is free %s.",
-        PERMITS, cell->backend->column->semantics.leases ? "when its lease ends" : "at once");
+    lk_promise(cell,
+               "At most %d holders at once, each with its own slot. A call with another number of permits is "
+               "refused. The permit of a killed holder is free %s.",
+               PERMITS, cell->backend->column->semantics.leases ? "when its lease ends" : "at once");
 }
 
 static void hire(lk_cell *cell, lk_worker *workers[WORKERS])
@@ -29,7 +28,7 @@ static void hire(lk_cell *cell, lk_worker *workers[WORKERS])
 static void need(lk_cell *cell, const lk_answer *answer, locker_status status, const char *what)
 {
     if (answer->status != status)
-        lk_broken(cell, "%s was told %s and not %s", what, locker_status_name(answer->status),
+        lk_broken(cell, "%s returned %s instead of %s", what, locker_status_name(answer->status),
                   locker_status_name(status));
 }
 
@@ -37,7 +36,7 @@ static void need(lk_cell *cell, const lk_answer *answer, locker_status status, c
 static void refuse(lk_cell *cell, lk_worker *worker)
 {
     const lk_answer beyond = lk_ask(worker, "try %s 0 1", cell->key);
-    need(cell, &beyond, LOCKER_BUSY, "a try beyond the permits");
+    need(cell, &beyond, LOCKER_BUSY, "a try while all permits were taken");
     lk_ask_permit(worker, PERMITS + 1);
     const lk_answer other = lk_ask(worker, "try %s 0 1", cell->key);
     need(cell, &other, LOCKER_CONFIG, "a try with another number of permits");
@@ -61,9 +60,9 @@ static void kill_one(lk_cell *cell, lk_worker *workers[WORKERS])
         return;
     lk_measure(cell, "gap", "ms", gap);
     if (got.status != LOCKER_OK)
-        lk_broken(cell, "the next one did not get the dead one's permit: %s", got.text);
+        lk_broken(cell, "the next process did not get the killed holder's permit: %s", got.text);
     else if (gap > (double)lk_free_ms(cell, &held[0]))
-        lk_broken(cell, "the permit was free only %.0f ms after the kill, and its lease is %lld ms", gap,
+        lk_broken(cell, "the permit was free only %.0f ms after the kill, but its lease is %lld ms", gap,
                   (long long)lk_lease_ms(cell, &held[0]));
     for (int i = 1; i <= PERMITS; i++)
         lk_ask(workers[i], "unlock");
@@ -100,7 +99,8 @@ static void conclude(lk_result *result)
     const lk_measured *gap = lk_measured_of(result, "gap"), *wait = lk_measured_of(result, "wait");
     char free_after[24], waited[24], most[32];
     lk_figure(result,
-              "a dead one's permit is free after %s; %s of %d taken at once by %d processes, longest wait %s",
+              "a killed holder's permit is free after %s; %s of %d permits taken at once by %d "
+              "processes, longest wait %s",
               lk_ms_words(lk_measured_quantile(gap, 1), free_after, sizeof free_after),
               lk_range_words(result, "at once", most, sizeof most), PERMITS, WORKERS - 1,
               lk_ms_words(lk_measured_quantile(wait, 1), waited, sizeof waited));
@@ -110,9 +110,9 @@ const lk_scenario lk_scenario_permits = {
     .name = "permits",
     .title = "Three permits",
     .question =
-        "Three processes have the three permits of a key, another waits, and one of the three is killed. "
-        "When has the next its permit? Then five processes take and give them without a pause: how many "
-        "hold at once, and how long does one wait at most?",
+        "Three processes have the three permits of a key, another waits, and a holder is killed. When "
+        "does the waiting process have a permit? Then five processes take and return permits without a "
+        "pause. How many hold a permit at once, and how long is the longest wait?",
     .needs = LK_CAN_BE_SHARED | LK_CAN_PERMIT,
     .run = run,
     .conclude = conclude,

@@ -20,9 +20,9 @@ static void promise(lk_cell *cell)
 {
     lk_promise(
         cell,
-        "No writer beside anybody. A writer that waits is served%s; what a killed reader held is free %s.",
-        in_order(cell) ? ", before readers who come later" : "",
-        cell->backend->column->semantics.leases ? "when its lease ends, whoever else reads" : "at once");
+        "A writer is the only holder. A writer that waits is served%s. A killed reader's share is free %s.",
+        in_order(cell) ? " before readers that come later" : "",
+        cell->backend->column->semantics.leases ? "when its lease ends, even if others read" : "at once");
 }
 
 static crew hire(lk_cell *cell)
@@ -46,7 +46,7 @@ static void serve(lk_cell *cell, const crew *c, int64_t killed, const lk_answer 
         const lk_answer late = lk_hear(c->reader[2]);
 
         if (late.received < written.received)
-            lk_broken(cell, "a reader went past the writer that waited before it");
+            lk_broken(cell, "a reader overtook a writer that was already waiting");
         lk_ask(c->reader[2], "unlock");
     }
     const double gap = (double)(written.received - killed) / 1e6;
@@ -57,7 +57,8 @@ static void serve(lk_cell *cell, const crew *c, int64_t killed, const lk_answer 
         lk_broken(cell, "the writer did not get the lock: %s", written.text);
     else if (gap > (double)lk_free_ms(cell, held))
         lk_broken(cell,
-                  "the writer had it only %.0f ms after the kill, and the dead reader's lease is %lld ms",
+                  "the writer had the lock only %.0f ms after the kill, but the killed reader's lease "
+                  "is %lld ms",
                   gap, (long long)lk_lease_ms(cell, held));
 }
 
@@ -67,7 +68,7 @@ static bool passes(lk_cell *cell, const crew *c)
     const lk_answer late = lk_ask(c->reader[2], "try %s 0 1", cell->key);
     if (late.status != LOCKER_OK)
         return false;
-    lk_broken(cell, "a reader had the lock while a writer waited that had come before");
+    lk_broken(cell, "a reader got the lock although a writer was already waiting");
     for (int i = 0; i < 3; i++)
         lk_ask(c->reader[i], "unlock");
     lk_hear(c->writer);
@@ -109,11 +110,10 @@ static void read_on(lk_cell *cell)
         lk_measure(cell, "writer", "ms", waited);
         /* A service that stood still served nobody; readers who wait behind the writer as long as it does excuse nothing. */
         if (waited > 2 * held + BEYOND_MS + stood)
-            lk_broken(
-                cell,
-                "the writer waited %.0f ms; no reader held for longer than %.0f ms, and the service stood "
-                "still for %.0f ms at most",
-                waited, held, stood);
+            lk_broken(cell,
+                      "the writer waited %.0f ms, but no reader held the lock for longer than %.0f ms, and "
+                      "the service made no grant for %.0f ms at most",
+                      waited, held, stood);
     }
     free(all.turns);
 }
@@ -132,7 +132,8 @@ static void conclude(lk_result *result)
     const lk_measured *gap = lk_measured_of(result, "gap"), *writer = lk_measured_of(result, "writer");
     char free_after[24], waited[24], most[32];
     lk_figure(result,
-              "the writer has it %s after a reader's death; %s readers at once, the writer waited %s at most",
+              "the writer has the lock %s after a reader's death; %s readers at once, the writer "
+              "waited %s at most",
               lk_ms_words(lk_measured_quantile(gap, 1), free_after, sizeof free_after),
               lk_range_words(result, "at once", most, sizeof most),
               lk_ms_words(lk_measured_quantile(writer, 1), waited, sizeof waited));
@@ -141,10 +142,9 @@ static void conclude(lk_result *result)
 const lk_scenario lk_scenario_readers = {
     .name = "readers",
     .title = "Readers, and a writer",
-    .question =
-        "Two processes share a lock, a writer waits for it, and one of the two is killed. When has the "
-        "writer the lock? Then three readers and the writer lock without a pause: how long does the writer "
-        "wait at most?",
+    .question = "Two readers share a lock, a writer waits, and a reader is killed. When does the writer have "
+                "the lock? Then three readers and the writer lock without a pause. How long does the writer "
+                "wait at most?",
     .needs = LK_CAN_BE_SHARED | LK_CAN_READ,
     .run = run,
     .conclude = conclude,

@@ -43,21 +43,21 @@ static void contest(lk_cell *cell, lk_worker *holder, lk_worker *rival)
     if (lk_failed(cell))
         return;
     if (early.status == LOCKER_OK || late.status == LOCKER_OK)
-        lk_broken(cell, "another got the lock");
+        lk_broken(cell, "another process got the lock");
     if (free.status != LOCKER_OK)
-        lk_broken(cell, "a lock that nobody held was not granted: %s", free.text);
+        lk_broken(cell, "a free lock was not granted: %s", free.text);
     if (given.status != LOCKER_OK)
-        lk_broken(cell, "the holder's unlock said %s", locker_status_name(given.status));
+        lk_broken(cell, "the holder's unlock returned %s", locker_status_name(given.status));
     lk_measure(cell, "kept", "", given.status == LOCKER_OK);
     lk_measure(cell, "price", "ms", (double)(free.received - back) / 1e6);
 }
 
 static void run(lk_cell *cell, void (*before)(lk_cell *cell), void (*lose)(lk_cell *cell))
 {
-    lk_promise(
-        cell,
-        "With recovery=%d ms holders keep their locks over a loss of data, and nothing is granted for so long.",
-        RECOVERY_MS);
+    lk_promise(cell,
+               "With recovery=%d ms, holders keep their locks when the server loses its data, and no other "
+               "lock is granted for this time.",
+               RECOVERY_MS);
     char uri[600];
     snprintf(uri, sizeof uri, "%s?ttl=%dms&recovery=%dms", cell->backend->uri, RECOVERY_MS, RECOVERY_MS);
     cell->ttl_ms = RECOVERY_MS;
@@ -87,7 +87,7 @@ static void run_failover(lk_cell *cell)
 static void concluded(lk_result *result)
 {
     char price[24];
-    lk_figure(result, "the lock %s with its holder; nothing else was granted for %s",
+    lk_figure(result, "the lock %s with its holder; no other lock was granted for %s",
               lk_every(result, "kept") ? "stayed" : "DID NOT STAY",
               lk_ms_words(lk_measured_quantile(lk_measured_of(result, "price"), 1), price, sizeof price));
 }
@@ -95,9 +95,8 @@ static void concluded(lk_result *result)
 const lk_scenario lk_scenario_recovery = {
     .name = "recovery",
     .title = "The same, with recovery",
-    .question =
-        "The server is killed with -9 and comes back empty, and all clients have recovery=3s. Does the "
-        "lock stay with its holder, and for how long is nothing granted?",
+    .question = "The server is killed with -9 and comes back without its data, and all clients have "
+                "recovery=3s. Does the lock stay with its holder, and for how long is no other lock granted?",
     .needs = LK_CAN_FORGET | LK_CAN_RECOVER,
     .run = run_restart,
     .conclude = concluded,
@@ -106,9 +105,8 @@ const lk_scenario lk_scenario_recovery = {
 const lk_scenario lk_scenario_failover_recovery = {
     .name = "failover-recovery",
     .title = "The same, with recovery",
-    .question =
-        "Redis' master is killed before its replica was sent the lock, and all clients have recovery=3s. "
-        "Does the lock stay with its holder, and for how long is nothing granted?",
+    .question = "Redis' master is killed before its replica receives the lock, and all clients have "
+                "recovery=3s. Does the lock stay with its holder, and for how long is no other lock granted?",
     .needs = LK_CAN_FAIL_OVER | LK_CAN_LAG | LK_CAN_RECOVER,
     .run = run_failover,
     .conclude = concluded,

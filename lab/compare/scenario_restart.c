@@ -43,20 +43,20 @@ static void with_data(lk_cell *cell)
     if (tried.status == LOCKER_OK)
         lk_ask(rival, "unlock");
     if (longest_away(cell) > (double)cell->backend->kind->back_ms)
-        lk_fail(cell, "the server was away for longer than a third of the lease; the machine is too slow");
+        lk_fail(cell, "the server was away for longer than a third of the lease: the machine is too slow");
     if (lk_failed(cell))
         return;
     if (tried.status == LOCKER_OK)
-        lk_broken(cell, "another got the lock");
+        lk_broken(cell, "another process got the lock");
     if (given.status != LOCKER_OK)
-        lk_broken(cell, "the holder's unlock said %s", locker_status_name(given.status));
+        lk_broken(cell, "the holder's unlock returned %s", locker_status_name(given.status));
     lk_measure(cell, "kept", "", tried.status != LOCKER_OK && given.status == LOCKER_OK);
 }
 
 static void with_data_concluded(lk_result *result)
 {
     char away[24];
-    lk_figure(result, "the lock was %s over %s without a server, and renewed after it",
+    lk_figure(result, "the lock was %s over %s without a server, and renewed afterwards",
               lk_every(result, "kept") ? "kept" : "LOST",
               lk_ms_words(lk_measured_quantile(lk_measured_of(result, "away"), 1), away, sizeof away));
 }
@@ -65,8 +65,8 @@ const lk_scenario lk_scenario_restart = {
     .name = "restart",
     .title = "The server restarts, with its data",
     .question =
-        "The server is killed with -9 and started again on its data while a lock is held. Is it still "
-        "held, and does it go on being renewed?",
+        "The server is killed with -9 and started again on its data while a lock is held. Is the lock "
+        "still held, and is it renewed?",
     .needs = LK_CAN_RESTART,
     .run = with_data,
     .conclude = with_data_concluded,
@@ -75,7 +75,7 @@ const lk_scenario lk_scenario_restart = {
 /* ------------------------------------------------------------------ without its data ---- */
 
 static const char forgotten[] =
-    "the server has lost its data, and with it the lock, before the holder was told";
+    "the server lost its data, and with it the lock, before the holder was notified";
 
 static void without_data(lk_cell *cell)
 {
@@ -84,8 +84,7 @@ static void without_data(lk_cell *cell)
     lk_allow(cell, LK_CHECK_OVERLAP, forgotten);
     lk_allow(cell, LK_CHECK_TRUTH, forgotten);
     if (cell->backend->kind->token_is_of_data)
-        lk_allow(cell, LK_CHECK_TOKENS,
-                 "its fencing tokens count for the life of its data, and start anew without it");
+        lk_allow(cell, LK_CHECK_TOKENS, "its fencing tokens start again when its data are lost");
     cell->ttl_ms = EMPTY_LEASE_MS;
     lk_worker *holder = lk_hire(cell, "holder");
     lk_worker *rival = lk_hire(cell, "rival");
@@ -101,7 +100,7 @@ static void without_data(lk_cell *cell)
     if (lk_failed(cell))
         return;
     if (lost.state != LOCKER_STATE_LOST || given.status == LOCKER_OK)
-        lk_broken(cell, "the holder was not told of its loss");
+        lk_broken(cell, "the holder was not notified of its loss");
     lk_measure(cell, "rival", "ms", (double)(got.received - back) / 1e6);
     lk_measure(cell, "notice", "ms", (double)(lost.received - back) / 1e6);
 }
@@ -109,10 +108,12 @@ static void without_data(lk_cell *cell)
 static void without_data_concluded(lk_result *result)
 {
     const double both = lk_measured_quantile(lk_measured_of(result, "overlap"), 1);
-    char rival[24], notice[24], overlap[24], words[64] = "never two at once";
+    char rival[24], notice[24], overlap[24], words[64] = "never two holders";
     if (both > 0)
-        snprintf(words, sizeof words, "two held it for %s", lk_ms_words(both, overlap, sizeof overlap));
-    lk_figure(result, "another had the lock %s after the server was back, the holder was told after %s; %s",
+        snprintf(words, sizeof words, "two held the lock for %s", lk_ms_words(both, overlap, sizeof overlap));
+    lk_figure(result,
+              "another process had the lock %s after the server was back, the holder was "
+              "notified after %s; %s",
               lk_ms_words(lk_measured_quantile(lk_measured_of(result, "rival"), 1), rival, sizeof rival),
               lk_ms_words(lk_measured_quantile(lk_measured_of(result, "notice"), 1), notice, sizeof notice),
               words);
@@ -121,8 +122,8 @@ static void without_data_concluded(lk_result *result)
 const lk_scenario lk_scenario_restart_empty = {
     .name = "restart-empty",
     .title = "The server restarts, without its data",
-    .question = "The server is killed with -9 and comes back empty while a lock is held. When is the holder "
-                "told, and did two hold it at once?",
+    .question = "The server is killed with -9 and comes back without its data while a lock is held. "
+                "When is the holder notified, and do two processes hold the lock at once?",
     .needs = LK_CAN_FORGET,
     .run = without_data,
     .conclude = without_data_concluded,

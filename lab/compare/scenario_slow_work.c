@@ -15,9 +15,10 @@ static void renewed(lk_cell *cell, lk_worker *worker, lk_worker *rival)
     if (lk_failed(cell))
         return;
     if (tried.status != LOCKER_BUSY)
-        lk_broken(cell, "renewed: another that tried was told %s", locker_status_name(tried.status));
+        lk_broken(cell, "with renewal: the try of another process returned %s",
+                  locker_status_name(tried.status));
     if (given.status != LOCKER_OK)
-        lk_broken(cell, "renewed: unlock said %s", locker_status_name(given.status));
+        lk_broken(cell, "with renewal: unlock returned %s", locker_status_name(given.status));
     lk_measure(cell, "held", "", tried.status == LOCKER_BUSY && given.status == LOCKER_OK);
     lk_measure(cell, "worked", "ms", (double)(given.sent - held.received) / 1e6);
 }
@@ -36,11 +37,11 @@ static void not_renewed(lk_cell *cell, lk_worker *worker, lk_worker *rival, cons
     if (lk_failed(cell))
         return;
     if (lost.state != LOCKER_STATE_LOST || given.status != LOCKER_LOST)
-        lk_broken(cell, "not renewed: it was not told of its loss");
+        lk_broken(cell, "without renewal: the holder was not notified of its loss");
     if (got.status != LOCKER_OK)
-        lk_broken(cell, "not renewed: the next one did not get the lock: %s", got.text);
+        lk_broken(cell, "without renewal: the next process did not get the lock: %s", got.text);
     if (write.status == LOCKER_OK)
-        lk_broken(cell, "not renewed: the store took a write with a stale token");
+        lk_broken(cell, "without renewal: the store accepted a write with a stale token");
     lk_measure(cell, "late write refused", "", write.status != LOCKER_OK);
     lk_measure(cell, "notice", "ms", (double)(lost.received - lost.until) / 1e6);
     lk_measure(cell, "gap", "ms", (double)(got.received - held.received) / 1e6);
@@ -49,9 +50,8 @@ static void not_renewed(lk_cell *cell, lk_worker *worker, lk_worker *rival, cons
 static void run(lk_cell *cell)
 {
     lk_worker *worker = lk_hire(cell, "worker"), *rival = lk_hire(cell, "rival");
-    lk_promise(cell,
-               "Renewed, a lock is held for as long as the work takes. Not renewed, its holder is told when "
-               "its time is over, and before anybody else can have the lock.");
+    lk_promise(cell, "With renewal, a lock is held for as long as the work takes. Without renewal, the "
+                     "holder is notified at its deadline, before another process can have the lock.");
     char store[320];
     snprintf(store, sizeof store, "%s.store", cell->history);
     lk_observe(cell, cell->backend->uri, -1);
@@ -62,15 +62,14 @@ static void run(lk_cell *cell)
 static void conclude(lk_result *result)
 {
     char worked[24], notice[24], gap[24];
-    lk_figure(
-        result,
-        "renewed: %s for %s of work; not renewed: told %s after its deadline, the next had it after %s, a "
-        "late write was %s",
-        lk_every(result, "held") ? "held" : "NOT HELD",
-        lk_ms_words(lk_measured_quantile(lk_measured_of(result, "worked"), 0), worked, sizeof worked),
-        lk_ms_words(lk_measured_quantile(lk_measured_of(result, "notice"), 1), notice, sizeof notice),
-        lk_ms_words(lk_measured_quantile(lk_measured_of(result, "gap"), 1), gap, sizeof gap),
-        lk_every(result, "late write refused") ? "refused" : "TAKEN");
+    lk_figure(result,
+              "with renewal: %s for %s of work; without: notified %s after the deadline, the next process "
+              "had the lock after %s, a late write was %s",
+              lk_every(result, "held") ? "held" : "NOT HELD",
+              lk_ms_words(lk_measured_quantile(lk_measured_of(result, "worked"), 0), worked, sizeof worked),
+              lk_ms_words(lk_measured_quantile(lk_measured_of(result, "notice"), 1), notice, sizeof notice),
+              lk_ms_words(lk_measured_quantile(lk_measured_of(result, "gap"), 1), gap, sizeof gap),
+              lk_every(result, "late write refused") ? "refused" : "ACCEPTED");
 }
 
 const lk_scenario lk_scenario_slow_work = {
@@ -78,7 +77,7 @@ const lk_scenario lk_scenario_slow_work = {
     .title = "Work that outlasts the lease",
     .question =
         "The holder works for two and a half leases, once with renewal and once without. Does it keep "
-        "the lock, or is it told?",
+        "the lock, or is it notified of the loss?",
     .needs = LK_CAN_BE_SHARED,
     .run = run,
     .conclude = conclude,

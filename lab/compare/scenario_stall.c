@@ -16,11 +16,11 @@ static void keeps(lk_cell *cell, lk_worker *holder, lk_worker *next, const char 
     if (lk_failed(cell))
         return;
     if (write.status != LOCKER_OK)
-        lk_broken(cell, "its write was refused, and it should have kept the lock");
+        lk_broken(cell, "the holder's write was refused, although it should have kept the lock");
     if (given.status != LOCKER_OK)
-        lk_broken(cell, "its unlock said %s", locker_status_name(given.status));
+        lk_broken(cell, "the holder's unlock returned %s", locker_status_name(given.status));
     if (got.status != LOCKER_OK || got.received < given.sent)
-        lk_broken(cell, "the next one did not get the lock by its unlock");
+        lk_broken(cell, "the next process did not get the lock after the unlock");
     lk_measure(cell, "kept", "", write.status == LOCKER_OK && given.status == LOCKER_OK);
 }
 
@@ -32,11 +32,13 @@ static void goes_on(lk_cell *cell, lk_worker *holder, int64_t since, const char 
     if (lk_failed(cell))
         return;
     if (write.status == LOCKER_OK)
-        lk_broken(cell, "the store took a write with its stale token %llu", (unsigned long long)write.token);
+        lk_broken(cell, "the store accepted a write with the stale token %llu",
+                  (unsigned long long)write.token);
     if (state.state != LOCKER_STATE_LOST || told.state != LOCKER_STATE_LOST)
-        lk_broken(cell, "it did not find itself lost");
+        lk_broken(cell, "the stopped holder did not see that it had lost the lock");
     if (given.status != LOCKER_LOST)
-        lk_broken(cell, "its unlock did not say lost: %s", locker_status_name(given.status));
+        lk_broken(cell, "the stopped holder's unlock returned %s instead of lost",
+                  locker_status_name(given.status));
     lk_measure(cell, "first look", "ms", (double)(state.received - since) / 1e6);
     lk_measure(cell, "notice", "ms", (double)(told.received - since) / 1e6);
     lk_measure(cell, "late write refused", "", write.status != LOCKER_OK);
@@ -62,42 +64,42 @@ static void run(lk_cell *cell)
     lk_compare_freeze(holder);
     const lk_answer got = lk_hear(next);
     if (got.status != LOCKER_OK)
-        lk_broken(cell, "the next one did not get the lock: %s", got.text);
+        lk_broken(cell, "the next process did not get the lock: %s", got.text);
     if (lk_ask(next, "write %s", store).status != LOCKER_OK)
-        lk_broken(cell, "the store refused the new holder");
+        lk_broken(cell, "the store refused the new holder's write");
     lk_measure(cell, "gap", "ms", (double)(got.received - held.received) / 1e6);
     lk_rest(cell, lk_lease_ms(cell, &held) / 2);
     const int64_t thawed = lk_compare_fault(cell, false, "stop", holder->name);
     lk_compare_thaw(holder);
     goes_on(cell, holder, thawed, store);
     if (lk_ask(next, "unlock").status != LOCKER_OK)
-        lk_broken(cell, "the new holder's unlock did not say released");
+        lk_broken(cell, "the new holder's unlock did not return ok");
 }
 
 static void conclude(lk_result *result)
 {
     if (lk_measured_of(result, "kept")) {
-        lk_figure(result, "%s the lock while it was stopped", lk_every(result, "kept") ? "kept" : "LOST");
+        lk_figure(result, "the holder %s the lock while it was stopped",
+                  lk_every(result, "kept") ? "kept" : "LOST");
         return;
     }
     char look[24], notice[24];
-    lk_figure(
-        result,
-        "another had it meanwhile; its late write was %s, its first look, %s after it went on, said %s, the "
-        "notice came after %s, unlock %s",
-        lk_every(result, "late write refused") ? "refused" : "TAKEN",
-        lk_ms_words(lk_measured_quantile(lk_measured_of(result, "first look"), 1), look, sizeof look),
-        lk_every(result, "look said lost") ? "lost" : "HELD",
-        lk_ms_words(lk_measured_quantile(lk_measured_of(result, "notice"), 1), notice, sizeof notice),
-        lk_every(result, "unlock said lost") ? "said lost" : "DID NOT SAY LOST");
+    lk_figure(result,
+              "another process had the lock meanwhile; the holder's late write was %s, its state, %s after "
+              "it continued, was %s, the notification came after %s, unlock %s",
+              lk_every(result, "late write refused") ? "refused" : "ACCEPTED",
+              lk_ms_words(lk_measured_quantile(lk_measured_of(result, "first look"), 1), look, sizeof look),
+              lk_every(result, "look said lost") ? "lost" : "HELD",
+              lk_ms_words(lk_measured_quantile(lk_measured_of(result, "notice"), 1), notice, sizeof notice),
+              lk_every(result, "unlock said lost") ? "returned lost" : "DID NOT RETURN LOST");
 }
 
 const lk_scenario lk_scenario_stall = {
     .name = "stall",
-    .title = "The holder is stopped, and goes on",
-    .question = "The holder is stopped (SIGSTOP) for longer than its lease while another waits, and goes on, "
-                "believing: it writes to a store that checks fencing tokens, then looks, then unlocks. What "
-                "is it told?",
+    .title = "The holder is stopped, and continues",
+    .question = "The holder is stopped (SIGSTOP) for longer than its lease while another process "
+                "waits. Then it continues as if it held the lock: it writes to a store that checks "
+                "fencing tokens, reads its state, and unlocks. Does it learn of its loss?",
     .needs = LK_CAN_BE_SHARED,
     .run = run,
     .conclude = conclude,

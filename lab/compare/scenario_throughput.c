@@ -40,8 +40,8 @@ static void conclude(lk_result *result)
 const lk_scenario lk_scenario_throughput = {
     .name = "throughput",
     .title = "As fast as they can",
-    .question = "Four processes lock and unlock without a pause, each its own key, and then all one key. How "
-                "many locks a second are that?",
+    .question = "Four processes lock and unlock without a pause, first each its own key, then all the "
+                "same key. How many locks a second do they get?",
     .needs = LK_CAN_BE_SHARED,
     .run = run,
     .conclude = conclude,

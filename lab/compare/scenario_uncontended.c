@@ -29,7 +29,7 @@ static void conclude(lk_result *result)
 
 const lk_scenario lk_scenario_uncontended = {
     .name = "uncontended",
-    .title = "Nobody else wants it",
+    .title = "No other process wants it",
     .question = "One process locks and unlocks, again and again. How long does each take?",
     .run = run,
     .conclude = conclude,

@@ -9,7 +9,8 @@ static void run(lk_cell *cell)
 {
     lk_worker *first = lk_hire(cell, "first"), *second = lk_hire(cell, "second"),
               *third = lk_hire(cell, "third");
-    lk_promise(cell, "Unlock compares before it releases: it says lost, and the other's lock stays.");
+    lk_promise(cell, "Unlock compares before it releases: it returns LOST, and the other holder keeps "
+                     "the lock.");
     lk_ignore(cell, LK_CHECK_OVERLAP); /* the first one is stopped, and can't be told in time */
     lk_ignore(cell, LK_CHECK_TRUTH);
     lk_observe(cell, cell->backend->uri, -1);
@@ -29,30 +30,30 @@ static void run(lk_cell *cell)
     if (broken.status != LOCKER_OK)
         lk_fail(cell, "the lock could not be broken: %s", broken.text);
     if (given.status != LOCKER_LOST)
-        lk_broken(cell, "unlock said %s", locker_status_name(given.status));
+        lk_broken(cell, "unlock returned %s", locker_status_name(given.status));
     if (tried.status != LOCKER_BUSY)
-        lk_broken(cell, "after it a third one that tried was told %s", locker_status_name(tried.status));
+        lk_broken(cell, "after the unlock, the try of a third process returned %s",
+                  locker_status_name(tried.status));
     /* an unlock whose answer didn't come in time says nothing against what the third was told */
     const bool is_kept = kept.status == LOCKER_OK || kept.status == LOCKER_UNKNOWN;
     if (!is_kept)
-        lk_broken(cell, "the second one's unlock said %s", locker_status_name(kept.status));
+        lk_broken(cell, "the second holder's unlock returned %s", locker_status_name(kept.status));
     lk_measure(cell, "unlock said lost", "", given.status == LOCKER_LOST);
     lk_measure(cell, "the other kept it", "", tried.status == LOCKER_BUSY && is_kept);
 }
 
 static void conclude(lk_result *result)
 {
-    lk_figure(result, "its unlock %s, and the other %s the lock",
-              lk_every(result, "unlock said lost") ? "said lost" : "DID NOT SAY LOST",
+    lk_figure(result, "the first holder's unlock %s, and the second %s the lock",
+              lk_every(result, "unlock said lost") ? "returned lost" : "DID NOT RETURN LOST",
               lk_every(result, "the other kept it") ? "kept" : "LOST");
 }
 
 const lk_scenario lk_scenario_unlock_after_loss = {
     .name = "unlock-after-loss",
-    .title = "The loser unlocks",
-    .question =
-        "A holder's lock is taken away by an operator, another gets it, and then the first one unlocks. "
-        "Is the other's lock touched?",
+    .title = "A holder that lost the lock unlocks",
+    .question = "An operator breaks a holder's lock, another process gets it, and then the first holder "
+                "unlocks. Does the second holder keep the lock?",
     .needs = LK_CAN_BE_SHARED,
     .run = run,
     .conclude = conclude,

@@ -11,8 +11,8 @@ static const char *const without_elections[] = {"--pre-vote=true", NULL};
 const lk_kind lk_kind_etcd = {
     .name = "etcd",
     .about = "One server with a heartbeat of 20 ms; every write is on its disk before it answers.",
-    .choose_when = "an etcd is there, or you develop for three: alone it keeps the order of arrival, and "
-                   "nothing when it dies",
+    .choose_when = "an etcd server is there, or you develop for three servers: alone it keeps the "
+                   "order of arrival, but does not serve when it dies",
     .can = LK_CAN_RESTART | LK_CAN_FORGET | LK_CAN_BE_CUT,
     .back_ms = 3000,
     .token_is_of_data = true,
@@ -29,10 +29,10 @@ const lk_kind lk_kind_etcd = {
 
 const lk_kind lk_kind_etcd_ensemble = {
     .name = "etcd-ensemble",
-    .about = "Three servers on this machine with a heartbeat of 100 ms, as etcd has it; a majority has every "
-             "write on disk before one answers.",
-    .choose_when = "an etcd cluster is there, no death or cut of one server may cost or double a lock, and "
-                   "who asks first is to be served first",
+    .about = "Three servers on this machine with a heartbeat of 100 ms, etcd's default; a majority has "
+             "every write on disk before an answer.",
+    .choose_when = "an etcd cluster is there, the failure of a server must not lose or double a lock, "
+                   "and the order of arrival matters",
     .can = LK_CAN_RESTART | LK_CAN_FORGET | LK_CAN_FAIL_OVER | LK_CAN_BE_CUT,
     .back_ms = 12000,
     .token_is_of_data = true,

@@ -14,8 +14,8 @@ static const char *const in_memory[] = {ALWAYS, "--repl-diskless-sync-delay", "0
 const lk_kind lk_kind_redis = {
     .name = "redis",
     .about = "One server; every write is on its disk before it answers (appendonly, fsync always).",
-    .choose_when = "many hosts lock, a Redis is there, and a lock that a lost disk forgets does no harm, "
-                   "because what it guards checks fencing tokens",
+    .choose_when = "many hosts lock, a Redis server is there, and a lock that is lost with the "
+                   "server's data does no harm, because the guarded resource checks fencing tokens",
     .can = LK_CAN_RESTART | LK_CAN_FORGET | LK_CAN_BE_CUT | LK_CAN_RECOVER,
     .back_ms = 1000,
     .server = &lk_server_redis,
@@ -71,11 +71,10 @@ static bool pair_heal(lk_backend *backend)
 
 const lk_kind lk_kind_redis_replica = {
     .name = "redis-replica",
-    .about = "A master and a replica that follows it asynchronously; nothing is on a disk. The replica takes "
-             "over the master's address.",
-    .choose_when =
-        "locks have to be had again soon after a server's death, and fencing tokens, or wait_replicas, "
-        "guard against a replica that was not sent the last ones",
+    .about = "A master and an asynchronous replica; nothing is on a disk. The replica takes over the "
+             "master's address.",
+    .choose_when = "locks must be available soon after a server's death, and fencing tokens or wait_replicas "
+                   "protect from a replica that lacks the last locks",
     .can = LK_CAN_FAIL_OVER | LK_CAN_LAG | LK_CAN_RECOVER,
     .back_ms = 1000,
     .server = &lk_server_redis,

@@ -10,7 +10,7 @@ const lk_kind lk_kind_zookeeper = {
     .name = "zookeeper",
     .about = "One server with a tick of 200 ms; every write is on its disk before it answers.",
     .choose_when =
-        "you develop for an ensemble: alone it keeps the order of arrival, and nothing when it dies",
+        "you develop for an ensemble: alone it keeps the order of arrival, but does not serve when it dies",
     .can = LK_CAN_RESTART | LK_CAN_FORGET | LK_CAN_BE_CUT,
     .back_ms = 7000,
     .token_is_of_data = true,
@@ -30,10 +30,10 @@ const lk_kind lk_kind_zookeeper = {
 /* A follower that is cut from its leader goes on believing: they give each other up only after 20 s. */
 const lk_kind lk_kind_zookeeper_ensemble = {
     .name = "zookeeper-ensemble",
-    .about = "Three servers on this machine with a tick of 200 ms; a majority has every write on disk before "
-             "one answers.",
-    .choose_when = "no death or cut of one server may cost or double a lock, who asks first is to be served "
-                   "first, and each lock may take milliseconds",
+    .about = "Three servers on this machine with a tick of 200 ms; a majority has every write on disk "
+             "before an answer.",
+    .choose_when = "the failure of a server must not lose or double a lock, the order of arrival "
+                   "matters, and a lock may take milliseconds",
     .can = LK_CAN_RESTART | LK_CAN_FORGET | LK_CAN_FAIL_OVER | LK_CAN_BE_CUT,
     .back_ms = 12000,
     .token_is_of_data = true,

@@ -35,7 +35,7 @@ static void print_columns(const lk_comparison *comparison, int names, FILE *out,
 {
     for (size_t i = 0; i < comparison->columns_len; i++) {
         const lk_column *column = &comparison->columns[i];
-        char text[600];
+        char text[sizeof column->version + sizeof column->setup + sizeof column->uri];
 
         snprintf(text, sizeof text, "%s%s%s", column->version, column->version[0] ? ". " : "",
                  column->setup[0] ? column->setup : column->uri);
@@ -62,8 +62,7 @@ void lk_comparison_print(const lk_comparison *comparison, FILE *out, int width)
     snprintf(text, sizeof text, "%s, locker %s, %s, each cell run %d time%s", comparison->date,
              comparison->locker_version, comparison->machine, comparison->runs,
              comparison->runs == 1 ? "" : "s");
-    char command[LK_CLI_CLEAN];
-    fprintf(out, "%s\n", lk_cli_clean(comparison->command, command));
+    lk_cli_wrap(out, comparison->command, 0, width);
     lk_cli_wrap(out, text, 0, width);
     lk_cli_wrap(out, comparison->load, 0, width);
     fputc('\n', out);

@@ -238,7 +238,7 @@ static void do_write(lk_side *w, const char *store)
     t->sent_ns = lk_now_ns();
     bool accepted = false;
     if (!lk_store_write(store, locker_handle_token(t->held), &accepted)) {
-        say("error can't write %s: %s", store, strerror(errno));
+        say("error cannot write %s: %s", store, strerror(errno));
         return;
     }
     t->received_ns = lk_now_ns();
@@ -269,7 +269,7 @@ static void do_job(lk_side *w, lk_words *words)
     lk_word(words, path, sizeof path);
     const int64_t work_ms = lk_word_number(words);
     if (!words->good) {
-        say("error can't understand what job is meant");
+        say("error cannot understand the job");
         return;
     }
     t->try = strcmp(verb, "try") == 0;
@@ -278,7 +278,7 @@ static void do_job(lk_side *w, lk_words *words)
     turn_take_and_note(t);
     lk_turn got = *t;
     if (t->held && !raise_number(path, work_ms)) {
-        say("error can't write %s: %s", path, strerror(errno));
+        say("error cannot write %s: %s", path, strerror(errno));
         return;
     }
     turn_clear(w);
@@ -408,14 +408,14 @@ static void do_cycle(lk_side *w, lk_words *words)
     lk_word(words, path, sizeof path);
     lk_cycle *cycles;
     if (!words->good || !(cycles = calloc((size_t)count, sizeof *cycles))) {
-        say("error can't cycle on '%s'", key);
+        say("error cannot cycle on '%s'", key);
         return;
     }
     w->turn.try = false;
     w->turn.wait_ms = 20000;
     w->turn.renew = true;
     if (!watcher_begin(&look)) {
-        say("error can't start a thread");
+        say("error cannot start a thread");
         free(cycles);
         return;
     }
@@ -431,7 +431,7 @@ static void do_cycle(lk_side *w, lk_words *words)
     for (int64_t i = 0; i < done && i < told; i++)
         note_cycle(w, &cycles[i]);
     if (!save_cycles(path, cycles, (size_t)done))
-        say("error can't write %s: %s", path, strerror(errno));
+        say("error cannot write %s: %s", path, strerror(errno));
     else
         answer(failed > 0 ? w->turn.status : LOCKER_OK, &w->turn);
     free(cycles);
@@ -491,7 +491,7 @@ static void wait_in_thread(lk_side *w)
     const int error = pthread_create(&thread, NULL, take_in_thread, &w->turn);
     int64_t at = 0;
     if (error != 0) {
-        say("error no thread: %s", strerror(error));
+        say("error cannot start a thread: %s", strerror(error));
         return;
     }
     if (lk_until(is_waiting, w, 10000)) {
@@ -513,7 +513,7 @@ static void do_unlock(lk_side *w)
 {
     lk_turn *t = &w->turn;
     if (!t->held) {
-        say("error there is nothing to unlock");
+        say("error there is no lock to unlock");
         return;
     }
     turn_give(w);
@@ -566,7 +566,7 @@ static void do_setup(lk_side *w, lk_words *words)
     if (w->history)
         say("ok");
     else
-        say("error can't write the history %s: %s", file, strerror(errno));
+        say("error cannot write the history %s: %s", file, strerror(errno));
 }
 
 static void do_open(lk_side *w, const char *uri)
@@ -587,7 +587,7 @@ static void do_as(lk_side *w, lk_words *words)
     lk_word(words, kind, sizeof kind);
     const int64_t permits = lk_word_number(words);
     if (!words->good) {
-        say("error can't understand how to ask");
+        say("error cannot understand the kind of lock");
         return;
     }
     w->mode = strcmp(kind, "shared") == 0 ? LOCKER_SHARED : LOCKER_EXCLUSIVE;
@@ -604,7 +604,7 @@ static void do_lock(lk_side *w, const char *verb, lk_words *words)
     t->renew = lk_word_number(words) != 0;
     t->try = strcmp(verb, "try") == 0;
     if (!words->good) {
-        say("error can't understand which lock is meant");
+        say("error cannot understand the call for a lock");
     } else if (strcmp(verb, "wait") == 0) {
         wait_in_thread(w);
     } else {
@@ -664,7 +664,7 @@ static void obey(lk_side *w, const char *line)
     else if (strcmp(verb, "cycle") == 0)
         do_cycle(w, &words);
     else if (!obey_about(w, verb, &words))
-        say("error can't understand: %.100s", line);
+        say("error cannot understand: %.100s", line);
 }
 
 /* Whole lines only, and no stdio: poll() has to know what is there. */

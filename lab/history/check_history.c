@@ -27,7 +27,7 @@ static lk_check named(const struct options *options, const char *name)
             return (lk_check)i;
         snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i ? ", " : "", one);
     }
-    lk_cli_usage(options->common.subcommand, "there is no check '%s'; there are %s", name, known);
+    lk_cli_usage(options->common.subcommand, "there is no check '%s'; the checks are %s", name, known);
     return LK_CHECKS;
 }
 
@@ -146,7 +146,7 @@ static void print_summary(const lk_history *history, const lk_report *report)
     char clean[LK_CLI_CLEAN];
     for (size_t i = 0; i < files; i++)
         if (lk_history_cut_line(history, i))
-            printf("%s:%u: the last line was cut in the middle, and left out\n",
+            printf("%s:%u: the last line is incomplete, and was ignored\n",
                    lk_cli_clean(lk_history_file_name(history, i), clean), lk_history_cut_line(history, i));
 }
 
@@ -167,20 +167,21 @@ static void print_figures(const lk_figures *f, lk_check check)
                lk_ms(f->overlap_longest_ns));
         return;
     case LK_CHECK_TRUTH:
-        printf("the service contradicted %zu of %zu holders that it was asked about", breaches, seen);
+        printf("the service contradicted %zu of %zu holders about which it was asked", breaches, seen);
         return;
     case LK_CHECK_TOKENS:
-        printf("%zu of %zu tokens not greater than those before", breaches, seen);
+        printf("%zu of %zu tokens not greater than earlier tokens", breaches, seen);
         return;
     case LK_CHECK_RELEASE:
-        printf("%zu of %zu unlocks falsely said released", breaches, seen);
+        printf("%zu of %zu unlocks falsely returned ok", breaches, seen);
         return;
     case LK_CHECK_WRITES:
         printf("%zu accepted, %zu of them stale; %zu refused", f->writes_accepted, breaches,
                f->writes_refused);
         return;
     case LK_CHECK_ORPHANS:
-        printf("the service was asked in the end about %zu keys, and %zu things were left", seen, breaches);
+        printf("in the end the service was asked about %zu keys, and had %zu locks or waiters left", seen,
+               breaches);
         return;
     case LK_CHECK_WAITERS:
         printf("%zu of %zu calls have not returned", breaches, seen);
@@ -191,9 +192,9 @@ static void print_figures(const lk_figures *f, lk_check check)
                breaches, seen, f->most_overtaken, f->jain, lk_ms(f->longest_wait_ns));
         return;
     case LK_CHECK_NOTICE:
-        printf("%zu of %zu past the limit, %zu never told", breaches, seen, f->never_told);
+        printf("%zu of %zu past the limit, %zu never notified", breaches, seen, f->never_told);
         print_lag("after the deadline", &f->after_deadline);
-        print_lag("after the service said so", &f->after_server);
+        print_lag("after the service reported it", &f->after_server);
         return;
     case LK_CHECKS:
         break;
@@ -307,8 +308,7 @@ static int judge(const struct options *options, lk_history *history)
     size_t seen;
     lk_history_events(history, &seen);
     if (seen == 0 && !options->allow_empty) {
-        lk_cli_message(
-            "the history is empty: nothing was seen, so nothing is known to be kept; --allow-empty takes it");
+        lk_cli_message("the history is empty, so it shows no kept promise; use --allow-empty to accept it");
         return LK_EXIT_DATA;
     }
     lk_report *report = lk_history_check(history, &options->check);

@@ -72,13 +72,14 @@ static void judge_permit(reign *r, const lk_attempt *a)
     const size_t count = (size_t)a->asked->permits;
     const lk_attempt *other = lk_latest_of_slot(&r->latest, a);
     if (r->permit_count >= count)
-        overlap(r, r->permits[count - 1], a, "was granted a permit while all were held for certain");
+        overlap(r, r->permits[count - 1], a, "was granted a permit while all permits were certainly held");
     else if (r->permit_count > 0 && r->permits[0]->asked->permits != a->asked->permits)
-        overlap(r, r->permits[0], a, "was granted a permit while one of another number was held for certain");
+        overlap(r, r->permits[0], a,
+                "was granted a permit while a permit of another number was certainly held");
     else if (is_beside(a, other))
-        overlap(r, other, a, "was granted a slot that another held for certain");
+        overlap(r, other, a, "was granted a slot that another certainly held");
     else if (a->answered->slot >= a->asked->permits)
-        overlap(r, a, a, "was granted a slot that there is not");
+        overlap(r, a, a, "was granted a slot that does not exist");
 }
 
 /* ------------------------------------------------------------------ each grant ---- */
@@ -92,7 +93,7 @@ static void judge(reign *r, const lk_attempt *a)
         if (lk_excludes(a->kind, (lk_kind)kind))
             rival = longer(rival, r->longest[kind]);
     if (is_beside(a, rival))
-        overlap(r, rival, a, "was granted while another held it for certain");
+        overlap(r, rival, a, "was granted while another certainly held it");
     else if (a->kind == LK_KIND_PERMIT && a->from < a->grant_to)
         judge_permit(r, a);
 }

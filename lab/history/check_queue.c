@@ -83,7 +83,7 @@ static void count_overtaken(lk_case *c, const struct place *p, size_t overtaken)
 {
     if (overtaken)
         lk_found(c, LK_CHECK_FIFO, p->attempt->answered, p->attempt->asked,
-                 "was granted before others who had been waiting when it asked");
+                 "was granted before calls that were already waiting when it asked");
     if (overtaken > c->figures->most_overtaken)
         c->figures->most_overtaken = overtaken;
 }

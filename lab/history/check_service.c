@@ -9,10 +9,10 @@ static void judge_release(lk_case *c, const lk_index *index, const lk_attempt *a
     const lk_event *against = lk_contradiction(index, c->key, a, a->from, a->unlock->t);
     if (next && next->from < a->unlock->t)
         lk_found(c, LK_CHECK_RELEASE, a->unlocked, next->answered,
-                 "said released, though the lock had been granted to another before");
+                 "returned ok, although the lock had been granted to another before");
     else if (against)
         lk_found(c, LK_CHECK_RELEASE, a->unlocked, against,
-                 "said released, though the service had said that it was not its any more");
+                 "returned ok, although the service had reported before that the lock was lost");
 }
 
 /* What the service says later of a lock that was released. */
@@ -24,7 +24,7 @@ static void judge_looks(lk_case *c, const lk_index *index)
         if (a && lk_answered(a->unlocked, LK_PHASE_OK) && look->sent > a->unlocked->t &&
             !lk_history_busy(index, c->key, a->process, look))
             lk_found(c, LK_CHECK_RELEASE, a->unlocked, look,
-                     "said released, and the service says afterwards that it is held still");
+                     "returned ok, but the service reports afterwards that the lock is still held");
     }
 }
 
@@ -54,7 +54,7 @@ void lk_check_truth(lk_case *c, const lk_index *index)
         c->figures->seen[LK_CHECK_TRUTH] += lk_looked_at(c->key, a->from, a->to);
         if (against)
             lk_found(c, LK_CHECK_TRUTH, a->answered, against,
-                     "was held for certain while the service said otherwise");
+                     "was certainly held while the service reported otherwise");
         c->figures->seen[LK_CHECK_RELEASE] += a->unlocked != NULL;
         if (lk_answered(a->unlocked, LK_PHASE_OK))
             judge_release(c, index, a, next_rival(&latest, a));
@@ -98,8 +98,8 @@ static void judge_holder(lk_case *c, const lk_index *index, const lk_event *look
         if (explains(index, c->key->attempts[i], look, named))
             return;
     lk_found(c, LK_CHECK_ORPHANS, look, named ? named->answered : NULL,
-             named ? "says that it is held, by a grant that is over"
-                   : "says that it is held, and nobody holds it or may have got it");
+             named ? "reports a holder whose grant has ended"
+                   : "reports a holder, but no process holds it or may have got it");
 }
 
 static void judge_waiters(lk_case *c, const lk_event *look)
@@ -110,7 +110,7 @@ static void judge_waiters(lk_case *c, const lk_event *look)
         waiting += a->asked->t < look->t && (!a->answered || a->answered->t > look->sent);
     }
     if (look->waiters > waiting)
-        lk_found(c, LK_CHECK_ORPHANS, look, NULL, "says that more wait than calls are under way");
+        lk_found(c, LK_CHECK_ORPHANS, look, NULL, "reports more waiters than calls in flight");
 }
 
 void lk_check_orphans(lk_case *c, const lk_index *index)
@@ -154,10 +154,10 @@ static void judge_notice(lk_case *c, const lk_index *index, const lk_attempt *a)
         lk_sample(c, &c->figures->after_deadline, a->lost->t - a->deadline);
         if (a->lost->t - a->deadline > limit)
             lk_found(c, LK_CHECK_NOTICE, a->lost, a->answered,
-                     "came later after the deadline than the limit");
+                     "came after the deadline by more than the limit");
     } else if (listened_to(c, a) - a->deadline > limit) {
         c->figures->never_told++;
-        lk_found(c, LK_CHECK_NOTICE, a->answered, a->unlock, "was past its deadline and was never told");
+        lk_found(c, LK_CHECK_NOTICE, a->answered, a->unlock, "was past its deadline and was never notified");
     }
 }
 

@@ -184,7 +184,7 @@ static const char *type_of(const struct field *field)
         return "a string";
     if (field->kind == BOOLEAN)
         return "true or false";
-    return field->positive ? "an integer, not negative" : "an integer";
+    return field->positive ? "a non-negative integer" : "an integer";
 }
 
 /* The words of `mode`, and what it doesn't go with. */
@@ -194,14 +194,14 @@ static bool has_kind(const lk_event *event, char *why, size_t size)
     if (event->mode && !is_shared && strcmp(event->mode, "exclusive") != 0)
         return snprintf(why, size, "there is no mode '%.40s'", event->mode), false;
     if (is_shared && event->permits > 0)
-        return snprintf(why, size, "the mode is shared, and there are permits"), false;
+        return snprintf(why, size, "mode 'shared' and permits exclude each other"), false;
     return true;
 }
 
 bool lk_event_decode(const json_t *object, lk_event *event, char *why, size_t size)
 {
     if (!json_is_object(object))
-        return snprintf(why, size, "this is no JSON object"), false;
+        return snprintf(why, size, "this is not a JSON object"), false;
     unsigned op, phase;
     if (!word_of(object, "op", op_names, LK_OPS, &op, why, size) ||
         !word_of(object, "phase", phase_names, LK_PHASES, &phase, why, size))

@@ -33,8 +33,8 @@ typedef enum {
     LK_PHASES
 } lk_history_phase;
 
-/** One line. Start from LK_EVENT_INIT: a member that keeps that value is missing in the line. What the
- * members mean, and which operation takes which, is told in docs/history.md. Times are ns of
+/** One line. Start from LK_EVENT_INIT: a member that keeps that value is missing in the line. docs/data/history-fields.md explains
+ * the members, and which operation takes which. Times are ns of
  * CLOCK_BOOTTIME. */
 typedef struct {
     lk_op op;

@@ -60,7 +60,7 @@ typedef struct {
     const lk_event *answered, *lost, *unlock;
     const lk_event *ended; /**< the end of its process */
     bool granted;
-    int64_t from, to; /**< ns: held for certain, as docs/history.md says; from == to: never */
+    int64_t from, to; /**< ns: held for certain, as docs/data/history-fields.md says; from == to: never */
 } lk_call;
 
 /** The key's name. Keys are counted as lk_history_keys() does, from 0; a report has them in the same

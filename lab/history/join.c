@@ -113,11 +113,11 @@ static bool answer(const struct joining *j, const lk_event *event, const lk_even
                    const lk_event **where)
 {
     if (!question)
-        return wrong(j, event, "was answered without having been invoked", NULL);
+        return wrong(j, event, "has an answer, but no invoke line", NULL);
     if (*where)
-        return wrong(j, event, "was answered before", *where);
+        return wrong(j, event, "already has an answer", *where);
     if (question->op != event->op)
-        return wrong(j, event, "answers a call of another name", question);
+        return wrong(j, event, "answers a call of another operation", question);
     *where = event;
     return true;
 }
@@ -127,9 +127,9 @@ static bool unlock(const struct joining *j, const lk_event *event, lk_attempt *a
     if (event->phase != LK_PHASE_INVOKE)
         return answer(j, event, attempt->unlock, &attempt->unlocked);
     if (attempt->unlock)
-        return wrong(j, event, "was invoked before", attempt->unlock);
+        return wrong(j, event, "was already invoked", attempt->unlock);
     if (!attempt->answered || attempt->answered->phase == LK_PHASE_FAIL)
-        return wrong(j, event, "comes without the lock having been got", attempt->answered);
+        return wrong(j, event, "comes without a granted lock", attempt->answered);
     attempt->unlock = event;
     return true;
 }
@@ -137,7 +137,7 @@ static bool unlock(const struct joining *j, const lk_event *event, lk_attempt *a
 static bool advance(const struct joining *j, const lk_event *event, lk_attempt *attempt)
 {
     if (event->key != attempt->asked->key)
-        return wrong(j, event, "is about another key than its first line", attempt->asked);
+        return wrong(j, event, "has another key than its first line", attempt->asked);
     if (event->valid_until)
         attempt->deadline = event->valid_until;
     if (event->op == LK_OP_LOCK || event->op == LK_OP_TRY)
@@ -160,9 +160,9 @@ static bool handle_line(struct joining *j, lk_history_key *key, const lk_event *
     if (!index)
         return lk_history_no_memory(j->error);
     if (added && !begins)
-        return wrong(j, event, "comes before the lock was asked for", NULL);
+        return wrong(j, event, "comes before the call for the lock", NULL);
     if (!added && begins)
-        return wrong(j, event, "uses a handle again", j->history->attempts[*index].asked);
+        return wrong(j, event, "reuses a handle", j->history->attempts[*index].asked);
     if (begins)
         return begin(j, key, event, process, index);
     return advance(j, event, &j->history->attempts[*index]);

@@ -109,7 +109,7 @@ static bool take(lk_history *history, lk_event *event, const char *text, size_t 
         return true;
     }
     if (!object)
-        return lk_history_fail(error, LK_HISTORY_BAD_DATA, "%s:%u: this is no JSON object: %s", file->name,
+        return lk_history_fail(error, LK_HISTORY_BAD_DATA, "%s:%u: this is not a JSON object: %s", file->name,
                                event->line, wrong.text);
     char why[256];
     if (!lk_event_decode(object, event, why, sizeof why)) {
@@ -146,7 +146,7 @@ static bool read_lines(lk_history *history, FILE *stream, lk_history_error *erro
     if (good && !feof(stream)) {
         if (errno == ENOMEM)
             return lk_history_no_memory(error);
-        return lk_history_fail(error, LK_HISTORY_NO_INPUT, "can't read %s: %s", history->files[file].name,
+        return lk_history_fail(error, LK_HISTORY_NO_INPUT, "cannot read %s: %s", history->files[file].name,
                                strerror(errno));
     }
     return good;
@@ -160,7 +160,7 @@ bool lk_history_read(lk_history *history, const char *path, lk_history_error *er
         return lk_history_no_memory(error);
     FILE *stream = standard ? stdin : fopen(path, "re");
     if (!stream)
-        return lk_history_fail(error, LK_HISTORY_NO_INPUT, "can't read %s: %s", path, strerror(errno));
+        return lk_history_fail(error, LK_HISTORY_NO_INPUT, "cannot read %s: %s", path, strerror(errno));
     history->files[history->file_count++] = (lk_history_file){.name = name};
     const bool good = read_lines(history, stream, error);
     if (!standard)

@@ -20,7 +20,7 @@ class Refused(HistoryCase):
     def test_what_is_no_json_object(self):
         for text in ("", "x", "[]", "1", "{", '{"t":1,"t":2}', '{"op":"lock"} {}', "\0", "\xff", "{'t':1}", "null"):
             with self.subTest(text):
-                self.refused("no JSON object", json.dumps(asked(1, 1)), text)
+                self.refused("not a JSON object", json.dumps(asked(1, 1)), text)
 
     def test_missing_fields(self):
         for one, fields in ((asked(1, 1), ("t", "process", "op", "phase", "key", "handle")),
@@ -39,7 +39,7 @@ class Refused(HistoryCase):
                               ("run", ("1", -1)), ("backend", (1,)), ("t", (10 ** 30,))):
             for value in values:
                 with self.subTest(field=field, value=value):
-                    self.refused("no JSON object" if value == 10 ** 30 else "'%s' must be" % field,
+                    self.refused("not a JSON object" if value == 10 ** 30 else "'%s' must be" % field,
                                  dict(asked(1, 1), **{field: value}))
 
     def test_words_that_are_none(self):
@@ -49,32 +49,32 @@ class Refused(HistoryCase):
         self.refused("'queue' has no phase 'ok'", line(1, 1, "queue", "ok", handle=1))
         self.refused("'lock' has no phase 'begin'", line(1, 1, "lock", "begin", handle=1))
         self.refused("no mode 'upgrade'", asked(1, 1, mode="upgrade"))
-        self.refused("the mode is shared, and there are permits", asked(1, 1, mode="shared", permits=2))
-        self.refused("'permits' must be an integer, not negative", asked(1, 1, permits=-1))
+        self.refused("mode 'shared' and permits exclude each other", asked(1, 1, mode="shared", permits=2))
+        self.refused("'permits' must be a non-negative integer", asked(1, 1, permits=-1))
 
     def test_an_answer_before_its_question(self):
         self.refused("'sent' (%d) is later than 't'" % at(7), says(5, True, sent=7))
 
     def test_what_does_not_belong_together(self):
         begin = [asked(1, 1), got(2, 1)]
-        for names, lines in (("before the lock was asked for", [got(1, 1)]),
-                             ("before the lock was asked for", [asked(1, 2), got(2, 1)]),
-                             ("before the lock was asked for", [asked(1, 1), got(2, 1, 2)]),
-                             ("was answered before", begin + [got(3, 1)]),
-                             ("uses a handle again", begin + [asked(3, 1)]),
-                             ("without the lock having been got", [asked(1, 1), unlocks(2, 1)]),
-                             ("without the lock having been got",
+        for names, lines in (("comes before the call for the lock", [got(1, 1)]),
+                             ("comes before the call for the lock", [asked(1, 2), got(2, 1)]),
+                             ("comes before the call for the lock", [asked(1, 1), got(2, 1, 2)]),
+                             ("already has an answer", begin + [got(3, 1)]),
+                             ("reuses a handle", begin + [asked(3, 1)]),
+                             ("comes without a granted lock", [asked(1, 1), unlocks(2, 1)]),
+                             ("comes without a granted lock",
                               [asked(1, 1), line(2, 1, "lock", "fail", handle=1), unlocks(3, 1)]),
-                             ("without having been invoked", begin + [unlocked(3, 1)]),
-                             ("was invoked before", begin + [unlocks(3, 1), unlocks(4, 1)]),
-                             ("a call of another name", [asked(1, 1), got(2, 1, op="try")]),
+                             ("no invoke line", begin + [unlocked(3, 1)]),
+                             ("was already invoked", begin + [unlocks(3, 1), unlocks(4, 1)]),
+                             ("a call of another operation", [asked(1, 1), got(2, 1, op="try")]),
                              ("another key", [asked(1, 1), dict(got(2, 1), key="other")]),
                              ("had ended before", begin + [ends(3, 1), unlocks(4, 1)])):
             with self.subTest(names):
                 self.refused(names, *lines)
 
     def test_a_cut_line_that_is_not_the_last(self):
-        self.refused("no JSON object", *[json.dumps(asked(1, 1)), '{"t":2,"proc'])
+        self.refused("not a JSON object", *[json.dumps(asked(1, 1)), '{"t":2,"proc'])
 
 
 class Read(HistoryCase):
@@ -91,7 +91,7 @@ class Read(HistoryCase):
             complete = rest.endswith("}")  # no newline, and yet a whole line
             self.assertEqual(report["lines"], lines + complete)
             self.assertEqual(report["files"][0]["cut_line"], lines + 1 if rest and not complete else None)
-        self.assertIn("cut.jsonl:4: the last line was cut in the middle",
+        self.assertIn("cut.jsonl:4: the last line is incomplete",
                       self.with_text(path, whole[:-5], "--allow", "waiters"))
 
     def with_text(self, path, text, *options):
@@ -110,7 +110,7 @@ class Read(HistoryCase):
         two = self.write(*cycle(2, 15, 30), name="2.jsonl")
         done = self.code(1, "check-history", two, one)
         self.assertIn("2 files, 8 lines: 1 key, 2 processes, 2 calls, 2 grants, 0 faults\n", done.stdout)
-        self.assertIn("overlap: %s:2: lock of 'k' by process 2 was granted while another held it for certain, "
+        self.assertIn("overlap: %s:2: lock of 'k' by process 2 was granted while another certainly held it, "
                       "for 5.000 ms (%s:2, process 1)\n" % (two, one), done.stdout)
         self.code(0, "check-history", one)
         self.code(0, "check-history", two)

@@ -61,7 +61,8 @@ install)
         include/locker/mock.h include/locker/fault.h "$LIBDIR/liblocker-mock.so" "$LIBDIR/pkgconfig/locker-mock.pc" \
         include/locker/conformance.h "$LIBDIR/liblocker-conformance.so" "$LIBDIR/pkgconfig/locker-conformance.pc" \
         "$LIBDIR/liblocker.so" "$LIBDIR/liblocker.a" "$LIBDIR/pkgconfig/locker.pc" \
-        "$LIBDIR/cmake/locker/lockerConfig.cmake"; do
+        "$LIBDIR/cmake/locker/lockerConfig.cmake" share/man/man3/liblocker.3 share/man/man3/locker_lock.3 \
+        share/man/man3/locker_mock_open.3 share/man/man3/locker_conformance_run.3; do
         [ -e "$PREFIX/$file" ] || fail "$file was not installed"
     done
     for module in $MODULES; do
@@ -248,7 +249,7 @@ lab)
         code=0
         "$locker" "$program" --help 2>"$WORK/log" || code=$?
         [ "$code" -eq 69 ] || fail "$program ended with $code without its program"
-        grep -q "locker-$program is neither" "$WORK/log" || fail "$program says: $(cat "$WORK/log")"
+        grep -q "install locker-$program" "$WORK/log" || fail "$program says: $(cat "$WORK/log")"
         "$locker" help "$program" | grep -q "locker $program" || fail "there is no help on $program"
     done
     if [ -z "$SANITIZE" ] && ldd "$locker" | grep -E 'libm[.]'; then
@@ -289,6 +290,10 @@ small)
     [ -e "$WORK/prefix/$LIBDIR/liblocker.so" ] || fail "liblocker.so was not installed"
     [ ! -e "$WORK/prefix/share/man/man1" ] || fail "the command's manual pages were installed without it"
     [ -e "$WORK/prefix/share/man/man7/locker-uri.7" ] || fail "locker-uri(7) was not installed"
+    [ -e "$WORK/prefix/share/man/man3/locker_lock.3" ] || fail "locker_lock(3) was not installed"
+    for page in locker_fault_on locker_conformance_run; do
+        [ ! -e "$WORK/prefix/share/man/man3/$page.3" ] || fail "$page(3) describes what this build's libraries do not have"
+    done
     printf '#include <locker/fault.h>\nint (*use)(void) = (int (*)(void))locker_fault_on;\n' >"$WORK/use.c"
     if "$CC" -I"$WORK/prefix/include" -fsyntax-only "$WORK/use.c" 2>"$log"; then
         fail "fault.h declares what this build's library has not"

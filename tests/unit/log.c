@@ -149,7 +149,7 @@ static void lines_are_told_in_order_and_those_lost_counted(void **state)
     run(logs_many, true);
     assert_int_equal(heard.out_of_order, 0);
     assert_int_equal(heard.count, 1 + KEPT + 1);
-    assert_non_null(strstr(heard.last, "76 lines"));
+    assert_non_null(strstr(heard.last, "76 log lines"));
     assert_int_equal(heard.closing, LOCKER_INVALID);
 }
 

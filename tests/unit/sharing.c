@@ -221,7 +221,7 @@ static void three_try(int64_t each_ms, const char *why, int asked)
 static void a_try_whose_time_went_by_in_line_tells_nothing(void **state)
 {
     (void)state;
-    three_try(3000, "the tries before it", 2);
+    three_try(3000, "earlier attempts of this call", 2);
 }
 
 /* Nor that nobody answers, where that was but a rest of its time. */

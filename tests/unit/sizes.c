@@ -81,7 +81,7 @@ static void options_of_a_later_program(void **state)
     how.member = 1;
     assert_status(LOCKER_CONFIG, locker_lock(l, "k", &how.known, &held, &err), err);
     assert_non_null(strstr(err.text, "locker_lock_options"));
-    assert_non_null(strstr(err.text, "a later version is needed"));
+    assert_non_null(strstr(err.text, "install the version"));
     assert_non_null(strstr(err.text, LOCKER_VERSION_STRING));
     whom.known.size = sizeof whom;
     whom.member = UINT64_C(1) << 63;
@@ -252,7 +252,7 @@ static void drivers_of_other_releases(void **state)
     assert_non_null(strstr(err.text, "later library"));
     later.known.abi = 2;
     assert_status(LOCKER_INVALID, open_table(&later.known, &err), err);
-    assert_non_null(strstr(err.text, "build it again"));
+    assert_non_null(strstr(err.text, "build the driver again"));
     later.known.abi = LOCKER_DRIVER_ABI;
     later.known.size = 0;
     assert_status(LOCKER_INVALID, open_table(&later.known, &err), err);

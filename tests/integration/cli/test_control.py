@@ -45,7 +45,7 @@ class Control(Case):
                     file.write(new)
                 for arguments in (("show", key), ("run", "-n", "-v", key, "true")):
                     text = self.clean(self.run_bytes(*arguments), key)
-                    self.assertTrue(self.escape(evil) in text or "not known" in text or "another kind" in text, text)
+                    self.assertTrue(self.escape(evil) in text or "not known" in text or "a foreign client" in text, text)
                 seen = self.run_bytes("show", "--json", key).stdout.decode()
                 self.assertIsNone(ACTS.search(seen), repr(seen))
                 json.loads(seen)
@@ -75,7 +75,7 @@ class Control(Case):
                 name = os.path.join(self.directory, "cut" + evil)
                 with open(os.fsencode(name), "wb") as file:
                     file.write(b'{"op')
-                self.clean(self.run_bytes("check-history", "--allow-empty", name), "last line was cut")
+                self.clean(self.run_bytes("check-history", "--allow-empty", name), "last line is incomplete")
                 done = self.run_bytes("compare", "-q", "-n", "1", "--quick", "-b", self.uri, "-s", "uncontended", "--json", name)
                 self.clean(done, "locker compare -q")
 

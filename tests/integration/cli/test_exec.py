@@ -189,7 +189,7 @@ class Refused(NoFork):
         server = kind()
         self.addCleanup(server.remove)
         server.begin()
-        self.wrong(78, "nothing renews it after exec", "run", "-F", "-u", server.uri, "k", "true")
+        self.wrong(78, "nothing renews a lock after exec", "run", "-F", "-u", server.uri, "k", "true")
         shown = json.loads(self.code(0, "show", "--json", "-u", server.uri, "k").stdout)
         self.assertFalse(shown["held"] or shown["token"], shown)  # nothing was taken
 

@@ -19,7 +19,7 @@ class Faults(Case):
     def test_an_unlock_without_an_answer_leaves_the_lock_free(self):
         done = self.code(0, "run", "-u", self.faulty("release lose-reply"), "k", "--", "echo", "done")
         self.assertEqual(done.stdout, "done\n")
-        self.assertIn("a fault of the script", done.stderr)
+        self.assertIn("the fault script", done.stderr)
         self.code(0, "run", "-n", "k", "--", "true")
 
     def test_a_delay_beyond_the_deadline(self):

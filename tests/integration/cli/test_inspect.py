@@ -108,7 +108,7 @@ class Drivers(Case):
                 self.assertEqual(self.code(0, "drivers", scheme).stdout, one)
 
     def test_there_is_no_such_driver(self):
-        self.wrong(64, "there is no driver 'fil'; there are ", "drivers", "fil")
+        self.wrong(64, "there is no driver 'fil'; the drivers are ", "drivers", "fil")
         self.wrong(64, "'files'", "drivers", "files")
         self.wrong(64, "''", "drivers", "")
         self.wrong(64, "'memory'", "drivers", "file", "memory")

@@ -63,7 +63,7 @@ class Kinds(Case):
         locker = os.environ["LOCKER_BIN"]
         nested = self.locker("run", "--also", "b", "a", locker, "run", "-n", "--also", "c", "b", "true")
         self.assertEqual(nested.returncode, 64)
-        self.assertIn("'b' is already held", nested.stderr)
+        self.assertIn("already holds 'b'", nested.stderr)
 
     def test_wrong_options(self):
         self.wrong(64, "--permits", "run", "-p", "0", "k", "true")

@@ -328,7 +328,7 @@ class Silent(RedisCase):
         self.redis.freeze()
         self.assertEqual(running.finish(), 5)
         self.assertEqual(running.event("released")["status"], "unknown")
-        self.assertIn("warning: releasing 'k' failed", running.error_text())
+        self.assertIn("warning: cannot release 'k'", running.error_text())
 
     def test_the_exit_codes_own_number(self):
         running = self.hold("k", "-t", "1s", "--lost-exit-code", "42")

@@ -192,7 +192,7 @@ class Profiles(RedisCase):
         for driver in ("valkey", "Valkey"):
             self.code(0, "run", "--config", path, "--profile", driver, "k", "true")
         for driver in ("rediss", "REDISS", "Valkeys"):
-            self.wrong(70, "speaks no TLS", "run", "--config", path, "--profile", driver, "k", "true")
+            self.wrong(70, "does not speak TLS", "run", "--config", path, "--profile", driver, "k", "true")
 
 
 class Gone(RedisCase):

@@ -58,7 +58,7 @@ class Secrets(RedisCase):
                         self.assertEqual(said.count("locker: warning: "), warned, said)
                         if warned:
                             self.assertIn(path, said)
-                            self.assertIn("chmod o= it, and change the password", said)
+                            self.assertIn("run chmod o= on the file, and change the password", said)
                         self.assertNotIn(PASSWORD, said)
                     self.assertEqual(self.code(0, "ping", "-q", *service).stderr, "")
 
@@ -72,7 +72,7 @@ class Secrets(RedisCase):
             for mode in (0o602, 0o666, 0o622):
                 with self.subTest("%s %o" % (service, mode)):
                     self.write("secret", text, mode)
-                    self.refused("every user may write it (chmod o-w)", *service)
+                    self.refused("every user can write to it (run chmod o-w)", *service)
 
     def test_one_in_a_directory_that_every_user_can_write_is_refused(self):
         path = os.path.join(self.folder("open", 0o777), "secret")
@@ -81,7 +81,7 @@ class Secrets(RedisCase):
             for text, service in self.ways(place):
                 with self.subTest(service):
                     self.write(place, text)
-                    self.refused("every user may write a directory above it (chmod o-w)", *service)
+                    self.refused("every user can write to a directory above it (run chmod o-w)", *service)
                     os.chmod(os.path.join(self.directory, "open"), 0o1777)
                     self.code(0, "ping", *service)
                     os.chmod(os.path.join(self.directory, "open"), 0o777)
@@ -153,7 +153,7 @@ class Usual(Case):
             return report_skip(self.id(), "only root can give a file to another user")
         self.write(self.path)
         self.code(0, "ping")
-        words = "belongs to user %d, not to user 0 or root: set HOME to this user's directory" % STRANGER
+        words = "belongs to user %d, not to user 0 or root; set HOME to this user's home directory" % STRANGER
         for name in (self.path, os.path.dirname(self.path), os.path.join(self.home, ".config"), self.home):
             with self.subTest(name):
                 os.chown(name, STRANGER, STRANGER)

@@ -45,7 +45,7 @@ class Width(Case):
 
     def test_scenarios(self):
         if self.locker("compare", "--list").returncode != 69:
-            self.assertIn("How many got in, and what does the counter say?", words(self.listed("compare", "--list")))
+            self.assertIn("How many got the lock, and what is the number?", words(self.listed("compare", "--list")))
 
     def test_drivers(self):
         text = words(self.listed("drivers"))

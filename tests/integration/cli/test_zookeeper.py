@@ -131,7 +131,7 @@ class Run(Case):
         redis = Redis()
         self.addCleanup(redis.remove)
         self.told(redis.port, 70, "speaks Redis' protocol")
-        self.told(redis.port, 70, "the host 'nowhere.invalid' can't be resolved", "nowhere.invalid")
+        self.told(redis.port, 70, "cannot resolve the host 'nowhere.invalid'", "nowhere.invalid")
         with socket.socket() as closed:
             closed.bind(("127.0.0.1", 0))
             self.told(closed.getsockname()[1], 69, "Connection refused")

@@ -40,6 +40,7 @@ class Options(CompareCase):
         for number in ("0", "-1", "x", "1001", ""):
             self.assert_wrong(64, "--runs", "--spawn=file", "--runs", number)
         self.assert_wrong(78, "'nosuch:'", "--backend", "nosuch://x")
+        self.assert_wrong(64, "at most 511 bytes", "--backend", "file:///" + "x" * 504)
 
     def test_unknown_names_are_told_with_the_known_ones(self):
         self.assert_wrong(64, "'crush'", "--spawn=file", "--scenario", "crush")

@@ -99,7 +99,7 @@ class Pages(CompareCase):
         self.assertIn(told["machine"], page.text)
         self.assertIn("each scenario was run 2 times", page.text)
         self.assertIn(told["load"], page.text)
-        self.assertRegex(page.text, r"Which to choose given-memory : a service of yours.* file when all who lock run on one host.* redis when ")
+        self.assertRegex(page.text, r"Which to choose given-memory : a service of yours.* file when all processes run on one host.* redis when ")
         for backend in told["backends"]:
             self.assertIn(backend["version"], page.text)
         for result in self.found.results.values():
@@ -153,6 +153,21 @@ class Pages(CompareCase):
         self.assertIn(self.found.comparison["backends"][0]["uri"], page.text)
         self.assertIn(self.json, page.text)
         self.assertNotIn("<b>\"", page.source)
+
+    def test_long_texts_are_whole(self):
+        """A URI as long as may be, a command line that is longer than a screen, and table columns that hold every word."""
+        begin = "file://%s/" % self.directory
+        deep = os.path.join(self.directory, *["long" * 40] * 2)
+        os.makedirs(deep)
+        uri = "file://%s/%s" % (deep, "x" * (511 - len("file:///" + deep)))
+        self.assertEqual((len(uri), uri.startswith(begin)), (511, True))
+        page = self.compared("--backend", uri, "--backend", "memory:", *["-s", "counter"] * 300)
+        self.assert_stands_alone(page)
+        self.assertEqual(self.found.comparison["backends"][0]["uri"], uri)
+        self.assertIn(uri, page.text)
+        self.assertIn("-s counter" + " -s counter" * 299, page.text)
+        self.assertIn(" ".join(["-s", "counter"] * 300), " ".join(self.output.split()))
+        self.assertEqual(re.findall(r'<table class="results" style="min-width: (\d+)rem">', page.source), ["29"] * 2)
 
     def test_a_missing_plot_program(self):
         empty = os.path.join(self.directory, "empty")

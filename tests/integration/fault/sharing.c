@@ -129,7 +129,7 @@ static void test_another_use_is_refused_in_the_words_of_the_driver(void **state)
     locker_error err;
     (void)state;
     assert_status(LOCKER_CONFIG, locker_lock(faulty, "k", &share, &held, &err), err);
-    assert_non_null(strstr(err.text, "in use with 2 permits, and this call wants a lock"));
+    assert_non_null(strstr(err.text, "in use with 2 permits, but this call asks for a lock"));
     lk_give(beside);
 }
 

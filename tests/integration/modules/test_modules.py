@@ -231,7 +231,7 @@ class Refused(Modules):
         self.plant("sound")
         for text in (b"", b"text", b"\x7fEL", b"#!/bin/sh\n" + b"x" * 4096):
             self.write("shelf.so", text)
-            self.refused("it is no shared object")
+            self.refused("it is not a shared object")
 
     def test_a_program(self):
         self.plant("sound")
@@ -250,7 +250,7 @@ class Refused(Modules):
             if done.returncode == 69:  # what is missing is not for running it
                 self.assertIn("the shelf is empty", done.stderr)
         self.write("shelf.so", whole[:2048])
-        self.refused("cut short")
+        self.refused("the file is truncated")
 
     def test_of_another_machine(self):
         module = self.plant("sound")
@@ -285,22 +285,22 @@ class Refused(Modules):
     def test_no_regular_file(self):
         os.remove(self.plant("sound"))
         os.mkdir(self.path("shelf.so"))
-        self.refused("it is no regular file")
+        self.refused("it is not a regular file")
         os.rmdir(self.path("shelf.so"))
         os.mkfifo(self.path("shelf.so"))
-        self.refused("it is no regular file")
+        self.refused("it is not a regular file")
 
     def test_what_everybody_may_write(self):
         os.chmod(self.plant("sound"), 0o646)
-        self.refused("every user may write it", "chmod o-w")
+        self.refused("every user can write to it", "chmod o-w")
         os.chmod(self.path("shelf.so"), 0o664)
         self.code(69, "ping", "-u", "shelf:")
         os.chmod(self.modules, 0o757)
-        self.refused("every user may write a directory above it", "chmod o-w")
+        self.refused("every user can write to a directory above it", "chmod o-w")
 
     def test_of_another_abi(self):
         self.plant("old")
-        self.refused("ABI 1", "build it again")
+        self.refused("ABI 1", "build the driver again")
 
     def test_without_an_entry(self):
         self.plant("nameless")
@@ -326,7 +326,7 @@ class Refused(Modules):
                              (b"\0\0\0", "File too large"), (good + b"#" * 70000, "File too large"),
                              (good + b"colour red\n", "line 6"), (good + b"leases perhaps\n", "line 6"),
                              (good + b"quorum\n", "line 6"), (good + b"parameter p\ncolour red\n", "line 7"),
-                             (good.replace(b"host", b"moon"), "line 4"), (good.replace(b"schemes shelf\n", b""), "lacks")):
+                             (good.replace(b"host", b"moon"), "line 4"), (good.replace(b"schemes shelf\n", b""), "is missing")):
             self.plant("sound", text=text)
             self.refused(reason, where="shelf.driver")
         self.plant("sound", text=good)
