@@ -3,12 +3,17 @@
  *
  *     locker_fault down = {.op = LOCKER_OP_ACQUIRE, .key = "orders/42", .status = LOCKER_UNAVAILABLE};
  *
- * means "the next attempt to take orders/42 returns UNAVAILABLE". Members that are left out are zero, and zero means the
- * usual: the fault acts on any key, from the first operation on, and once.
+ * This fault makes the next attempt to take orders/42 return UNAVAILABLE. Members that are left out are zero. If `key`
+ * is zero (NULL), a fault acts on any key. If `skip` and `times` are zero, a fault acts once, on the first matching
+ * operation.
  *
- * Several faults make a script. Each operation goes through the faults in the order of their addition, until a fault acts on
- * it. A fault acts if the operation and the key match, the fault has let `skip` such operations pass, and it has acted fewer
- * than `times` times. So faults for the same operation act one after the other. */
+ * Several faults make a script. For each operation, the faults are examined in the order in which they were added, until
+ * a fault acts on the operation. A fault acts on an operation if all of these statements are true:
+ *   - The operation and the key match the fault.
+ *   - The fault has already let `skip` matching operations pass.
+ *   - The fault has acted fewer than `times` times.
+ *
+ * So faults for the same operation act one after the other. */
 #ifndef LOCKER_FAULT_H
 #define LOCKER_FAULT_H
 
@@ -21,28 +26,29 @@ extern "C" {
 /** A request to a lock service: the operations of a driver (driver.h). */
 typedef enum locker_op {
     LOCKER_OP_ANY = 0,     /**< in a fault: all operations that a fault can name */
-    LOCKER_OP_ACQUIRE = 1, /**< an attempt to take a lock; a call that waits makes several */
+    LOCKER_OP_ACQUIRE = 1, /**< an attempt to take a lock; a call that waits makes several attempts */
     LOCKER_OP_RELEASE = 2,
     LOCKER_OP_RENEW =
-        3, /**< renewal of a lease; with a session: its heartbeat, which counts once for each lock */
+        3, /**< renewal of a lease; with sessions, the session's heartbeat, which counts once for each lock */
     LOCKER_OP_SHOW = 4,
     LOCKER_OP_BREAK = 5,
     LOCKER_OP_PING = 6,
     LOCKER_OP_PASS = 7, /**< the hand-over of a lock to the next caller of the same locker */
     LOCKER_OP_WITHDRAW =
-        8 /**< the end of a claim without a result. It cannot fail, so it is only in records, never in a fault. */
+        8 /**< the end of a claim without a result. A withdrawal cannot fail: only records have this value, faults do not. */
 } locker_op;
 
 /** The way in which an operation fails. */
 typedef enum locker_fault_kind {
-    /** The service returns `status` and does nothing. With LOCKER_OK as `status`: it executes the operation after the fault's delay. */
+    /** The service returns `status` and does nothing. If `status` is LOCKER_OK, the service executes the operation, and
+     * the answer arrives after `delay_ms`. In this case, `delay_ms` must not be 0. */
     LOCKER_FAULT_ANSWER = 0,
     /** The request does not reach the service. The caller gets no answer. */
     LOCKER_FAULT_LOSE_REQUEST = 1,
     /** The service executes the request, but the caller gets no answer. */
     LOCKER_FAULT_LOSE_REPLY = 2,
-    /** The service executes the request, and then removes the lock without a notification. The holder learns of the loss at
-     * the next renewal, or when it unlocks. Only for acquire and renew. */
+    /** The service executes the request, and then removes the lock without a notification. The holder notices the loss at
+     * the next renewal, or when the holder unlocks. Only for acquire and renew. */
     LOCKER_FAULT_LOSE_LOCK = 3,
     /** The connection breaks. Neither this operation nor later operations arrive until the locker is connected again. */
     LOCKER_FAULT_DISCONNECT = 4
@@ -51,8 +57,9 @@ typedef enum locker_fault_kind {
 /** Value for a fault's `times`: the fault acts without limit. */
 enum { LOCKER_FAULT_ALWAYS = -1 };
 
-/** A fault. The functions that add a fault copy it, with its key. It has no size member, so that a test can write it in
- * place. A new member therefore changes the ABI of these functions. `status` must be a status that the operation can return:
+/** A fault. Functions that add a fault copy the fault and its key. The struct has no size member, so that a test can
+ * write a fault in place. Therefore a new member changes the ABI of these functions. `status` must be a status that the
+ * operation can return:
  *
  *     acquire            busy (a call that waits continues to wait), timeout (no answer in time), unavailable,
  *                        denied, invalid, config, unsupported, protocol, nomem.
@@ -70,45 +77,57 @@ typedef struct locker_fault {
     int64_t times;   /**< how often the fault acts; 0: once; LOCKER_FAULT_ALWAYS: without limit */
     locker_fault_kind what;
     locker_status status; /**< only for LOCKER_FAULT_ANSWER */
-    /** Delay of the answer in ms. If the delay is longer than the caller waits, the caller gets no answer. */
+    /** Delay of the answer in ms. If the caller stops waiting before the delay ends, the caller gets no answer. */
     int64_t delay_ms;
-    /** Time in ms until core's next attempt, only for an acquire that returns busy or unavailable; 0: the fault sets no time. */
+    /** Time in ms until core's next attempt; 0: the fault sets no time. Only for a fault with which acquire returns busy
+     * or unavailable. */
     int64_t retry_ms;
 } locker_fault;
 
 /* ------------------------------------------------------------------ the fault driver ----
- * `fault+SCHEME:...` opens the driver of SCHEME, and a script acts on its operations first. The parameter `fault` has the
- * script's text, in the form of locker_mock_script() (mock.h). `fault_file` names a file with such a text, a fault on each
- * line:
+ * `fault+SCHEME:...` opens the driver of SCHEME. For each operation, the script of faults acts first, and the driver
+ * afterwards. The parameter `fault_file` names a file with the script, one fault on each line. The parameter `fault`
+ * contains the script itself, in the form of locker_mock_script() (mock.h):
  *
  *     fault+redis://localhost?fault=acquire:orders/42,times=2,unavailable
  *
- * Operations without a fault go to the real service, and time is real. With this driver, faults mean:
+ * Operations without a fault go to the real service, and time is real. With this driver, faults have these effects:
  *
- *     lose-reply     The service executes the request. If this grants a lock, the lock is released in the background
- *                    when the lock call gives up or makes another attempt.
+ *     lose-reply     The service executes the request. If the request grants a lock, the lock is released in the
+ *                    background when the lock call gives up or makes another attempt.
  *     lose-request   A release returns UNKNOWN, and is then sent in the background.
- *     lost           (release, renew) The driver releases the lock, so another client can take it.
+ *     lost           (release, renew) The driver releases the lock, so another client can take the lock.
  *     lose-lock      The driver breaks this lock at the service, but no other lock on the key. A service that notifies
- *                    holders of a break also does it here.
- *     disconnect     The fault lasts until locker_fault_reconnect(). If the locker releases a lock before that, the lock is
- *                    nevertheless released at the service.
- *     busy           The service does not wake the call. The call makes another attempt after `retry_ms`; 0: after 50 ms.
- *     renew          With a driver that renews by a session, each confirmation of a lease that arrives is a renewal.
+ *                    holders of a break also notifies this holder.
+ *     disconnect     The fault lasts until locker_fault_reconnect(). If the locker releases a lock before the reconnect,
+ *                    the lock is nevertheless released at the service.
+ *     busy           The service does not wake the call. The call makes another attempt after `retry_ms`. If `retry_ms`
+ *                    is 0, the call makes another attempt after 50 ms.
+ *     renew          With a driver that keeps a session alive, each arriving confirmation of a lease counts as a
+ *                    renewal.
  *
  * These functions are in liblocker if it was built with LOCKER_FAULT, which is the default only for builds with tests.
- * Without LOCKER_FAULT, `fault+...` is refused as an unknown scheme. Any thread may call these functions while the locker is
- * open, also in a callback. They do not block. Functions that return a status return INVALID if the locker was opened without
- * `fault+`. */
+ * Without LOCKER_FAULT, `fault+...` is refused as an unknown scheme. Any thread may call these functions while the locker
+ * is open, also in a callback. These functions do not block. Functions that return a status return INVALID if the locker
+ * was opened without `fault+`. */
 
 struct locker_driver;
 
 #if LOCKER_HAS_FAULT
-/** Add a fault to the script of a locker. Returns OK, INVALID (also if the fault is wrong; the text says why) or NOMEM. */
+/** Add a fault to the script of a locker.
+ *
+ * Returns:
+ *   - OK: the fault was added.
+ *   - INVALID: the fault is wrong, and the text of `err` says why. Or the locker was opened without `fault+`.
+ *   - NOMEM. */
 LOCKER_API locker_status locker_fault_on(locker *l, const locker_fault *fault, locker_error *err);
 
-/** Add faults that are written as text. Adds all faults or none. Returns OK, INVALID (also if a word is wrong; the text names
- * the word) or NOMEM. */
+/** Add faults that are written as text. Adds all faults or none.
+ *
+ * Returns:
+ *   - OK: the faults were added.
+ *   - INVALID: a word is wrong, and the text of `err` names the word. Or the locker was opened without `fault+`.
+ *   - NOMEM. */
 LOCKER_API locker_status locker_fault_script(locker *l, const char *text, locker_error *err);
 
 /** Remove all faults, used or not. Returns OK or INVALID. */
@@ -120,19 +139,20 @@ LOCKER_API locker_status locker_fault_reconnect(locker *l);
 /** Return the number of operations on which faults have acted; -1: the locker was opened without `fault+`. */
 LOCKER_API int64_t locker_fault_acted(locker *l);
 
-/** Return the number of faults that have acted fewer times than their `times`, or not at all. Writes a line for each into
- * text[size], cut at the size. The text is empty if there are none. */
+/** Return the number of unfinished faults: faults that have acted fewer times than their `times`, or not at all. Writes a
+ * line for each unfinished fault into text[size], cut at the size. If all faults are finished, the text is empty. */
 LOCKER_API size_t locker_fault_verify(locker *l, char *text, size_t size);
 
-/** Return the table of a fault driver (driver.h) that stands before `inner`, for locker_open_driver(). Its schemes are those
- * of `inner`, each after `fault+`. `inner` must exist until the process ends, as the table does. Each call with the same
- * `inner` returns the same table. Any thread may call this.
+/** Return the table of a fault driver that stands before the driver `inner`. The table is for locker_open_driver()
+ * (driver.h). The table has the schemes of `inner`, each with `fault+` before it. The table exists until the process
+ * ends. So `inner` must also exist until the process ends. Each call with the same `inner` returns the same table. Any
+ * thread may call this function.
  *
- * Returns NULL if:
- *   - memory ran out.
+ * Returns NULL in these cases:
+ *   - Memory ran out.
  *   - `inner` has another ABI, or lacks a name, schemes, params or semantics.
  *   - `inner` is a decorator, or has more than 16 schemes or 30 parameters.
- *   - another driver with the same scheme has a table already. */
+ *   - Another driver with the same scheme already has a table. */
 LOCKER_API const struct locker_driver *locker_fault_over(const struct locker_driver *inner);
 
 #endif /* LOCKER_HAS_FAULT */

@@ -1,5 +1,6 @@
-/* instrument.h: parts of core for test tools, in addition to driver.h. They are hooks for a clock that is moved by hand, and
- * drivers that stand before other drivers. The mock and the fault driver use them. As unstable as driver.h. */
+/* instrument.h: parts of core for test tools, in addition to driver.h. One part is a set of hooks for a clock that a
+ * test moves by hand. The other part is the decorator: a driver that stands before another driver. The mock and the
+ * fault driver use these parts. This interface is as unstable as driver.h. */
 #ifndef LOCKER_INSTRUMENT_H
 #define LOCKER_INSTRUMENT_H
 
@@ -9,24 +10,28 @@
 extern "C" {
 #endif
 
-/** Callbacks for a clock that is moved by hand. They report which calls sleep, so the clock knows when all threads sleep.
- * Core calls them with its mutex held. Each gets locker_clock.context. Each may be NULL. */
+/** Callbacks for a clock that a test moves by hand. By these callbacks, core reports to the clock which calls sleep. So
+ * the clock knows when all threads sleep. Core holds its mutex while a callback runs. Each callback gets
+ * locker_clock.context. Each callback may be NULL. */
 struct locker_clock_hooks {
     /** Called before a call waits for this claim. locker_clock.wait follows at once, with the same mutex held. */
     void (*waits)(void *context, const locker_claim *claim);
     /** Called in place of pthread_cond_signal(), to wake up a call in locker_clock.wait. */
     void (*signal)(void *context, pthread_cond_t *cond);
-    /** Called at the end of an application's call (locker_lock(), ...). The clock then no longer waits for this thread. */
+    /** Called at the end of an application's call, such as locker_lock(). From then on, the clock does not wait for this
+     * thread. */
     void (*done)(void *context);
 };
 
-/** The part of a driver's table that makes the driver a decorator: it stands before another driver. Core looks for decorators
- * among the built-in drivers, and never calls a decorator's own operations. */
+/** The part of a driver's table that makes the driver a decorator, which stands before another driver. Core searches the
+ * built-in drivers for decorators. Core never calls a decorator's own operations. */
 struct locker_decorator {
-    /** Return a table for both drivers; NULL: not possible. `inner` is the driver of SCHEME in `NAME+SCHEME:`, where NAME is
-     * the decorator's first scheme. If a driver has the whole `NAME+SCHEME` as a scheme, core takes that driver instead. The
-     * table accepts the parameters of `inner`, and has the schemes of `inner`, each after `NAME+`. The table lives as long as
-     * the process. The same `inner` gets the same table. */
+    /** Return the table of a driver that combines the decorator with the driver `inner`. NULL: the decorator cannot make
+     * this table. Core calls this function to open a URI `NAME+SCHEME:...`, where NAME is the decorator's first scheme,
+     * and `inner` is the driver of SCHEME. If a driver has the whole `NAME+SCHEME` as a scheme, core uses that driver
+     * instead. The table accepts the parameters of `inner`. The table has the schemes of `inner`, each scheme with
+     * `NAME+` before it. The table lives as long as the process. Each call with the same `inner` returns the same
+     * table. */
     const locker_driver *(*decorate)(const locker_driver *inner);
 };
 
