@@ -6,8 +6,10 @@
 Each promise of each driver names at least one test, and each test is registered in the group that it names. The generated
 parts of docs/promises.md and docs/data/promises-tests.md stand between two HTML comments and are what the data give.
 
-The data: `drivers`, in the order of the pages; `promises`, each with a name and for each driver a text and its tests (null: the
-promise does not apply to this driver); `further`, tests of single statements of the page, each with its driver."""
+The data: `drivers`, in the order of the pages; `promises`; `further`, tests of single statements of the page, each with its
+driver. A promise has a name and, for each driver, a text and its tests (null: the promise does not apply to this driver). A
+promise may also have `all`, a text that holds for every driver to which the promise applies. Then a driver's own text is what
+its promise has in addition, and may be missing."""
 
 import json
 import os
@@ -28,7 +30,8 @@ def read(path):
 
 
 def is_text(value):
-    return isinstance(value, str) and value.strip() == value != ""
+    """True if the value is a text that can stand in a table's cell."""
+    return isinstance(value, str) and value.strip() == value != "" and "|" not in value and "\n" not in value
 
 
 def check_structure(data):
@@ -36,8 +39,14 @@ def check_structure(data):
     for promise in data["promises"]:
         if list(promise["of"]) != data["drivers"]:
             yield "'%s' has not one entry for each driver, in the order of \"drivers\"" % promise["name"]
+        if "all" in promise and not is_text(promise["all"]):
+            yield "'%s' has an empty text for all drivers" % promise["name"]
+        if not set(promise) <= {"name", "all", "of"}:
+            yield "'%s' has other entries than \"name\", \"all\" and \"of\"" % promise["name"]
         for driver, cell in promise["of"].items():
-            if cell is not None and not is_text(cell["text"]):
+            if cell is not None and not set(cell) <= {"text", "tests"}:
+                yield "'%s' of %s has other entries than \"text\" and \"tests\"" % (promise["name"], driver)
+            if cell is not None and not is_text(cell["text"] if "text" in cell or "all" not in promise else promise["all"]):
                 yield "'%s' of %s has no text" % (promise["name"], driver)
     names = [promise["name"] for promise in data["promises"]]
     yield from ("there are two promises '%s'" % name for name in sorted(set(names)) if names.count(name) > 1)
@@ -98,8 +107,8 @@ def check_tests(data):
 
 
 def together(promise, part):
-    """Yield each different value of a part, and the drivers that have it; None: the promise does not apply."""
-    values = {driver: cell and cell[part] for driver, cell in promise["of"].items()}
+    """Yield each different value of a part, and the drivers that have it. None: the promise does not apply, or lacks the part."""
+    values = {driver: cell and cell.get(part) for driver, cell in promise["of"].items()}
     seen = []
     for value in values.values():
         if value not in seen:
@@ -115,15 +124,28 @@ def item(text):
     return [line.replace("\0", " ") for line in lines]
 
 
+def rows(promise):
+    """Yield the drivers and the text of each row of a promise. The text of all drivers comes first."""
+    applies = [driver for driver, cell in promise["of"].items() if cell is not None]
+    absent = [driver for driver in promise["of"] if driver not in applies]
+    if absent:
+        yield ", ".join(absent), "Does not apply"
+    if "all" in promise:
+        yield ", ".join(applies) if absent else "all", promise["all"]
+    for text, drivers in together(promise, "text"):
+        if text is not None:
+            yield drivers, text
+
+
 def promises_part(data):
-    """Return the generated part of docs/promises.md: a section for each promise, with a line for each driver."""
-    lines = []
+    """Return the generated part of docs/promises.md: a table with a row for each different text of each promise."""
+    lines = ["| Promise | Driver | What the driver promises |", "|---|---|---|"]
     for promise in data["promises"]:
-        lines += ["### %s" % promise["name"], ""]
-        for text, drivers in together(promise, "text"):
-            lines += item("**%s**: %s" % (drivers, text or "does not apply."))
-        lines.append("")
-    return lines
+        name = "**%s**" % promise["name"]
+        for drivers, text in rows(promise):
+            lines.append("| %s | %s | %s |" % (name, drivers, text) if name else "| | %s | %s |" % (drivers, text))
+            name = None
+    return lines + [""]
 
 
 def tests_part(data):
