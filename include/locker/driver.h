@@ -156,9 +156,10 @@ struct locker_claim {
     int32_t
         permits; /**< 0: an ordinary lock; otherwise 1 to semantics.permits_most, and mode is LOCKER_EXCLUSIVE */
 
-    /** The driver sets this member when it makes a shared grant. True if the key has no waiter, and the driver will call
-     * services.awaited when a waiter arrives. While `alone` is true, other readers of the locker may join the grant.
-     * False: the driver does not know whether the key has a waiter. Core sets `alone` to false before each acquire. */
+    /** The driver sets this member when it makes a shared grant. True means two things: the key has no waiter, and the
+     * driver will call services.awaited when a waiter arrives. While `alone` is true, other readers of the locker may
+     * join the grant. False: the driver does not know whether the key has a waiter. Core sets `alone` to false before
+     * each acquire. */
     bool alone;
     int32_t slot; /**< set by the driver when it grants a permit: 0 to permits - 1, unique among holders */
 };
@@ -387,7 +388,7 @@ struct locker_driver {
     /** Return a descriptor that is readable when dispatch has work. An epoll descriptor can stand for many descriptors.
      * Core calls this operation once, after open, so the descriptor must not change. The keeper or a waiting call
      * watches the descriptor. NULL: there is no descriptor. Core then calls dispatch only at the start, after each call
-     * of attend, and when the clock reaches the time that the last call of dispatch has returned. */
+     * of attend, and when the clock reaches the time that is the return value of the latest call of dispatch. */
     int (*descriptor)(void *self);
 
     /** Do the work that is due: read messages, call wake, reconnect, clean up. Returns the time at which core must call
@@ -402,15 +403,15 @@ struct locker_driver {
     locker_status (*show)(void *self, const char *key, size_t key_len, int64_t until, locker_info *info,
                           locker_error *err);
 
-    /** Break the lock, as locker_break() does, for the holders that `only` (never NULL) names. A driver must compare each
-     * holder with `only` before it breaks that holder's lock. NULL: locks cannot be broken, and semantics.can_break is
-     * false. (`break` is a reserved word of C.)
+    /** Break the lock, as locker_break() does, for the holders that `only` (never NULL) selects. A driver must compare
+     * each holder with `only` before it breaks that holder's lock. NULL: locks cannot be broken, and semantics.can_break
+     * is false. (`break` is a reserved word of C.)
      *
      * Returns the statuses of locker_break(), in particular:
      *   - OK: the lock is broken. `broken` describes the holders that lost the lock.
      *   - INVALID: the key has no holder.
-     *   - BUSY: `only` does not name a holder of the key (use locker_break_check()). `broken` describes the key's holders.
-     *   - CONFIG: the data at the key may not be a lock, and only->force is false. */
+     *   - BUSY: `only` selects no holder of the key (use locker_break_check()). `broken` describes the key's holders.
+     *   - CONFIG: the data at the key are possibly not a lock, and only->force is false. */
     locker_status (*break_lock)(void *self, const char *key, size_t key_len, const locker_break_options *only,
                                 int64_t until, locker_info *broken, locker_error *err);
 
@@ -470,11 +471,11 @@ LOCKER_API locker_status locker_error_set(locker_error *err, locker_status statu
 #endif
     ;
 
-/** Return true if `only` names a holder with this label and token. */
+/** Return true if the options `only` select the holder with the label `owner` and the token `token`. */
 LOCKER_API bool locker_break_names(const locker_break_options *only, const char *owner, uint64_t token);
 
-/** Check whether `only` names `holder`, or an entry of holder->holders. Returns OK if `only` names one of them, otherwise
- * BUSY with a text that describes the holder. */
+/** Check whether `only` selects `holder`, or an entry of holder->holders. Returns OK if `only` selects one of them,
+ * otherwise BUSY with a text that describes the holder. */
 LOCKER_API locker_status locker_break_check(const locker_break_options *only, const locker_info *holder,
                                             locker_error *err);
 
@@ -490,8 +491,9 @@ LOCKER_API locker_status locker_other_use(locker_error *err, int32_t in_use, int
 
 /** Options of locker_open_driver(). Start from LOCKER_DRIVER_OPTIONS_INIT. */
 typedef struct locker_driver_options {
-    size_t size;     /**< sizeof(locker_driver_options) */
-    const char *uri; /**< URI with hosts, path and parameters; NULL: the driver's first scheme with a colon */
+    size_t size; /**< sizeof(locker_driver_options) */
+    /** URI with hosts, path and parameters. NULL means the driver's first scheme followed by a colon, such as `redis:`. */
+    const char *uri;
     const locker_options *options; /**< NULL: the defaults */
     /** The locker's clock; NULL: the system's clock. Core copies the struct, but its context and hooks must outlive the
      * locker. */

@@ -40,8 +40,8 @@ typedef enum locker_op {
 
 /** The way in which an operation fails. */
 typedef enum locker_fault_kind {
-    /** The service returns `status` and does nothing. If `status` is LOCKER_OK, the service executes the operation, and
-     * the answer arrives after `delay_ms`. In this case, `delay_ms` must not be 0. */
+    /** If `status` is not LOCKER_OK, the service does nothing, and the operation returns `status`. If `status` is
+     * LOCKER_OK, the service executes the operation, and the answer arrives after `delay_ms`, which must not be 0. */
     LOCKER_FAULT_ANSWER = 0,
     /** The request does not reach the service. The caller gets no answer. */
     LOCKER_FAULT_LOSE_REQUEST = 1,

@@ -14,7 +14,8 @@ extern "C" {
  * the clock knows when all threads sleep. Core holds its mutex while a callback runs. Each callback gets
  * locker_clock.context. Each callback may be NULL. */
 struct locker_clock_hooks {
-    /** Called before a call waits for this claim. locker_clock.wait follows at once, with the same mutex held. */
+    /** Called immediately before core calls locker_clock.wait for a call that waits for `claim`. Core keeps its mutex
+     * locked between the two calls. */
     void (*waits)(void *context, const locker_claim *claim);
     /** Called in place of pthread_cond_signal(), to wake up a call in locker_clock.wait. */
     void (*signal)(void *context, pthread_cond_t *cond);

@@ -632,8 +632,8 @@ typedef struct locker_break_options {
     size_t size;       /**< sizeof(locker_break_options) */
     uint64_t token;    /**< select only the holder with this fencing token; 0: any */
     const char *owner; /**< select only holders with this label; NULL: any */
-    bool
-        force; /**< True if the call also deletes data that liblocker did not write; false: it returns CONFIG */
+    /** True if the call also deletes data that liblocker did not write. False: for such data, the call returns CONFIG. */
+    bool force;
     char reserved[7]; /**< must be 0 */
 } locker_break_options;
 
@@ -669,7 +669,7 @@ typedef struct locker_break_options {
  *   - DENIED: the user lacks a right. With ZooKeeper, the call also returns DENIED if the user has the right to delete
  *     the lock, but lacks the right to read the lock's holder.
  *   - UNSUPPORTED: the driver cannot break locks (locker_semantics.can_break).
- *   - CONFIG: the data at the key may not be a lock. The call did not change the data; see below.
+ *   - CONFIG: the data at the key are possibly not a lock. The call did not change the data; see below.
  *   - PROTOCOL, NOMEM, CLOSED, FORKED: see locker_status.
  *
  * After CONFIG, the key may have another client's lock or an application's data. The data are one of these:

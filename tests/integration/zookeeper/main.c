@@ -7,9 +7,9 @@
 
 #include "zk_tests.h"
 
-static const lk_group *const groups[] = {&lk_basics,   &lk_busy, &lk_losses,  &lk_replies, &lk_crashes,
-                                         &lk_ensemble, &lk_cut,  &lk_interop, &lk_cost,    &lk_grant_time,
-                                         &lk_places,   &lk_tls,  &lk_sasl,    &lk_sharing, NULL};
+static const lk_group *const groups[] = {
+    &lk_basics, &lk_busy,       &lk_losses, &lk_replies, &lk_crashes, &lk_ensemble, &lk_cut,    &lk_interop,
+    &lk_cost,   &lk_grant_time, &lk_places, &lk_tls,     &lk_sasl,    &lk_sharing,  &lk_unsent, NULL};
 
 /* ------------------------------------------------------------------ environments ---- */
 

@@ -976,8 +976,6 @@ static const struct CMUnitTest tests[] = {
     sharing_test(a_younger_lock_does_not_refuse_who_waits),
     sharing_test(a_new_place_is_checked_anew),
     sharing_test(a_place_that_has_gone_may_be_a_permit),
-    sharing_test(some_questions_are_not_sent),
-    sharing_test(a_lost_check_grants_no_lock_beside_a_permit),
     sharing_test(a_refused_lock_hides_no_permit),
     sharing_test(a_hand_over_during_show),
     sharing_test(permits_change_hands_during_show),
@@ -988,3 +986,11 @@ static const struct CMUnitTest tests[] = {
 };
 
 const lk_group lk_sharing = {"sharing", tests, sizeof tests / sizeof tests[0], start_server, stop_server};
+
+static const struct CMUnitTest unsent_tests[] = {
+    sharing_test(some_questions_are_not_sent),
+    sharing_test(a_lost_check_grants_no_lock_beside_a_permit),
+};
+
+const lk_group lk_unsent = {"unsent", unsent_tests, sizeof unsent_tests / sizeof unsent_tests[0],
+                            start_server, stop_server};

@@ -33,7 +33,7 @@ typedef struct {
 } lk_env;
 
 extern const lk_group lk_basics, lk_busy, lk_losses, lk_replies, lk_crashes, lk_ensemble, lk_cut, lk_interop,
-    lk_cost, lk_grant_time, lk_places, lk_tls, lk_sasl, lk_sharing;
+    lk_cost, lk_grant_time, lk_places, lk_tls, lk_sasl, lk_sharing, lk_unsent;
 
 /** Setup and teardown of a group whose tests share an ensemble; the second form for a setup of one's own. */
 int lk_group_ensemble(void **state);
