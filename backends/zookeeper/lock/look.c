@@ -200,7 +200,32 @@ static lk_zk_entry *first_of(const lk_zk_look *i, const char *below)
 /* Ask for an entry's node. */
 static void read_locked(lk_zk_look *i, lk_zk_entry *e, const char *path) LK_REQUIRES(*i->z->net)
 {
+    e->there = false;
+    e->czxid = 0;
+    memset(e->owner, 0, sizeof e->owner);
     (void)lk_zk_look_expect_locked(i, lk_zk_get_locked(i->z->net, path, entry_done_locked, e));
+}
+
+/* Of the first places of both uses, one was there when it was read, and one had gone. True: the place that is there is older, because an
+ * earlier look read it before it made a list that did not have the other place's number yet. So refused calls that come and go decide
+ * nothing. */
+static bool is_older(lk_zk_look *i, const lk_zk_entry *there, const lk_zk_entry *gone)
+{
+    int32_t last = gone->sequence;
+    if (there->czxid == 0 || there->czxid != i->stays) {
+        i->stays = there->czxid;
+        i->last = INT32_MAX;
+        return false;
+    }
+    if (gone->sequence > i->last)
+        return true;
+    for (size_t n = 0; n < i->count; n++) {
+        const lk_zk_entry *const e = &i->entries[n];
+        if (!e->holds && (e->below == NULL) == (gone->below == NULL) && e->sequence > last)
+            last = e->sequence;
+    }
+    i->last = last;
+    return false;
 }
 
 /* Places for a lock and for a permit, and no permit is taken: the call with the younger place is refused (usage.c). Find the older
@@ -218,6 +243,13 @@ static locker_status compare_uses_unlocking(lk_zk_look *i, lk_zk_entry *lock, lk
     const locker_status status = lk_zk_look_await_unlocking(i, "reading two queues", err);
     i->outdated = status == LOCKER_OK && !(lock->there && permit->there);
     i->of_permits = permit->czxid != 0 && permit->czxid < lock->czxid;
+    i->rival = i->of_permits ? 0 : permit->czxid;
+    if (i->outdated && lock->there != permit->there &&
+        is_older(i, lock->there ? lock : permit, lock->there ? permit : lock)) {
+        i->outdated = false;
+        i->of_permits = permit->there;
+        i->rival = 0;
+    }
     return status;
 }
 
@@ -250,6 +282,7 @@ static locker_status list_unlocking(lk_zk_look *i, locker_error *err) LK_REQUIRE
     i->record_version = -1;
     i->record_rc = ZCONNECTIONLOSS;
     i->of_permits = false;
+    i->rival = 0;
     if (lk_zk_await_up_unlocking(i->z->net, &i->call, i->until) != LK_ZK_DONE)
         return lk_zk_away_locked(i->z->net, err);
     i->session = lk_zk_session_locked(i->z->net);
@@ -291,19 +324,25 @@ static locker_status read_entries_unlocking(lk_zk_look *i, size_t most, locker_e
     return asks ? lk_zk_look_await_unlocking(i, "reading a queue", err) : LOCKER_OK;
 }
 
-/* Of a queue of locks: the first that is there, and who shares the key with it. False: all that were read have gone; or all permits
- * have, and the first in line, too, who may have a permit now. */
+/* Of a queue of locks: the first that is there, and who shares the key with it, except calls that are refused because of an older call
+ * for a permit. False: look again, because all places that were read have gone, or all permits, or the first in line for a permit. */
 static bool find_holders(lk_zk_look *i)
 {
-    bool any = false, shared = true;
+    bool any = false, shared = true, taken = false;
     for (size_t n = 0; n < i->read; n++) {
         lk_zk_entry *const e = &i->entries[n];
-        if (!e->there && i->of_permits && !e->holds && !any)
-            return false;
+        if (i->of_permits) {
+            taken = taken || e->holds;
+            if (!any && !e->holds && (taken || !e->there))
+                return false;
+        }
         if (!e->there)
             continue;
+        const bool refused = !i->of_permits && i->rival != 0 && e->czxid > i->rival;
+        if (refused && !any)
+            return false;
         if (!i->of_permits)
-            e->holds = !any || (shared && e->shares);
+            e->holds = !refused && (!any || (shared && e->shares));
         shared = shared && e->shares;
         any = true;
     }
@@ -314,7 +353,7 @@ locker_status lk_zk_look_unlocking(lk_zk_look *i, size_t most, locker_error *err
 {
     locker_status status;
     bool again;
-    int looks = 0;
+    int cut = 0, outdated = 0;
     do {
         i->rc = ZOK;
         i->no_memory = i->outdated = false;
@@ -328,7 +367,7 @@ locker_status lk_zk_look_unlocking(lk_zk_look *i, size_t most, locker_error *err
         }
         again = status == LOCKER_OK ? i->outdated || (!find_holders(i) && i->count > 0)
                                     : is_cut(i->rc) && i->call.pending == 0;
-    } while (again && ++looks < (status == LOCKER_OK ? OUTDATED_MAX : LOOKS_MAX));
+    } while (again && (status == LOCKER_OK ? ++outdated < OUTDATED_MAX : ++cut < LOOKS_MAX));
     i->outdated = again && status == LOCKER_OK;
     if (i->outdated &&
         i->count > 0) { /* the first of the latest list holds the key, or has held it just now */

@@ -31,8 +31,12 @@ typedef struct lk_zk_look {
     int64_t session;      /* the session that listed the queue */
     lk_zk_entry *entries; /* who has permits; then the queue, in its order */
     size_t count;
-    size_t read;            /* so many of them were read */
-    bool of_permits;        /* the key is in use with permits; while it is listed: has nodes for permits */
+    size_t read;     /* so many of them were read */
+    bool of_permits; /* the key is in use with permits; while it is listed: has nodes for permits */
+    uint64_t
+        rival; /* of locks: the czxid of the first call for a permit; younger calls for a lock are refused. 0: none */
+    uint64_t stays;         /* the czxid of the first place of one use, which an earlier look has read, too */
+    int32_t last;           /* the last number of the other use's places in the list that followed */
     lk_zk_record record;    /* what the key's node says */
     int32_t record_version; /* of that; -1: somebody keeps something else there, or it was not read */
     int record_rc;          /* the answer to reading it */

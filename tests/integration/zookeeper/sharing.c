@@ -845,6 +845,11 @@ static void a_key_that_changes_hands_all_the_time(void **state)
     assert_ok(locker_show(asks, "passed-on", &info, &err), err);
     assert_true(info.held);
     locker_info_clear(&info);
+    lk_proxy_harm(env->proxy, LK_PROXY_CUT, LK_ZKP_LIST, 14,
+                  0); /* the connection is lost once, after many looks */
+    assert_ok(locker_show(asks, "passed-on", &info, &err), err);
+    locker_info_clear(&info);
+    lk_proxy_harm_none(env->proxy);
     const locker_status status = locker_break(asks, "passed-on", NULL, &info, &err);
     assert_true(status == LOCKER_BUSY || status == LOCKER_OK);
     locker_info_clear(&info);
@@ -885,6 +890,142 @@ static void a_younger_lock_is_not_the_holder(void **state)
     lk_close_locker(asks);
     lk_close_locker(second);
     lk_close_locker(first);
+}
+
+static void make_plain(lk_env *env, const char *path)
+{
+    (void)lk_zkc_create(env->client, path, "", LK_ZKC_PLAIN, NULL);
+}
+
+static void make_place(lk_env *env, const char *path, char *made)
+{
+    assert_int_equal(lk_zkc_create(env->client, path, "", LK_ZKC_EPHEMERAL_SEQUENTIAL, made), LK_ZKC_OK);
+}
+
+/* A reader holds the key. A call for a permit comes, and then another reader, which is refused because of the permit: it is no holder,
+ * and is not broken. */
+static void a_reader_behind_a_permit_is_not_a_holder(void **state)
+{
+    lk_env *env = *state;
+    locker *l = lk_open_at(env->zk, "/shop"), *asks = lk_open_at(env->zk, "/shop"),
+           *slow = lk_open_through(env, "/shop?ttl=20s&command_timeout=20s");
+    const locker_lock_options reads = shared();
+    locker_info info = LOCKER_INFO_INIT;
+    locker_error err;
+    char made[LK_ZKC_NAME_MAX];
+    lk_locking second;
+    lk_give(lk_take(slow, "warm"));
+    locker_handle *held = take(l, "behind-permit", &reads);
+    make_plain(env, "/shop/behind-permit/locks");
+    make_place(env, "/shop/behind-permit/locks/x-lock-", made);
+    lk_proxy_delay(env->proxy, 500, 0);
+    lk_locking_start(&second, slow, "behind-permit", &reads);
+    lk_zkc_require_count(env->client, "/shop/behind-permit", 3);
+    const locker_status broken = locker_break(asks, "behind-permit", NULL, &info, &err);
+    const size_t count = info.holders_len;
+    const uint64_t token = info.token;
+    locker_info_clear(&info);
+    assert_status(LOCKER_CONFIG, lk_locking_join(&second), second.err);
+    assert_int_equal(broken, LOCKER_OK);
+    assert_true(count <= 1);
+    assert_int_equal(token, locker_handle_token(held));
+    lk_proxy_delay(env->proxy, 0, 0);
+    lk_require_state(held, LOCKER_STATE_LOST);
+    lk_give_lost(held);
+    assert_int_equal(lk_zkc_delete(env->client, made), LK_ZKC_OK);
+    lk_close_locker(slow);
+    lk_close_locker(asks);
+    lk_close_locker(l);
+}
+
+/* A foreign semaphore passes its permit on as Curator's does: the next holder has its lease before the last one's is gone. The key is
+ * held at every moment. */
+static void a_foreign_permit_changes_hands_during_show(void **state)
+{
+    lk_env *env = *state;
+    locker *asks = lk_open_through(env, "/shop?ttl=20s&command_timeout=20s");
+    showing s = {.l = asks, .key = "foreign-permit", .info = LOCKER_INFO_INIT};
+    char first[LK_ZKC_NAME_MAX], place[LK_ZKC_NAME_MAX], second[LK_ZKC_NAME_MAX];
+    make_plain(env, "/shop");
+    make_plain(env, "/shop/foreign-permit");
+    make_plain(env, "/shop/foreign-permit/locks");
+    make_plain(env, "/shop/foreign-permit/leases");
+    make_place(env, "/shop/foreign-permit/leases/x-lease-", first);
+    make_place(env, "/shop/foreign-permit/locks/x-lock-", place);
+    const lk_passed since = lk_proxy_passed(env->proxy, LK_ZKP_LIST);
+    lk_proxy_delay(env->proxy, 400, 0);
+    assert_int_equal(pthread_create(&s.thread, NULL, show_it, &s), 0);
+    lk_proxy_await_passed(since, 3);
+    lk_pause_ms(60);
+    make_place(env, "/shop/foreign-permit/leases/y-lease-", second);
+    assert_int_equal(lk_zkc_delete(env->client, first), LK_ZKC_OK);
+    (void)pthread_join(s.thread, NULL);
+    assert_int_equal(s.status, LOCKER_OK);
+    assert_true(s.info.held);
+    locker_info_clear(&s.info);
+    lk_proxy_delay(env->proxy, 0, 0);
+    assert_int_equal(lk_zkc_delete(env->client, place), LK_ZKC_OK);
+    assert_int_equal(lk_zkc_delete(env->client, second), LK_ZKC_OK);
+    lk_close_locker(asks);
+}
+
+typedef struct {
+    lk_env *env;
+    pthread_t thread;
+    atomic_bool *stops;
+} calling;
+
+/* Ask for a permit of a key that is locked, again and again. */
+static void *call_in_vain(void *context)
+{
+    calling *const c = context;
+    locker *l = lk_open_at(c->env->zk, "/shop");
+    const locker_lock_options one = permit(1);
+    while (!atomic_load(c->stops)) {
+        locker_handle *held = NULL;
+        if (locker_lock(l, "in-vain", &one, &held, NULL) == LOCKER_OK)
+            locker_handle_free(held);
+    }
+    lk_close_locker(l);
+    return NULL;
+}
+
+/* Refused calls for a permit come and go, and hinder no break of the lock. */
+static void refused_calls_hinder_no_break(void **state)
+{
+    enum { CALLERS = 6 };
+    lk_env *env = *state;
+    locker *l = lk_open_at(env->zk, "/shop"),
+           *asks = lk_open_through(env, "/shop?ttl=20s&command_timeout=20s");
+    locker_handle *held = lk_take(l, "in-vain");
+    atomic_bool stops = false;
+    calling all[CALLERS];
+    locker_info info = LOCKER_INFO_INIT;
+    char place[LK_ZKC_NAME_MAX];
+    make_plain(env, "/shop/in-vain/locks");
+    make_plain(env, "/shop/in-vain/leases");
+    make_place(env, "/shop/in-vain/locks/x-lock-",
+               place); /* each call makes a place behind it, before it is refused */
+    for (int i = 0; i < CALLERS; i++) {
+        all[i] = (calling){.env = env, .stops = &stops};
+        assert_int_equal(pthread_create(&all[i].thread, NULL, call_in_vain, &all[i]), 0);
+    }
+    lk_pause_ms(500);
+    assert_int_equal(lk_zkc_delete(env->client, place), LK_ZKC_OK);
+    lk_proxy_delay(env->proxy, 25, 0);
+    const locker_status broken = locker_break(asks, "in-vain", NULL, &info, NULL);
+    const uint64_t token = info.token;
+    locker_info_clear(&info);
+    lk_proxy_delay(env->proxy, 0, 0);
+    atomic_store(&stops, true);
+    for (int i = 0; i < CALLERS; i++)
+        (void)pthread_join(all[i].thread, NULL);
+    assert_int_equal(broken, LOCKER_OK);
+    assert_int_equal(token, locker_handle_token(held));
+    lk_require_state(held, LOCKER_STATE_LOST);
+    lk_give_lost(held);
+    lk_close_locker(asks);
+    lk_close_locker(l);
 }
 
 /* Permits that are waited for, and that are not taken: there is nothing to break. */
@@ -981,6 +1122,9 @@ static const struct CMUnitTest tests[] = {
     sharing_test(permits_change_hands_during_show),
     sharing_test(a_key_that_changes_hands_all_the_time),
     sharing_test(a_younger_lock_is_not_the_holder),
+    sharing_test(a_reader_behind_a_permit_is_not_a_holder),
+    sharing_test(a_foreign_permit_changes_hands_during_show),
+    sharing_test(refused_calls_hinder_no_break),
     sharing_test(a_break_of_waiters_alone_says_so),
     sharing_test(no_slot_is_beyond_the_permits),
 };
