@@ -18,7 +18,7 @@ const char *lk_run_holder_words(const lk_run *r, char *out, size_t size)
     if (locker_show(r->l, r->options.key, &info, &err) == LOCKER_OK && info.held) {
         char owner[LK_CLI_CLEAN];
         n = snprintf(out, size, " by %s",
-                     info.owner[0] ? lk_cli_clean(info.owner, owner) : "a foreign client");
+                     info.owner[0] ? lk_cli_clean(info.owner, owner) : "a holder that is not known");
         if (info.holders_len > 1)
             n += snprintf(out + n, size - (size_t)n, " and %zu more", info.holders_len - 1);
         char since[96];
