@@ -57,8 +57,7 @@ static void print_text(const char *key, const locker_info *info, const char *pla
         for (size_t i = 0; i < info->holders_len; i++)
             print_holder(locker_info_holder(info, i));
     } else if (info->held) {
-        print_row("holder:",
-                  info->owner[0] ? lk_cli_clean(info->owner, clean) : "not known");
+        print_row("holder:", info->owner[0] ? lk_cli_clean(info->owner, clean) : "not known");
         print_row("since:",
                   lk_cli_since_words(info->since_unix_ms, words, sizeof words) ? words : "not known");
         if (info->remaining_ms >= 0)

@@ -325,15 +325,15 @@ static locker_status read_entries_unlocking(lk_zk_look *i, size_t most, locker_e
 }
 
 /* Of a queue of locks: the first that is there, and who shares the key with it, except calls that are refused because of an older call
- * for a permit. False: look again, because all places that were read have gone, or all permits, or the first in line for a permit. */
+ * for a permit. False: look again, because all places that were read have gone, or all permits that were listed. */
 static bool find_holders(lk_zk_look *i)
 {
     bool any = false, shared = true, taken = false;
     for (size_t n = 0; n < i->read; n++) {
         lk_zk_entry *const e = &i->entries[n];
         if (i->of_permits) {
-            taken = taken || e->holds;
-            if (!any && !e->holds && (taken || !e->there))
+            taken = taken || e->holds; /* it was listed */
+            if (!any && !e->holds && taken)
                 return false;
         }
         if (!e->there)
