@@ -138,9 +138,10 @@ struct locker_claim {
      * claim waits. For the claim `to` of a pass, the operation pass sets these members. */
     uint64_t token; /**< fencing token; 0: none */
     /** Local deadline of the lease, at most asked_at + ttl_ns. The driver counts the lease from a time before it sent the
-     * request. Exception: a driver without `renew` keeps a session alive. A renewed claim of such a driver may have the
-     * session's deadline, even if this deadline is after asked_at + ttl_ns. LOCKER_NEVER means that there is no lease. A
-     * driver must set LOCKER_NEVER if semantics.leases is false, and must not set it otherwise. */
+     * request. Exception to this limit: a driver without `renew` keeps a session alive. Such a driver may set the
+     * session's deadline for a claim whose `renewed` is true, even if this deadline is after asked_at + ttl_ns.
+     * LOCKER_NEVER means that there is no lease. A driver must set LOCKER_NEVER if semantics.leases is false, and must
+     * not set it otherwise. */
     int64_t valid_until;
     /** Time of the grant; 0: the driver does not know this time, and core reads the clock after the operation. After an
      * acquire that grants a lease, core reads the clock in any case. */
@@ -225,7 +226,7 @@ struct locker_services {
     /** Shorten a lease. The driver calls this function if the service's clock was set forward, because the service may
      * then end the lease before the lease's confirmed deadline. `until` is the new deadline of the lease. If `until` is
      * after the present deadline, the deadline does not change. A call of lease_extended can extend a shortened lease
-     * again. If `renewed` is true and the driver has `renew`, core renews the lease at once. */
+     * again. If grant->renewed is true and the driver has `renew`, core renews the lease at once. */
     void (*lease_shortened)(const locker_services *svc, locker_claim *grant, int64_t until);
 };
 
@@ -370,8 +371,8 @@ struct locker_driver {
     locker_status (*release)(void *self, locker_claim *grant, int64_t until, locker_error *err);
 
     /** Hand a plain grant to another plain claim of the same key and instance, without asking the service. `to` waits in
-     * core's FIFO, and core has not called acquire for `to`. The leases of both claims are renewed, and both claims have
-     * the same ttl_ns. NULL: the driver cannot pass grants.
+     * core's FIFO, and core has not called acquire for `to`. Core calls this function only if
+     * it renews the leases of both claims, and both claims have the same ttl_ns. NULL: the driver cannot pass grants.
      *
      * Returns:
      *   - OK: `from` is gone, and `to` has the lock. The driver has set to->token, which is greater than from->token,
@@ -436,7 +437,7 @@ struct locker_driver {
     void (*begin_release)(void *self, locker_claim *const *grants, size_t count);
 
     /** Make the descriptors of the grant inheritable, so that this process still holds the lock after exec (see
-     * locker_handle_keep_over_exec()). After any result, the claim is still a grant, and core still ends the claim.
+     * locker_handle_keep_over_exec()). After any result, the claim is still a grant, which core ends later as usual.
      * NULL: the driver cannot do this, and the grants end with the process or soon afterwards. Returns OK, LOST (the
      * grant has lost its lock) or UNAVAILABLE (the driver cannot see whether the grant has its lock). */
     locker_status (*keep_over_exec)(void *self, locker_claim *grant, locker_error *err);

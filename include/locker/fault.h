@@ -139,8 +139,9 @@ LOCKER_API locker_status locker_fault_reconnect(locker *l);
 /** Return the number of operations on which faults have acted; -1: the locker was opened without `fault+`. */
 LOCKER_API int64_t locker_fault_acted(locker *l);
 
-/** Return the number of unfinished faults: faults that have acted fewer times than their `times`, or not at all. Writes a
- * line for each unfinished fault into text[size], cut at the size. If all faults are finished, the text is empty. */
+/** Return the number of unfinished faults. A fault is unfinished if it has acted less often than `times` says, or
+ * never. Writes a line for each unfinished fault into text[size], cut at the size. If all faults are finished, the text
+ * is empty. */
 LOCKER_API size_t locker_fault_verify(locker *l, char *text, size_t size);
 
 /** Return the table of a fault driver that stands before the driver `inner`. The table is for locker_open_driver()

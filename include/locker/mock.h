@@ -115,7 +115,7 @@ LOCKER_API int64_t locker_mock_now_ms(const locker_mock *mock);
 LOCKER_API locker_status locker_mock_advance(locker_mock *mock, int64_t ms);
 
 /** Wait until the number of waiting calls, over all lockers, is exactly `count`. A call counts if it waits for the lock
- * `key`, or for a delayed answer about this lock. If `key` is NULL, calls that wait for any lock count. Does not move
+ * `key`, or for a delayed answer about this lock. If `key` is NULL, the lock does not matter. Does not move
  * the clock.
  *
  * Returns:
@@ -194,8 +194,8 @@ LOCKER_API locker_status locker_mock_take_as(locker_mock *mock, const char *key,
  * lock with the smallest token. Returns OK, or INVALID if no foreign client holds the key. */
 LOCKER_API locker_status locker_mock_leave(locker_mock *mock, const char *key);
 
-/** Wake the waiters for `key` (NULL: all waiters). Each of these waiters makes another attempt, as after an unnecessary
- * message of the service. */
+/** Wake the waiters for `key` (NULL: all waiters). Each of these waiters makes another attempt, as if the service
+ * had sent a message although the lock is not free. */
 LOCKER_API void locker_mock_wake(locker_mock *mock, const char *key);
 
 /* ------------------------------------------------------------------ records ---- */
