@@ -172,7 +172,7 @@ bool lk_tls_say_alert(int alert, bool asked, const lk_tls_settings *s, const cha
     case SSL_AD_CERTIFICATE_REQUIRED:
     case SSL_AD_HANDSHAKE_FAILURE:
         if (asked && s->cert == NULL) {
-            lk_denied(err, "%s at %s requires a client certificate (%s); set tls_cert and tls_key", server,
+            lk_denied(err, "%s at %s requires a client's certificate (%s); set tls_cert and tls_key", server,
                       peer, what);
             return true;
         }

@@ -320,7 +320,7 @@ static void clients_certificates_are_shown(void **state)
     (void)lk_test_speak_tls(env->server, env->tls_port, "server", "yes");
     for (size_t i = 0; i < 2; i++) {
         lk_server_do(env->server, "CONFIG SET tls-protocols %s", versions[i]);
-        refused(LOCKER_DENIED, uri_of(env, "127.0.0.1", ""), "requires a client certificate");
+        refused(LOCKER_DENIED, uri_of(env, "127.0.0.1", ""), "requires a client's certificate");
         snprintf(rest, sizeof rest, "&tls_cert=%s/other.crt&tls_key=%s/other.key", directory, directory);
         refused(LOCKER_DENIED, uri_of(env, "127.0.0.1", rest), "refuses the client's certificate");
         snprintf(rest, sizeof rest, "&tls_cert=%s/client.crt&tls_key=%s/client.key", directory, directory);
