@@ -79,8 +79,8 @@ install)
     ;;
 moved)
     # Installed below DESTDIR, as packages are made, and then moved: all is found from where it lies.
-    DESTDIR=$WORK/root "$CMAKE" --install "$BUILD" --prefix /opt/locker >"$WORK/log" 2>&1 || fail "$(cat "$WORK/log")"
-    mv "$WORK/root/opt/locker" "$WORK/elsewhere"
+    DESTDIR=$WORK/staged "$CMAKE" --install "$BUILD" --prefix /opt/locker >"$WORK/log" 2>&1 || fail "$(cat "$WORK/log")"
+    mv "$WORK/staged/opt/locker" "$WORK/elsewhere"
     locker=$WORK/elsewhere/$BIN/locker
     "$locker" run -u "file://$WORK/locks" key true || fail "$locker failed"
     "$locker" drivers >"$WORK/drivers" || fail "$locker drivers failed"
@@ -224,12 +224,12 @@ testing)
     ;;
 lab)
     # The command runs what is installed beside it, wherever that lies, and says so when it isn't there.
-    DESTDIR=$WORK/root "$CMAKE" --install "$BUILD" --prefix /usr >"$WORK/log" 2>&1 || fail "$(cat "$WORK/log")"
+    DESTDIR=$WORK/staged "$CMAKE" --install "$BUILD" --prefix /usr >"$WORK/log" 2>&1 || fail "$(cat "$WORK/log")"
     for program in compare check-history; do
-        [ -x "$WORK/root/usr/$LIBEXEC/locker/locker-$program" ] || fail "locker-$program was not installed"
-        [ ! -e "$WORK/root/usr/$BIN/locker-$program" ] || fail "locker-$program is among the commands"
+        [ -x "$WORK/staged/usr/$LIBEXEC/locker/locker-$program" ] || fail "locker-$program was not installed"
+        [ ! -e "$WORK/staged/usr/$BIN/locker-$program" ] || fail "locker-$program is among the commands"
     done
-    mv "$WORK/root/usr" "$WORK/moved"
+    mv "$WORK/staged/usr" "$WORK/moved"
     locker=$WORK/moved/$BIN/locker
     cd "$WORK" # it is not found from here
     "$locker" compare --backend "file://$WORK/locks" --scenario hand-off --quick --quiet --json "$WORK/found" >"$WORK/log" ||

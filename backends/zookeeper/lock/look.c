@@ -3,10 +3,8 @@
 
 #include "look.h"
 
-enum {
-    LOOKS_MAX = 8,
-    OUTDATED_MAX = 32
-}; /* looks again: where the connection was lost; where all that was listed has gone */
+/* The most looks of one question: if the connection drops each time; if all listed holders are gone each time. */
+enum { LOOKS_MAX = 8, OUTDATED_MAX = 32 };
 
 void lk_zk_look_begin(lk_zk_look *i, lk_zk *z, const char *key, size_t key_len, int64_t until)
 {
@@ -185,7 +183,7 @@ bool lk_zk_entry_path(const lk_zk_look *i, const lk_zk_entry *e, char path[LK_ZK
     return (e->below == NULL || lk_zk_join(parent, i->parent, e->below)) && lk_zk_join(path, parent, e->name);
 }
 
-/* The first in line of one use of the key: for a lock (NULL), or for a permit. NULL: no place is listed. */
+/* Return the first place of the queue for locks (below == NULL) or for permits; NULL if the list has none. */
 static lk_zk_entry *first_of(const lk_zk_look *i, const char *below)
 {
     lk_zk_entry *first = NULL;
@@ -197,7 +195,7 @@ static lk_zk_entry *first_of(const lk_zk_look *i, const char *below)
     return first;
 }
 
-/* Ask for an entry's node. */
+/* Request an entry's node. Forget what an earlier answer said of the node. */
 static void read_locked(lk_zk_look *i, lk_zk_entry *e, const char *path) LK_REQUIRES(*i->z->net)
 {
     e->there = false;
@@ -206,9 +204,9 @@ static void read_locked(lk_zk_look *i, lk_zk_entry *e, const char *path) LK_REQU
     (void)lk_zk_look_expect_locked(i, lk_zk_get_locked(i->z->net, path, entry_done_locked, e));
 }
 
-/* Of the first places of both uses, one was there when it was read, and one had gone. True: the place that is there is older, because an
- * earlier look read it before it made a list that did not have the other place's number yet. So refused calls that come and go decide
- * nothing. */
+/* The first places of the two queues were read: `there` exists, `gone` does not. Return true if `there` is the older place:
+ * an earlier look read `there`, and a list that followed had only smaller numbers than `gone` has. Without this rule, calls
+ * that are refused again and again would make every look outdated. */
 static bool is_older(lk_zk_look *i, const lk_zk_entry *there, const lk_zk_entry *gone)
 {
     int32_t last = gone->sequence;
@@ -228,15 +226,15 @@ static bool is_older(lk_zk_look *i, const lk_zk_entry *there, const lk_zk_entry 
     return false;
 }
 
-/* Places for a lock and for a permit, and no permit is taken: the call with the younger place is refused (usage.c). Find the older
- * place. If one of the two is gone meanwhile, the list says nothing any more. */
+/* Decide which use of the key counts if both queues have places and no permit is taken. The call with the younger place will
+ * be refused (usage.c), so the older place decides. If one of the two places is gone, the list is outdated. */
 static locker_status compare_uses_unlocking(lk_zk_look *i, lk_zk_entry *lock, lk_zk_entry *permit,
                                             locker_error *err) LK_REQUIRES(*i->z->net)
 {
     char paths[2][LK_ZK_PATH_MAX];
     if (!lk_zk_entry_path(i, lock, paths[0]) || !lk_zk_entry_path(i, permit, paths[1])) {
         i->of_permits = false;
-        return LOCKER_OK; /* a foreign client's, whose name is too long to ask for it */
+        return LOCKER_OK; /* a foreign client's name is too long for a request */
     }
     read_locked(i, lock, paths[0]);
     read_locked(i, permit, paths[1]);
@@ -253,7 +251,7 @@ static locker_status compare_uses_unlocking(lk_zk_look *i, lk_zk_entry *lock, lk
     return status;
 }
 
-/* Keep the nodes of the use that counts. While permits are taken, a place for a lock is a call that is refused, or about to be. */
+/* Keep the nodes of the use that counts. While permits are taken, the calls in the queue for locks will be refused. */
 static locker_status keep_one_use_unlocking(lk_zk_look *i, locker_error *err) LK_REQUIRES(*i->z->net)
 {
     lk_zk_entry *const lock = first_of(i, NULL), *const permit = first_of(i, LK_ZK_LOCKS);
@@ -297,7 +295,6 @@ static locker_status list_unlocking(lk_zk_look *i, locker_error *err) LK_REQUIRE
         qsort(i->entries, i->count, sizeof *i->entries, compare);
     return status;
 }
-
 /* All who have permits or may share the key, and of the rest `most`. */
 static size_t count_wanted(const lk_zk_look *i, size_t most)
 {
@@ -324,15 +321,16 @@ static locker_status read_entries_unlocking(lk_zk_look *i, size_t most, locker_e
     return asks ? lk_zk_look_await_unlocking(i, "reading a queue", err) : LOCKER_OK;
 }
 
-/* Of a queue of locks: the first that is there, and who shares the key with it, except calls that are refused because of an older call
- * for a permit. False: look again, because all places that were read have gone, or all permits that were listed. */
+/* Mark the holders in a queue of locks: the first place that exists, and the readers that share the key with it. A call that
+ * is younger than the first call for a permit will be refused, and is no holder. Return false if the look must begin again:
+ * all places that were read are gone, or all permits that were listed. */
 static bool find_holders(lk_zk_look *i)
 {
     bool any = false, shared = true, taken = false;
     for (size_t n = 0; n < i->read; n++) {
         lk_zk_entry *const e = &i->entries[n];
         if (i->of_permits) {
-            taken = taken || e->holds; /* it was listed */
+            taken = taken || e->holds;
             if (!any && !e->holds && taken)
                 return false;
         }
@@ -369,8 +367,7 @@ locker_status lk_zk_look_unlocking(lk_zk_look *i, size_t most, locker_error *err
                                     : is_cut(i->rc) && i->call.pending == 0;
     } while (again && (status == LOCKER_OK ? ++outdated < OUTDATED_MAX : ++cut < LOOKS_MAX));
     i->outdated = again && status == LOCKER_OK;
-    if (i->outdated &&
-        i->count > 0) { /* the first of the latest list holds the key, or has held it just now */
+    if (i->outdated && i->count > 0) { /* the first of the latest list held the key at the time of the list */
         i->read = i->read > 0 ? i->read : 1;
         i->entries[0].there = true;
         i->entries[0].holds = i->entries[0].holds || !i->of_permits;

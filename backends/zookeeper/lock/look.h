@@ -32,18 +32,16 @@ typedef struct lk_zk_look {
     lk_zk_entry *entries; /* who has permits; then the queue, in its order */
     size_t count;
     size_t read;     /* so many of them were read */
-    bool of_permits; /* the key is in use with permits; while it is listed: has nodes for permits */
-    uint64_t
-        rival; /* of locks: the czxid of the first call for a permit; younger calls for a lock are refused. 0: none */
-    uint64_t stays;         /* the czxid of the first place of one use, which an earlier look has read, too */
-    int32_t last;           /* the last number of the other use's places in the list that followed */
+    bool of_permits; /* the key is used with permits; during the list: has nodes for permits */
+    uint64_t rival;  /* czxid of the first call for a permit: younger calls for a lock are refused. 0: none */
+    uint64_t stays;  /* czxid of a first place that an earlier look has read; see is_older() */
+    int32_t last;    /* greatest number of the other queue in a list after that */
     lk_zk_record record;    /* what the key's node says */
     int32_t record_version; /* of that; -1: somebody keeps something else there, or it was not read */
     int record_rc;          /* the answer to reading it */
     int rc;                 /* of the last answer that was an error */
-    bool
-        outdated; /* what was listed has gone before it was read, each time: the key changes hands too fast */
-    bool no_memory; /* to ask for all, or to keep it: what is missing may be there */
+    bool outdated;          /* all that was listed was gone when it was read, in each look */
+    bool no_memory;         /* to ask for all, or to keep it: what is missing may be there */
 } lk_zk_look;
 
 void lk_zk_look_begin(lk_zk_look *i, lk_zk *z, const char *key, size_t key_len, int64_t until)
