@@ -208,7 +208,7 @@ static void an_unknown_parameter_is_refused(void **state)
     assert_non_null(strstr(err.text, "soon"));
 }
 
-static void show_tells_who_holds(void **state)
+static void show_names_the_holder(void **state)
 {
     lk_fixture *fixture = *state;
     locker_options options = LOCKER_OPTIONS_INIT;
@@ -241,7 +241,7 @@ static void show_tells_who_holds(void **state)
     lk_close_locker(l);
 }
 
-static void break_frees_and_tells_the_holder(void **state)
+static void break_frees_the_lock_and_notifies_the_holder(void **state)
 {
     lk_fixture *fixture = *state;
     needs(fixture->promises.can_break);
@@ -282,7 +282,7 @@ static void expect_not_broken(locker *boss, const char *key, const locker_break_
 }
 
 /* Whoever was looked at, and nobody else. */
-static void break_takes_the_one_that_was_named(void **state)
+static void break_ends_only_the_holder_that_was_named(void **state)
 {
     lk_fixture *fixture = *state;
     needs(fixture->promises.can_break);
@@ -415,9 +415,9 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(namespaces_are_apart),
     cmocka_unit_test(bad_options_are_refused),
     cmocka_unit_test(an_unknown_parameter_is_refused),
-    cmocka_unit_test(show_tells_who_holds),
-    cmocka_unit_test(break_frees_and_tells_the_holder),
-    cmocka_unit_test(break_takes_the_one_that_was_named),
+    cmocka_unit_test(show_names_the_holder),
+    cmocka_unit_test(break_frees_the_lock_and_notifies_the_holder),
+    cmocka_unit_test(break_ends_only_the_holder_that_was_named),
     cmocka_unit_test(break_wakes_a_waiter),
     cmocka_unit_test(ping_takes_a_while),
     cmocka_unit_test(a_scope_unlocks),

@@ -58,7 +58,7 @@ static void capabilities_and_promises_agree(void **state)
         test_fails("semantics.scope is %d, which is not a locker_scope", (int)promises->scope);
 }
 
-static void promises_are_told(void **state)
+static void the_driver_describes_its_promises(void **state)
 {
     const locker_driver *driver = ((lk_fixture *)*state)->driver;
     const locker_semantics *p = driver->semantics;
@@ -334,10 +334,14 @@ static void claims_end_in_every_way(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(the_table_is_whole),      cmocka_unit_test(capabilities_and_promises_agree),
-    cmocka_unit_test(promises_are_told),       cmocka_unit_test(the_error_struct_may_be_null),
-    cmocka_unit_test(claims_end_in_every_way), cmocka_unit_test(close_leaves_no_descriptor_and_no_thread),
-    cmocka_unit_test(close_leaves_no_memory),  cmocka_unit_test(no_service_is_called_after_close),
+    cmocka_unit_test(the_table_is_whole),
+    cmocka_unit_test(capabilities_and_promises_agree),
+    cmocka_unit_test(the_driver_describes_its_promises),
+    cmocka_unit_test(the_error_struct_may_be_null),
+    cmocka_unit_test(claims_end_in_every_way),
+    cmocka_unit_test(close_leaves_no_descriptor_and_no_thread),
+    cmocka_unit_test(close_leaves_no_memory),
+    cmocka_unit_test(no_service_is_called_after_close),
     cmocka_unit_test(an_idle_locker_rests),
 };
 

@@ -110,7 +110,7 @@ static void the_calls_of_an_owner_enter_together(void **state)
 }
 
 /* A call that waits for its own locker's other call, and has no owner, is told so. */
-static void who_waits_for_its_own_locker_is_told(void **state)
+static void busy_and_timeout_say_that_the_locker_itself_holds_the_lock(void **state)
 {
     locker *l = lk_open_locker(*state, ""), *other = lk_open_locker(*state, "");
     const locker_lock_options waits = lk_wait_options(50);
@@ -156,7 +156,7 @@ static void the_same_owner_enters_again(void **state)
 }
 
 /* A holder enters again past those that wait, or it would wait for itself. */
-static void re_entry_passes_the_line(void **state)
+static void re_entry_does_not_wait_behind_waiters(void **state)
 {
     locker *l = lk_open_locker(*state, "");
     locker_lock_options ann = owned_by("ann", -1), bob = owned_by("bob", -1);
@@ -174,7 +174,7 @@ static void re_entry_passes_the_line(void **state)
     lk_close_locker(l);
 }
 
-static void the_loss_of_a_re_entered_lock_meets_all_handles(void **state)
+static void a_lost_re_entered_lock_is_lost_for_all_handles(void **state)
 {
     locker *l = lk_open_locker(*state, "");
     locker_lock_options options = owned_by("ann", -1);
@@ -279,9 +279,9 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(another_thread_may_unlock),
     cmocka_unit_test(the_same_owner_enters_again),
     cmocka_unit_test(the_calls_of_an_owner_enter_together),
-    cmocka_unit_test(who_waits_for_its_own_locker_is_told),
-    cmocka_unit_test(re_entry_passes_the_line),
-    cmocka_unit_test(the_loss_of_a_re_entered_lock_meets_all_handles),
+    cmocka_unit_test(busy_and_timeout_say_that_the_locker_itself_holds_the_lock),
+    cmocka_unit_test(re_entry_does_not_wait_behind_waiters),
+    cmocka_unit_test(a_lost_re_entered_lock_is_lost_for_all_handles),
     cmocka_unit_test(freeing_unlocks),
     cmocka_unit_test(unlocked_handles_stay_whole),
     cmocka_unit_test(handles_outlive_their_locker),

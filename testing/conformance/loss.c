@@ -96,7 +96,7 @@ static void unlock_says_lost_at_once(void **state)
     lk_close_locker(l);
 }
 
-static void out_of_reach_it_is_suspect_and_then_lost(void **state)
+static void a_lock_is_suspect_and_then_lost_if_the_service_is_out_of_reach(void **state)
 {
     lk_fixture *fixture = *state;
     atomic_int losses = 0;
@@ -266,7 +266,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_deleted_lock_is_lost),
     cmocka_unit_test(a_replaced_lock_is_lost_and_left_alone),
     cmocka_unit_test(unlock_says_lost_at_once),
-    cmocka_unit_test_teardown(out_of_reach_it_is_suspect_and_then_lost, thaw_after),
+    cmocka_unit_test_teardown(a_lock_is_suspect_and_then_lost_if_the_service_is_out_of_reach, thaw_after),
     cmocka_unit_test_teardown(unlock_out_of_reach_is_unknown, thaw_after),
     cmocka_unit_test_teardown(a_try_out_of_reach_is_unavailable, thaw_after),
     cmocka_unit_test_teardown(a_timed_wait_keeps_its_time_out_of_reach, thaw_after),

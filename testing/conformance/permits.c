@@ -332,7 +332,7 @@ static void show_and_break_know_permits(void **state)
 }
 
 /* Where the service knows who waits. */
-static void show_tells_for_how_many_permits_one_waits(void **state)
+static void show_tells_the_number_of_permits_of_a_waiter(void **state)
 {
     needs_permits((lk_fixture *)*state);
     const locker_lock_options one = lk_permit_options(2);
@@ -358,7 +358,7 @@ static void show_tells_for_how_many_permits_one_waits(void **state)
     lk_close_locker(a);
 }
 
-static void what_makes_no_sense_is_refused(void **state)
+static void invalid_permit_options_are_refused(void **state)
 {
     locker *l = lk_open_locker(*state, "");
     locker_handle *held = NULL;
@@ -387,8 +387,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(permits_of_the_dead_come_back),
     cmocka_unit_test(permits_are_renewed_and_lapse),
     cmocka_unit_test(show_and_break_know_permits),
-    cmocka_unit_test(show_tells_for_how_many_permits_one_waits),
-    cmocka_unit_test(what_makes_no_sense_is_refused),
+    cmocka_unit_test(show_tells_the_number_of_permits_of_a_waiter),
+    cmocka_unit_test(invalid_permit_options_are_refused),
 };
 
 const lk_group lk_permits = {"permits", tests, sizeof tests / sizeof tests[0]};

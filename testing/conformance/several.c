@@ -264,7 +264,7 @@ static bool has_lost(void *context)
 }
 
 /* Whoever has the first and waits for the next may lose it meanwhile. */
-static void what_is_lost_while_others_are_waited_for_is_taken_again(void **state)
+static void a_key_lost_while_the_call_waits_for_others_is_locked_again(void **state)
 {
     lk_fixture *const fixture = *state;
     static struct taking taking;
@@ -346,7 +346,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(losing_one_is_losing_all),
     cmocka_unit_test(a_handle_of_several_can_be_freed_in_its_callback),
     cmocka_unit_test(a_wait_for_several_that_ends_leaves_nothing),
-    cmocka_unit_test(what_is_lost_while_others_are_waited_for_is_taken_again),
+    cmocka_unit_test(a_key_lost_while_the_call_waits_for_others_is_locked_again),
     cmocka_unit_test(calls_of_one_owner_have_several_together),
     cmocka_unit_test(closing_frees_several),
     cmocka_unit_test(too_few_and_too_many_are_refused),

@@ -138,7 +138,7 @@ static void a_reader_does_not_overtake_a_writer(void **state)
 }
 
 /* Of the same locker: a try that rides would go past it. */
-static void nobody_rides_past_a_writer_of_the_locker(void **state)
+static void a_reader_does_not_ride_past_a_writer_of_its_locker(void **state)
 {
     needs_shared((lk_fixture *)*state);
     const locker_lock_options share = lk_shared_options();
@@ -219,7 +219,7 @@ static void readers_of_one_locker_ride_on_one_grant(void **state)
     lk_close_locker(a);
 }
 
-static void who_asks_for_another_lease_does_not_ride(void **state)
+static void a_reader_with_another_lease_does_not_ride(void **state)
 {
     needs_shared((lk_fixture *)*state);
     locker_lock_options share = lk_shared_options();
@@ -325,7 +325,7 @@ static void show_tells_that_one_waits_to_share(void **state)
     lk_close_locker(a);
 }
 
-static void break_takes_one_of_several_or_all(void **state)
+static void break_ends_one_holder_of_several_or_all(void **state)
 {
     lk_fixture *const fixture = *state;
     needs_shared(fixture);
@@ -499,7 +499,7 @@ static void closing_frees_what_was_shared(void **state)
 }
 
 /* A reader that reads once more while a writer waits between the two waits for itself. */
-static void a_reader_within_a_reader_is_told(void **state)
+static void a_reader_within_a_reader_times_out_behind_a_writer(void **state)
 {
     needs_shared((lk_fixture *)*state);
     locker *l = lk_open_locker(*state, "");
@@ -523,21 +523,21 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_reader_stands_between_two_writers),
     cmocka_unit_test(readers_enter_together_and_not_past_a_writer),
     cmocka_unit_test(a_reader_does_not_overtake_a_writer),
-    cmocka_unit_test(nobody_rides_past_a_writer_of_the_locker),
+    cmocka_unit_test(a_reader_does_not_ride_past_a_writer_of_its_locker),
     cmocka_unit_test(a_writer_that_gives_up_lets_readers_pass),
     cmocka_unit_test(a_canceled_reader_leaves_nothing),
     cmocka_unit_test(readers_of_one_locker_ride_on_one_grant),
-    cmocka_unit_test(who_asks_for_another_lease_does_not_ride),
+    cmocka_unit_test(a_reader_with_another_lease_does_not_ride),
     cmocka_unit_test(an_owner_does_not_upgrade_and_may_read_what_it_writes),
     cmocka_unit_test(show_tells_holders_and_modes),
     cmocka_unit_test(show_tells_that_one_waits_to_share),
-    cmocka_unit_test(break_takes_one_of_several_or_all),
+    cmocka_unit_test(break_ends_one_holder_of_several_or_all),
     cmocka_unit_test(shared_leases_are_renewed),
     cmocka_unit_test(a_dead_reader_is_forgotten_while_another_reads),
     cmocka_unit_test(a_dead_writer_lets_readers_in),
     cmocka_unit_test(readers_do_not_starve_a_writer),
     cmocka_unit_test(closing_frees_what_was_shared),
-    cmocka_unit_test(a_reader_within_a_reader_is_told),
+    cmocka_unit_test(a_reader_within_a_reader_times_out_behind_a_writer),
 };
 
 const lk_group lk_shared = {"shared", tests, sizeof tests / sizeof tests[0]};

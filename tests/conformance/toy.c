@@ -165,7 +165,7 @@ static locker_status toy_acquire(void *self, locker_claim *claim, locker_error *
         pause_ms((claim->attempt_until - claim->asked_at) / MS + 1200);
     while (fault("never-comes-back"))
         pause();
-    if (fault("has-no-words"))
+    if (fault("has-no-error-text"))
         return LOCKER_UNAVAILABLE;
     if (fault("changes-the-claim"))
         claim->ttl_ns++;
@@ -178,14 +178,14 @@ static locker_status toy_acquire(void *self, locker_claim *claim, locker_error *
         const int64_t poll_ms = fault("forgets-a-waiter") && now_and_then() ? FORGOTTEN_MS : POLL_MS;
         if (!fault("never-wakes"))
             claim->retry_at = fault("retries-in-the-past") ? 1 : now_of(toy) + poll_ms * MS;
-        status = habit("wakes-the-unheard") && claim->will_wait ? LOCKER_CANCELED : LOCKER_BUSY;
+        status = habit("wakes-a-canceled-attempt") && claim->will_wait ? LOCKER_CANCELED : LOCKER_BUSY;
         place_of(claim)->waited = claim->will_wait;
     } else {
         grant_locked(toy, lock, claim);
     }
-    if (fault("touches-what-is-gone") && earlier != NULL)
+    if (fault("writes-to-an-ended-claim") && earlier != NULL)
         earlier->retry_at = 0;
-    if (fault("reads-what-is-gone") && earlier != NULL && earlier->token == 0)
+    if (fault("reads-an-ended-claim") && earlier != NULL && earlier->token == 0)
         claim->retry_at = LOCKER_NEVER;
     earlier = claim;
     if (fault("writes-past-its-bytes"))
@@ -237,9 +237,9 @@ static void toy_withdraw(void *self, locker_claim *claim)
         work_in_a_crowd(toy, 1500);
     if (fault("blocks"))
         pause_ms(1500);
-    if (fault("wakes-what-is-gone") && earlier != NULL)
+    if (fault("wakes-an-ended-claim") && earlier != NULL)
         toy->svc->wake(toy->svc, earlier);
-    if (fault("wakes-a-try") || (habit("wakes-the-unheard") && place_of(claim)->waited))
+    if (fault("wakes-a-try") || (habit("wakes-a-canceled-attempt") && place_of(claim)->waited))
         toy->svc->wake(toy->svc, claim);
     earlier = claim;
     if (place_of(claim)->token != 0)
@@ -323,7 +323,7 @@ static locker_status toy_break(void *self, const char *key, size_t key_len, cons
     pthread_mutex_lock(&mutex);
     lock = lock_locked(self, key);
     if (describe_locked(self, lock, broken))
-        status = fault("breaks-anybody") ? LOCKER_OK : locker_break_check(only, broken, err);
+        status = fault("breaks-any-holder") ? LOCKER_OK : locker_break_check(only, broken, err);
     if (status == LOCKER_OK)
         lock->until = 0;
     pthread_mutex_unlock(&mutex);

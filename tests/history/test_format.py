@@ -42,7 +42,7 @@ class Refused(HistoryCase):
                     self.refused("not a JSON object" if value == 10 ** 30 else "'%s' must be" % field,
                                  dict(asked(1, 1), **{field: value}))
 
-    def test_words_that_are_none(self):
+    def test_unknown_words(self):
         self.refused("no op 'loc'", dict(asked(1, 1), op="loc"))
         self.refused("no check 'overlaps' to allow", allows(1, "overlaps"))
         self.refused("no phase 'done'", dict(asked(1, 1), phase="done"))
@@ -152,7 +152,7 @@ class Options(HistoryCase):
             with self.subTest(words):
                 self.wrong(64, names, "check-history", *words)
 
-    def test_the_last_word_counts(self):
+    def test_the_last_option_counts(self):
         path = self.write(*self.overlap)
         self.code(1, "check-history", path)
         self.code(0, "check-history", "--allow", "overlap,release", path)

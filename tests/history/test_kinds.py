@@ -25,7 +25,7 @@ class Shared(Twins):
         self.assertEqual(self.lines_of(report, "overlap"), [(10, 2)])  # the one that holds longest
         self.twins("overlap", good, 13, got(39.5, 4), also=["release"])
 
-    def test_a_mode_that_is_told_is_exclusive(self):
+    def test_the_mode_exclusive_is_the_default(self):
         good = stay(1, 10, 20, SHARED) + stay(2, 21, 30, {"mode": "exclusive"}, come=11)
         self.twins("overlap", good, 5, got(19, 2), also=["release"])
 
@@ -42,7 +42,7 @@ class Shared(Twins):
         good = stay(1, 10, 30, SHARED, come=1, token=5) + stay(2, 12, 30, SHARED, come=2, token=6)
         self.twins("tokens", good, 5, got(12, 2, token=5))
 
-    def test_those_that_ride_on_one_grant(self):
+    def test_readers_that_ride_on_one_grant(self):
         lines = stay(1, 10, 30, SHARED, token=5) + stay(2, 11, 30, SHARED, token=6) + \
             stay(1, 12, 40, SHARED, handle=2, token=5) + stay(1, 35, 50, SHARED, handle=3, token=5)
         report = self.judge(lines)
@@ -63,7 +63,7 @@ class Shared(Twins):
         self.assertEqual(self.judge(good)["checks"]["tokens"]["seen"], 2)
         self.twins("tokens", good, 4, asked(10.5, 1, **SHARED))
 
-    def test_a_ride_that_another_keeps_the_grant_for(self):
+    def test_a_ride_whose_grant_another_reader_keeps(self):
         good = stay(1, 10, 20, SHARED, token=5) + stay(1, 30, 40, SHARED, come=28, handle=2, token=5) + \
             stay(1, 35, 36, SHARED, come=15, handle=3, token=5) + stay(1, 34, 38, SHARED, come=32, handle=4, token=5)
         self.assertEqual(self.judge(good)["checks"]["tokens"]["seen"], 1)
@@ -74,7 +74,7 @@ class Shared(Twins):
             stay(2, 55, 70, come=30, token=6) + [ends(80, 1), ends(80, 2)]
         self.twins("overlap", good, 5, got(49, 1, 2, token=5, until=58))
 
-    def test_another_readers_name_says_nothing_against_one(self):
+    def test_show_may_name_another_reader(self):
         good = stay(3, 1, 5, token=4) + stay(1, 10, 30, SHARED, token=5) + stay(2, 11, 40, SHARED, token=6) + \
             [says(25, True, token=6), says(50, False)]
         self.twins("truth", good, 12, says(25, False), also=["release"])

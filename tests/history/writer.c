@@ -142,7 +142,7 @@ static void every_field_comes_back(void **state)
     lk_history_free(history);
 }
 
-static void what_is_left_out_is_filled_in(void **state)
+static void missing_fields_are_filled_in(void **state)
 {
     const lk_event ends = {.op = LK_OP_END, .phase = LK_PHASE_INFO, .order = -1, .waiters = -1};
     int64_t before = lk_event_now();
@@ -160,7 +160,7 @@ static void what_is_left_out_is_filled_in(void **state)
     lk_history_free(history);
 }
 
-static void what_cannot_be_written_is_told(void **state)
+static void an_event_that_cannot_be_written_is_reported(void **state)
 {
     const lk_event wrong = {.op = LK_OP_TRY, .key = "\xff", .order = -1, .waiters = -1};
     lk_history_writer *writer;
@@ -255,7 +255,7 @@ static size_t lines_of_a_killed_writer(off_t bytes)
     return count;
 }
 
-static void a_killed_process_spoils_its_last_line_alone(void **state)
+static void a_killed_process_damages_only_its_last_line(void **state)
 {
     (void)state;
     for (int round = 0; round < 50; round++)
@@ -266,10 +266,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(every_field_comes_back, remove_file),
-        cmocka_unit_test_teardown(what_is_left_out_is_filled_in, remove_file),
-        cmocka_unit_test_teardown(what_cannot_be_written_is_told, remove_file),
+        cmocka_unit_test_teardown(missing_fields_are_filled_in, remove_file),
+        cmocka_unit_test_teardown(an_event_that_cannot_be_written_is_reported, remove_file),
         cmocka_unit_test_teardown(many_processes_write_whole_lines, remove_file),
-        cmocka_unit_test_teardown(a_killed_process_spoils_its_last_line_alone, remove_file),
+        cmocka_unit_test_teardown(a_killed_process_damages_only_its_last_line, remove_file),
     };
     return cmocka_run_group_tests_name("history writer", tests, make_directory, remove_directory);
 }

@@ -108,7 +108,7 @@ static void test_release_answers(void **state)
     lk_mock_end(mock, l);
 }
 
-static void test_looking_goes_wrong(void **state)
+static void test_faults_of_show_break_and_ping(void **state)
 {
     locker_info info = LOCKER_INFO_INIT;
     locker_handle *held;
@@ -265,7 +265,7 @@ int main(void)
         cmocka_unit_test(test_acquire_without_an_answer),
         cmocka_unit_test(test_a_granted_lock_is_taken_away),
         cmocka_unit_test(test_release_answers),
-        cmocka_unit_test(test_looking_goes_wrong),
+        cmocka_unit_test(test_faults_of_show_break_and_ping),
         cmocka_unit_test(test_the_connection_breaks),
         cmocka_unit_test(test_order_and_counting),
         cmocka_unit_test(test_wrong_texts),

@@ -101,7 +101,7 @@ static void test_waiters_are_served_in_order(void **state)
     assert_string_equal(order, "0123");
 }
 
-static void test_a_seed_is_another_order_and_the_same_again(void **state)
+static void test_a_seed_gives_the_same_order_again(void **state)
 {
     char first[5], again[5];
     bool different = false;
@@ -314,7 +314,7 @@ int main(void)
         cmocka_unit_test(test_two_hosts_exclude_each_other),
         cmocka_unit_test(test_two_mocks_know_nothing_of_each_other),
         cmocka_unit_test(test_waiters_are_served_in_order),
-        cmocka_unit_test(test_a_seed_is_another_order_and_the_same_again),
+        cmocka_unit_test(test_a_seed_gives_the_same_order_again),
         cmocka_unit_test(test_a_lease_ends_and_the_next_gets_it),
         cmocka_unit_test(test_an_unlock_while_cut_off),
         cmocka_unit_test(test_open_while_all_are_cut_off),

@@ -170,7 +170,7 @@ static void test_a_session_ends_with_all_that_it_shared(void **state)
 }
 
 /* A writer that is cut off stands in no queue but a session's, so who comes behind it is not kept waiting. */
-static void test_who_is_cut_off_is_not_waited_for(void **state)
+static void test_a_writer_that_is_cut_off_blocks_no_reader(void **state)
 {
     locker *a;
     locker_mock *mock = lk_mock_begin(&like_redis, &a);
@@ -346,7 +346,7 @@ static void ride_until_awaited(const locker_mock_options *options)
     lk_mock_end(mock, a);
 }
 
-static void test_readers_ride_until_somebody_waits(void **state)
+static void test_readers_ride_until_a_call_waits(void **state)
 {
     (void)state;
     ride_until_awaited(&like_redis);
@@ -354,7 +354,7 @@ static void test_readers_ride_until_somebody_waits(void **state)
 }
 
 /* A grant that comes while others wait behind it takes nobody along later. */
-static void test_nobody_rides_past_who_waits_already(void **state)
+static void test_no_reader_rides_past_a_waiter(void **state)
 {
     locker *a;
     locker_mock *mock = lk_mock_begin(&like_redis, &a);
@@ -406,14 +406,14 @@ int main(void)
         cmocka_unit_test(test_the_permit_of_a_dead_holder_comes_back),
         cmocka_unit_test(test_a_release_that_does_not_arrive_is_repeated),
         cmocka_unit_test(test_a_session_ends_with_all_that_it_shared),
-        cmocka_unit_test(test_who_is_cut_off_is_not_waited_for),
+        cmocka_unit_test(test_a_writer_that_is_cut_off_blocks_no_reader),
         cmocka_unit_test(test_luck_starves_no_writer),
         cmocka_unit_test(test_foreign_clients_share),
         cmocka_unit_test(test_foreign_clients_have_permits),
         cmocka_unit_test(test_losing_a_key_is_losing_it_for_all),
         cmocka_unit_test(test_a_reader_that_does_not_know_of_its_grant_asks_again),
-        cmocka_unit_test(test_readers_ride_until_somebody_waits),
-        cmocka_unit_test(test_nobody_rides_past_who_waits_already),
+        cmocka_unit_test(test_readers_ride_until_a_call_waits),
+        cmocka_unit_test(test_no_reader_rides_past_a_waiter),
         cmocka_unit_test(test_verify_names_what_is_shared),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -282,7 +282,7 @@ static void zxids_begin_anew_with_each_epoch(void **state)
 }
 
 /* The leader alone has it. */
-static void a_proposal_that_nobody_has_is_forgotten(void **state)
+static void a_proposal_that_only_a_dead_leader_had_is_dropped(void **state)
 {
     (void)state;
     world w = begin(3);
@@ -600,7 +600,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_leader_is_elected_in_ensembles_of_any_size),
     cmocka_unit_test(the_newest_history_wins),
     cmocka_unit_test(zxids_begin_anew_with_each_epoch),
-    cmocka_unit_test(a_proposal_that_nobody_has_is_forgotten),
+    cmocka_unit_test(a_proposal_that_only_a_dead_leader_had_is_dropped),
     cmocka_unit_test(a_proposal_that_was_written_survives_unanswered),
     cmocka_unit_test(without_a_majority_nothing_is_served),
     cmocka_unit_test(a_leader_that_was_stopped_resigns),

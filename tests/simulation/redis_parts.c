@@ -103,7 +103,7 @@ static void a_replica_lags_as_long_as_it_is_let(void **state)
     ask(t->at_replica, "SET a 2", "-READONLY You can't write against a read only replica.\r\n");
 }
 
-static void wait_is_answered_when_the_master_hears_of_it(void **state)
+static void wait_is_answered_when_the_replica_has_acknowledged(void **state)
 {
     two *t = *state;
     ask(t->at_master, "SET a 1", "+OK\r\n");
@@ -128,7 +128,7 @@ static void wait_ends_with_its_time(void **state)
     expect(t->at_master, ":0\r\n");
 }
 
-static void who_waits_at_a_master_that_becomes_a_replica_is_closed(void **state)
+static void a_client_in_wait_is_closed_when_its_master_becomes_a_replica(void **state)
 {
     two *t = *state;
     ask(t->at_master, "SET a 1", "+OK\r\n");
@@ -205,7 +205,7 @@ static void min_replicas_to_write(void **state)
 }
 
 /* Keys in which the two differ are asked for at both. */
-static void whatever_is_sent_a_replica_has_what_its_master_has(void **state)
+static void a_replica_has_the_data_of_its_master(void **state)
 {
     static const char *const suffixes[] = {"", ":locker:queue", ":locker:fence", ":locker:info"};
     static const char *const questions[] = {"GET", "PTTL", "TYPE", "LLEN", "HLEN", "ZCARD"};
@@ -361,7 +361,7 @@ static void note(void *context, lk_sr_client *client)
     h->times++;
 }
 
-static void its_owner_is_told_where_there_is_output(void **state)
+static void the_owner_is_notified_of_output(void **state)
 {
     heard h = {.times = 0};
     const lk_sr_setup setup = {.ready = note, .context = &h};
@@ -421,21 +421,21 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_TWO(a_replica_lags_as_long_as_it_is_let),
-        WITH_TWO(wait_is_answered_when_the_master_hears_of_it),
+        WITH_TWO(wait_is_answered_when_the_replica_has_acknowledged),
         WITH_TWO(wait_ends_with_its_time),
-        WITH_TWO(who_waits_at_a_master_that_becomes_a_replica_is_closed),
+        WITH_TWO(a_client_in_wait_is_closed_when_its_master_becomes_a_replica),
         WITH_TWO(a_failover_loses_what_was_on_its_way),
         WITH_TWO(a_lease_ends_at_a_replica_when_its_master_says_so),
         WITH_TWO(messages_are_heard_at_replicas),
         WITH_TWO(what_a_script_does_arrives_as_a_whole),
         WITH_TWO(min_replicas_to_write),
-        WITH_TWO(whatever_is_sent_a_replica_has_what_its_master_has),
+        WITH_TWO(a_replica_has_the_data_of_its_master),
         cmocka_unit_test(a_restart_keeps_data_or_loses_them),
         cmocka_unit_test(a_restart_goes_back_to_what_was_saved),
         cmocka_unit_test(each_run_has_an_id_of_its_own),
         cmocka_unit_test(faults_are_answered),
         cmocka_unit_test(leases_go_by_a_clock_that_is_set),
-        cmocka_unit_test(its_owner_is_told_where_there_is_output),
+        cmocka_unit_test(the_owner_is_notified_of_output),
         cmocka_unit_test(the_same_calls_give_the_same_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -109,7 +109,7 @@ static void a_master_gives_way_and_another_dies(void **state)
 }
 
 #ifdef LK_TEST_TLS
-static void it_may_speak_tls(void **state)
+static void a_cluster_may_speak_tls(void **state)
 {
     static lk_cluster secret;
     lk_server place = {0};
@@ -137,7 +137,7 @@ int main(void)
         cmocka_unit_test(all_slots_of_a_node_move_away_and_back),
         cmocka_unit_test(a_master_gives_way_and_another_dies),
 #ifdef LK_TEST_TLS
-        cmocka_unit_test(it_may_speak_tls),
+        cmocka_unit_test(a_cluster_may_speak_tls),
 #endif
     };
     return cmocka_run_group_tests_name("cluster", tests, begin, end);

@@ -223,7 +223,7 @@ static void what_is_held_back_flows_later(void **state)
 }
 
 /* What was sent on a connection that its client has closed meanwhile: kept back, and on its way. */
-static void what_a_dead_client_said_arrives(void **state)
+static void requests_of_a_closed_client_arrive(void **state)
 {
     struct pair *p = *state;
     redisContext *context = connect_to(p);
@@ -244,7 +244,7 @@ static void what_a_dead_client_said_arrives(void **state)
 }
 
 /* Pieces of a protocol that it doesn't know, each way. */
-static void it_delays_what_it_does_not_know(void **state)
+static void the_proxy_delays_unknown_protocols(void **state)
 {
     struct pair *p = *state;
     lk_proxy *proxy = lk_proxy_begin(NULL, p->server->port);
@@ -290,8 +290,8 @@ int main(void)
         cmocka_unit_test(a_harm_meets_each_reply_until_it_ends),
         cmocka_unit_test(it_answers_by_itself),
         cmocka_unit_test(what_is_held_back_flows_later),
-        cmocka_unit_test(what_a_dead_client_said_arrives),
-        cmocka_unit_test(it_delays_what_it_does_not_know),
+        cmocka_unit_test(requests_of_a_closed_client_arrive),
+        cmocka_unit_test(the_proxy_delays_unknown_protocols),
         cmocka_unit_test(a_flood_ends_with_the_proxy),
         cmocka_unit_test(a_server_restarts),
     };

@@ -38,7 +38,7 @@ static void a_directory_goes_with_its_program(void **state)
 }
 
 /* To kill(), 0 is all of us. */
-static void nobody_is_frozen_instead_of_the_dead(void **state)
+static void freezing_process_0_freezes_nothing(void **state)
 {
     const pid_t child = fork();
     int status = 0;
@@ -198,7 +198,7 @@ static void three_etcd_servers_survive_their_leader(void **state)
 
 static const struct CMUnitTest zookeeper_tests[] = {
     cmocka_unit_test(a_directory_goes_with_its_program), /* before there is one of ours */
-    cmocka_unit_test(nobody_is_frozen_instead_of_the_dead),
+    cmocka_unit_test(freezing_process_0_freezes_nothing),
     cmocka_unit_test(a_server_that_does_not_start_says_why),
     cmocka_unit_test(a_server_keeps_or_loses_its_data),
     cmocka_unit_test(a_session_is_ended_by_its_id),

@@ -69,7 +69,7 @@ static void end(struct seen *seen, locker_mock *mock)
     lk_gate_destroy(&seen->hold);
 }
 
-static void test_told_once(void **state)
+static void test_a_loss_calls_back_once(void **state)
 {
     struct seen seen = {.calls = 0};
     locker_handle *h;
@@ -176,7 +176,7 @@ static void test_free_waits_for_the_callback(void **state)
     end(&seen, mock);
 }
 
-static void test_not_told_once_unlocked(void **state)
+static void test_no_callback_after_an_unlock(void **state)
 {
     struct seen seen = {.calls = 0};
     locker_handle *h;
@@ -190,7 +190,7 @@ static void test_not_told_once_unlocked(void **state)
     assert_int_equal(atomic_load(&seen.calls), 0);
 }
 
-static void test_every_handle_of_a_reentered_lock_is_told(void **state)
+static void test_every_handle_of_a_reentered_lock_gets_its_callback(void **state)
 {
     struct seen seen = {.calls = 0};
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
@@ -251,12 +251,12 @@ static void test_loss_is_logged(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_told_once),
+        cmocka_unit_test(test_a_loss_calls_back_once),
         cmocka_unit_test(test_freed_inside),
         cmocka_unit_test(test_another_handle_inside),
         cmocka_unit_test(test_free_waits_for_the_callback),
-        cmocka_unit_test(test_not_told_once_unlocked),
-        cmocka_unit_test(test_every_handle_of_a_reentered_lock_is_told),
+        cmocka_unit_test(test_no_callback_after_an_unlock),
+        cmocka_unit_test(test_every_handle_of_a_reentered_lock_gets_its_callback),
         cmocka_unit_test(test_loss_is_logged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -34,7 +34,7 @@ static locker_status loses(probe *p, locker_claim *claim, locker_status status)
     return status;
 }
 
-static void a_loss_during_acquire_is_told(void **state)
+static void a_loss_during_acquire_is_reported(void **state)
 {
     probe p;
     locker_handle *h;
@@ -255,7 +255,7 @@ static bool has_withdrawn(void *p)
 
 /* Lost, or its lease over, before the call that was handed it wakes up: nobody has used it, so the call goes
  * on waiting for one that is held. */
-static void what_is_lost_before_its_call_wakes_up_is_asked_for_again(void **state)
+static void a_lock_lost_before_its_call_wakes_up_is_requested_again(void **state)
 {
     (void)state;
     for (unsigned mode = 0; mode <= LOSE_ALL; mode++) {
@@ -555,7 +555,7 @@ static int64_t stands_behind_the_clock(void *context)
     return now;
 }
 
-static void a_lost_that_was_told_outlasts_a_renewal(void **state)
+static void a_reported_loss_outlasts_a_renewal(void **state)
 {
     probe p;
     locker_handle *h;
@@ -689,7 +689,7 @@ static void unlock_waits_for_renew(void **state)
 }
 
 /* What was told before the release began counts more than what the release would find. */
-static void a_loss_before_the_release_has_begun_is_told(void **state)
+static void a_loss_before_the_release_has_begun_is_reported(void **state)
 {
     (void)state;
     for (unsigned mode = LOSE_IT; mode <= LOSE_ALL; mode++) {
@@ -865,7 +865,7 @@ static void an_owner_enters_no_grant_of_other_permits(void **state)
 }
 
 /* The service has carried out the unlock of one of three, and given one of two to another process, before the unlock is answered. */
-static void a_permit_that_is_given_back_says_no_number(void **state)
+static void a_released_permit_fixes_no_number_of_permits(void **state)
 {
     (void)state;
     const locker_lock_options two = {.size = sizeof two, .permits = 2, .wait_ms = -1},
@@ -979,7 +979,7 @@ static void counts(locker_handle *lost, void *user)
     ++*(int *)user;
 }
 
-static void what_was_told_closed_is_not_held(void **state)
+static void a_handle_reported_closed_is_not_held(void **state)
 {
     int losses = 0;
     locker_handle *one, *two, *expired, *late;
@@ -1023,14 +1023,14 @@ static void what_was_told_closed_is_not_held(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_loss_during_acquire_is_told),
+        cmocka_unit_test(a_loss_during_acquire_is_reported),
         cmocka_unit_test(a_grant_of_a_session_that_ended_is_asked_for_again),
         cmocka_unit_test(a_late_grant_is_withdrawn_once),
         cmocka_unit_test(a_late_try_is_withdrawn_once),
         cmocka_unit_test(a_loss_during_pass_is_not_a_grant),
         cmocka_unit_test(a_loss_of_what_is_passed_is_a_loss_of_both),
         cmocka_unit_test(an_owner_leaves_before_the_first_call_has_woken_up),
-        cmocka_unit_test(what_is_lost_before_its_call_wakes_up_is_asked_for_again),
+        cmocka_unit_test(a_lock_lost_before_its_call_wakes_up_is_requested_again),
         cmocka_unit_test(every_lease_has_its_place),
         cmocka_unit_test(nothing_is_granted_while_closing),
         cmocka_unit_test(a_lease_that_ends_during_pass_is_not_a_grant),
@@ -1040,18 +1040,18 @@ int main(void)
         cmocka_unit_test(a_lease_that_is_shortened_ends_then),
         cmocka_unit_test(a_lease_that_is_shortened_to_nothing_is_lost),
         cmocka_unit_test(a_late_renewal_revives_nothing),
-        cmocka_unit_test(a_lost_that_was_told_outlasts_a_renewal),
+        cmocka_unit_test(a_reported_loss_outlasts_a_renewal),
         cmocka_unit_test(keys_of_one_hash_are_two),
         cmocka_unit_test(what_is_renewed_while_the_clock_is_read_is_held),
         cmocka_unit_test(unlock_waits_for_renew),
-        cmocka_unit_test(a_loss_before_the_release_has_begun_is_told),
+        cmocka_unit_test(a_loss_before_the_release_has_begun_is_reported),
         cmocka_unit_test(a_grant_shows_that_the_last_one_is_lost),
         cmocka_unit_test(a_grant_that_comes_late_takes_nothing),
         cmocka_unit_test(a_grant_shows_that_other_permits_are_lost),
         cmocka_unit_test(an_owner_enters_no_grant_of_other_permits),
-        cmocka_unit_test(a_permit_that_is_given_back_says_no_number),
+        cmocka_unit_test(a_released_permit_fixes_no_number_of_permits),
         cmocka_unit_test(a_callback_while_closing_may_free_its_handle),
-        cmocka_unit_test(what_was_told_closed_is_not_held),
+        cmocka_unit_test(a_handle_reported_closed_is_not_held),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -152,7 +152,7 @@ static void test_no_hand_over_to_another_ttl(void **state)
     lk_mock_end(mock, l);
 }
 
-static void test_no_hand_over_to_one_without_renewal(void **state)
+static void test_no_hand_over_to_a_call_without_renewal(void **state)
 {
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
     lk_locking call;
@@ -172,7 +172,7 @@ static void test_no_hand_over_to_one_without_renewal(void **state)
     lk_mock_end(mock, l);
 }
 
-static void test_one_that_leaves_lets_the_next_try(void **state)
+static void test_a_waiter_that_leaves_lets_the_next_try(void **state)
 {
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
     lk_locking first, second;
@@ -260,8 +260,8 @@ int main(void)
         cmocka_unit_test(test_refused_hand_over_releases),
         cmocka_unit_test(test_handing_over_is_bounded_in_time),
         cmocka_unit_test(test_no_hand_over_to_another_ttl),
-        cmocka_unit_test(test_no_hand_over_to_one_without_renewal),
-        cmocka_unit_test(test_one_that_leaves_lets_the_next_try),
+        cmocka_unit_test(test_no_hand_over_to_a_call_without_renewal),
+        cmocka_unit_test(test_a_waiter_that_leaves_lets_the_next_try),
         cmocka_unit_test(test_queueing_service_gets_all),
         cmocka_unit_test(test_a_crowd_sends_one_attempt_at_a_time),
     };

@@ -222,7 +222,7 @@ static void a_waiter_reads_for_itself(void **state)
     end(&bell, l);
 }
 
-static void it_wakes_those_beside_it(void **state)
+static void the_leader_wakes_the_other_waiters(void **state)
 {
     struct bell bell;
     locker *l = begin(&bell);
@@ -257,7 +257,7 @@ static void the_keeper_reads_for_those_it_leaves(void **state)
     end(&bell, l);
 }
 
-static void it_hears_of_cancels_deadlines_and_closing(void **state)
+static void the_leader_notices_cancels_deadlines_and_closing(void **state)
 {
     struct bell bell;
     locker *l = begin(&bell);
@@ -289,9 +289,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_waiter_reads_for_itself),
-        cmocka_unit_test(it_wakes_those_beside_it),
+        cmocka_unit_test(the_leader_wakes_the_other_waiters),
         cmocka_unit_test(the_keeper_reads_for_those_it_leaves),
-        cmocka_unit_test(it_hears_of_cancels_deadlines_and_closing),
+        cmocka_unit_test(the_leader_notices_cancels_deadlines_and_closing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -135,7 +135,7 @@ static void run(probe_hook *acquire, bool holds)
     end();
 }
 
-static void a_line_under_a_lock_is_told(void **state)
+static void a_line_logged_under_a_lock_is_delivered(void **state)
 {
     (void)state;
     run(logs_one, false);
@@ -143,7 +143,7 @@ static void a_line_under_a_lock_is_told(void **state)
     assert_string_equal(heard.last, "line 0");
 }
 
-static void lines_are_told_in_order_and_those_lost_counted(void **state)
+static void lines_are_delivered_in_order_and_lost_ones_counted(void **state)
 {
     (void)state;
     run(logs_many, true);
@@ -153,7 +153,7 @@ static void lines_are_told_in_order_and_those_lost_counted(void **state)
     assert_int_equal(heard.closing, LOCKER_INVALID);
 }
 
-static void a_child_is_told_nothing(void **state)
+static void a_forked_child_gets_no_log_lines(void **state)
 {
     (void)state;
     run(forks, true);
@@ -200,7 +200,7 @@ static void logs_while_closing(void *self)
     log_locked(p->svc, 1, 1);
 }
 
-static void lines_of_opening_and_closing_are_told(void **state)
+static void lines_of_opening_and_closing_are_delivered(void **state)
 {
     static probe p;
     locker_driver_options d = LOCKER_DRIVER_OPTIONS_INIT;
@@ -225,11 +225,11 @@ static void lines_of_opening_and_closing_are_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_line_under_a_lock_is_told),
-        cmocka_unit_test(lines_are_told_in_order_and_those_lost_counted),
-        cmocka_unit_test(a_child_is_told_nothing),
+        cmocka_unit_test(a_line_logged_under_a_lock_is_delivered),
+        cmocka_unit_test(lines_are_delivered_in_order_and_lost_ones_counted),
+        cmocka_unit_test(a_forked_child_gets_no_log_lines),
         cmocka_unit_test(a_stream_of_lines_puts_no_renewal_off),
-        cmocka_unit_test(lines_of_opening_and_closing_are_told),
+        cmocka_unit_test(lines_of_opening_and_closing_are_delivered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

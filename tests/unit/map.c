@@ -103,7 +103,7 @@ static void each_slot_may_be_a_range_of_its_own(void **state)
     free(map);
 }
 
-static void who_knows_no_name_means_the_one_asked(void **state)
+static void a_node_without_a_name_is_the_node_that_was_asked(void **state)
 {
     (void)state;
     lk_redis_map *map = read_map("*3\r\n*3\r\n:0\r\n:9\r\n*3\r\n$-1\r\n:7001\r\n$1\r\nx\r\n"
@@ -119,7 +119,7 @@ static void who_knows_no_name_means_the_one_asked(void **state)
 }
 
 /* Each of them alone, and then nothing is known. */
-static void what_makes_no_sense_is_left_out(void **state)
+static void invalid_entries_are_left_out(void **state)
 {
     (void)state;
     for (const char *const *odd = (const char *const[]){"*0\r\n", "*1\r\n:1\r\n", "*1\r\n*1\r\n:0\r\n",
@@ -168,8 +168,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_slot_may_be_a_range_of_its_own),
-        cmocka_unit_test(who_knows_no_name_means_the_one_asked),
-        cmocka_unit_test(what_makes_no_sense_is_left_out),
+        cmocka_unit_test(a_node_without_a_name_is_the_node_that_was_asked),
+        cmocka_unit_test(invalid_entries_are_left_out),
         cmocka_unit_test(an_error_stays_one),
         cmocka_unit_test(more_masters_than_there_can_be_are_left_out),
     };

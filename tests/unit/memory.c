@@ -98,7 +98,7 @@ static void break_key(void *self, const char *key)
 
 /* A lock was handed to who waited and broken before he asked: those behind him were served and went. When he
  * asks, nothing leads from him to them. */
-static void broken_before_it_asks_has_nobody_behind(void **state)
+static void a_lock_broken_before_its_waiter_asks_has_no_waiter_behind(void **state)
 {
     struct asker first, handed, second, third, later;
     void *self = open_space();
@@ -131,7 +131,7 @@ static void find_neighbour(char name[16], const char *key)
 }
 
 /* The same, with another key's holder behind it in its bucket. */
-static void broken_before_it_asks_has_no_neighbour(void **state)
+static void a_lock_broken_before_its_waiter_asks_has_no_neighbour(void **state)
 {
     struct asker first, handed, neighbour, later;
     void *self = open_space();
@@ -207,8 +207,8 @@ static void a_forks_child_has_locks_of_its_own(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(broken_before_it_asks_has_nobody_behind),
-        cmocka_unit_test(broken_before_it_asks_has_no_neighbour),
+        cmocka_unit_test(a_lock_broken_before_its_waiter_asks_has_no_waiter_behind),
+        cmocka_unit_test(a_lock_broken_before_its_waiter_asks_has_no_neighbour),
         cmocka_unit_test(show_reads_nothing_that_core_writes),
         cmocka_unit_test(a_forks_child_has_locks_of_its_own),
     };

@@ -316,7 +316,7 @@ static void test_final_is_final_for_who_waits(void **state)
 }
 
 /* A try behind a call that waits is told what that one knows: held by another, or that nobody can say. */
-static void test_a_try_is_told_what_is_known(void **state)
+static void test_a_try_behind_a_waiter_gets_the_known_state(void **state)
 {
     lk_locking call;
     locker_handle *h;
@@ -693,7 +693,7 @@ int main(void)
         cmocka_unit_test(test_unavailable),
         cmocka_unit_test(test_an_attempt_cut_short_keeps_the_last_reason),
         cmocka_unit_test(test_final_is_final_for_who_waits),
-        cmocka_unit_test(test_a_try_is_told_what_is_known),
+        cmocka_unit_test(test_a_try_behind_a_waiter_gets_the_known_state),
         cmocka_unit_test(test_a_lease_too_short_is_no_outage),
         cmocka_unit_test(test_a_canceled_thread_ends_behind_the_call),
         cmocka_unit_test(test_a_canceled_thread_frees_all_of_a_handle),

@@ -134,7 +134,7 @@ static locker_status notes_whether_it_waited(probe *p, locker_claim *claim, lock
     return atomic_load(&p->acquires) == 2 ? LOCKER_BUSY : status;
 }
 
-static void the_driver_is_told_who_has_waited(void **state)
+static void the_driver_learns_whether_a_claim_has_waited(void **state)
 {
     probe p;
     lk_locking call;
@@ -312,7 +312,7 @@ static bool has_asked_twice(void *p)
 }
 
 /* Whether somebody holds it is known at the end of the wait only if the service told it last. */
-static void the_last_word_decides_between_timeout_and_unavailable(void **state)
+static void the_last_answer_decides_between_timeout_and_unavailable(void **state)
 {
     static const struct {
         locker_status first, last;
@@ -575,7 +575,7 @@ static void stands_when_woken(probe *p, pthread_mutex_t *mutex)
     pthread_mutex_lock(mutex);
 }
 
-static void nothing_is_handed_to_who_was_canceled(void **state)
+static void a_canceled_waiter_is_handed_no_lock(void **state)
 {
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
     probe p;
@@ -739,7 +739,7 @@ static locker_status is_asked_at_once(probe *p, locker_claim *claim, locker_stat
 }
 
 /* It has the lock anew, and is not told of the one that ended. */
-static void what_was_handed_over_and_ended_meanwhile_is_asked_for_again(void **state)
+static void a_handed_over_lock_that_expired_is_requested_again(void **state)
 {
     probe p;
     lk_locking call;
@@ -800,7 +800,7 @@ static locker_status grants(probe *p, locker_claim *claim, locker_status status)
 }
 
 /* The keeper has not seen yet that the lease is over. */
-static void nobody_enters_a_lease_that_is_over(void **state)
+static void an_owner_does_not_enter_an_expired_lease(void **state)
 {
     probe p;
     locker_handle *first, *second;
@@ -823,7 +823,7 @@ static void nobody_enters_a_lease_that_is_over(void **state)
     end(&p, l);
 }
 
-static void nobody_enters_what_is_being_released(void **state)
+static void an_owner_does_not_enter_a_lock_being_released(void **state)
 {
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
     probe p;
@@ -918,7 +918,7 @@ static void an_owners_call_leaves_the_service_s_queue_to_enter(void **state)
 }
 
 /* One that could not enter if it came now would wait for its own owner. */
-static void an_owners_call_that_can_not_enter_is_told(void **state)
+static void an_owners_call_that_can_not_enter_gets_an_error(void **state)
 {
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
     probe p;
@@ -978,7 +978,7 @@ static void on_lost(locker_handle *lost, void *user)
 }
 
 /* Its unlock has said LOST already. */
-static void who_unlocked_before_the_keeper_came_is_not_called(void **state)
+static void a_handle_unlocked_before_the_keeper_runs_gets_no_callback(void **state)
 {
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
     probe p;
@@ -1047,7 +1047,7 @@ static locker_status confirms(probe *p, locker_claim *claim, locker_status statu
 }
 
 /* When the service is back in reach, what was not confirmed is renewed at once, and only that. */
-static void what_is_confirmed_is_not_renewed_early(void **state)
+static void a_confirmed_lease_is_not_renewed_early(void **state)
 {
     probe p;
     locker_handle *h;
@@ -1141,7 +1141,7 @@ static void a_lease_is_suspect_when_a_third_is_left(void **state)
 }
 
 /* Nobody is to confirm it, so nothing is late. */
-static void what_is_not_renewed_is_never_suspect(void **state)
+static void a_lease_without_renewal_is_never_suspect(void **state)
 {
     locker_lock_options o = LOCKER_LOCK_OPTIONS_INIT;
     probe p;
@@ -1249,7 +1249,7 @@ static void ring(const probe *p)
     assert_int_equal(write(p->fd, &one, sizeof one), sizeof one);
 }
 
-static void two_are_never_in_dispatch(void **state)
+static void dispatch_never_runs_twice_at_once(void **state)
 {
     probe p;
     lk_locking call;
@@ -1364,7 +1364,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_wake_during_an_attempt_counts),
-        cmocka_unit_test(the_driver_is_told_who_has_waited),
+        cmocka_unit_test(the_driver_learns_whether_a_claim_has_waited),
         cmocka_unit_test(a_service_out_of_reach_is_left_in_peace),
         cmocka_unit_test(a_lease_that_was_over_is_asked_for_after_a_pause),
         cmocka_unit_test(a_silent_service_is_asked_again_at_once),
@@ -1372,33 +1372,33 @@ int main(void)
         cmocka_unit_test(a_try_does_not_outlast_session_after_session),
         cmocka_unit_test(a_try_that_is_made_again_has_the_time_of_one),
         cmocka_unit_test(a_wait_ends_before_a_retry_that_is_far),
-        cmocka_unit_test(the_last_word_decides_between_timeout_and_unavailable),
+        cmocka_unit_test(the_last_answer_decides_between_timeout_and_unavailable),
         cmocka_unit_test(a_call_outlives_its_interrupt),
         cmocka_unit_test(a_cancel_that_was_seen_stays_seen),
         cmocka_unit_test(a_cancel_is_for_all_that_have_it),
         cmocka_unit_test(an_old_cancel_says_nothing_of_a_new_call),
-        cmocka_unit_test(nothing_is_handed_to_who_was_canceled),
+        cmocka_unit_test(a_canceled_waiter_is_handed_no_lock),
         cmocka_unit_test(a_cancel_during_pass_waits_for_its_end),
         cmocka_unit_test(a_cancel_during_a_refused_pass_ends_the_call),
         cmocka_unit_test(an_extension_during_pass_counts),
-        cmocka_unit_test(what_was_handed_over_and_ended_meanwhile_is_asked_for_again),
+        cmocka_unit_test(a_handed_over_lock_that_expired_is_requested_again),
         cmocka_unit_test(handing_over_is_bounded_in_number),
-        cmocka_unit_test(nobody_enters_a_lease_that_is_over),
-        cmocka_unit_test(nobody_enters_what_is_being_released),
+        cmocka_unit_test(an_owner_does_not_enter_an_expired_lease),
+        cmocka_unit_test(an_owner_does_not_enter_a_lock_being_released),
         cmocka_unit_test(the_calls_of_an_owner_enter_together),
         cmocka_unit_test(an_owners_call_leaves_the_service_s_queue_to_enter),
-        cmocka_unit_test(an_owners_call_that_can_not_enter_is_told),
+        cmocka_unit_test(an_owners_call_that_can_not_enter_gets_an_error),
         cmocka_unit_test(entering_again_makes_no_more_of_a_lease),
-        cmocka_unit_test(who_unlocked_before_the_keeper_came_is_not_called),
+        cmocka_unit_test(a_handle_unlocked_before_the_keeper_runs_gets_no_callback),
         cmocka_unit_test(an_unlock_sees_for_itself_that_the_lease_is_over),
         cmocka_unit_test(the_descriptor_of_what_was_unlocked_is_quiet),
-        cmocka_unit_test(what_is_confirmed_is_not_renewed_early),
+        cmocka_unit_test(a_confirmed_lease_is_not_renewed_early),
         cmocka_unit_test(leases_of_about_one_time_are_renewed_together),
         cmocka_unit_test(a_lease_that_ends_is_not_renewed_without_a_pause),
         cmocka_unit_test(a_lease_is_suspect_when_a_third_is_left),
-        cmocka_unit_test(what_is_not_renewed_is_never_suspect),
+        cmocka_unit_test(a_lease_without_renewal_is_never_suspect),
         cmocka_unit_test(each_lease_ends_at_its_own_time),
-        cmocka_unit_test(two_are_never_in_dispatch),
+        cmocka_unit_test(dispatch_never_runs_twice_at_once),
         cmocka_unit_test(an_early_turn_is_the_keepers),
         cmocka_unit_test(without_a_keeper_there_is_no_locker),
     };

@@ -218,14 +218,14 @@ static void three_try(int64_t each_ms, const char *why, int asked)
 }
 
 /* It was not asked whether there is room, and those behind it, who have time, are not told that there is none. */
-static void a_try_whose_time_went_by_in_line_tells_nothing(void **state)
+static void a_try_that_timed_out_in_the_queue_proves_nothing(void **state)
 {
     (void)state;
     three_try(3000, "earlier attempts of this call", 2);
 }
 
 /* Nor that nobody answers, where that was but a rest of its time. */
-static void the_rest_of_a_trys_time_tells_nothing(void **state)
+static void a_try_with_little_time_left_proves_nothing(void **state)
 {
     (void)state;
     three_try(2000, NULL, 3);
@@ -274,7 +274,7 @@ static void is_told_that_nobody_answers(const locker_lock_options *options, bool
 }
 
 /* What is held here tells that there is no room only where it fills the key. */
-static void who_holds_one_of_several_does_not_know_of_room(void **state)
+static void a_holder_of_one_of_several_permits_does_not_know_of_room(void **state)
 {
     locker_lock_options one_of = LOCKER_LOCK_OPTIONS_INIT;
     (void)state;
@@ -341,7 +341,7 @@ static void counts(locker_handle *lost, void *told)
 }
 
 /* A handle that was unlocked while another still rode on the grant answered OK; a later loss of the grant is not reported to it. */
-static void what_was_unlocked_is_not_lost_with_the_rest(void **state)
+static void an_unlocked_handle_is_not_lost_with_its_grant(void **state)
 {
     static atomic_int told;
     probe p;
@@ -381,7 +381,7 @@ static locker_status grants_it_alone(probe *p, locker_claim *claim, locker_statu
 }
 
 /* Whether it was told soon after the grant or late. */
-static void nobody_rides_past_one_that_is_known_to_wait(void **state)
+static void no_reader_rides_past_a_known_waiter(void **state)
 {
     probe p;
     locker_semantics promises;
@@ -432,7 +432,7 @@ static locker_status keeps_a_writer_out(probe *p, locker_claim *claim, locker_st
 }
 
 /* One who stands in the service's queue. */
-static void nobody_rides_past_a_writer_of_the_locker(void **state)
+static void a_reader_does_not_ride_past_a_writer_of_its_locker(void **state)
 {
     probe p;
     locker_semantics promises;
@@ -465,7 +465,7 @@ static locker_status breaks(void *self, const char *key, size_t key_len, const l
 }
 
 /* Though the word of it is still under way. */
-static void nobody_rides_on_what_the_locker_itself_has_broken(void **state)
+static void no_reader_rides_on_a_grant_that_its_locker_has_broken(void **state)
 {
     probe p;
     locker_semantics promises;
@@ -487,7 +487,7 @@ static void nobody_rides_on_what_the_locker_itself_has_broken(void **state)
 }
 
 /* Nor those who came behind it after that, while its caller was being told of the grant. */
-static void nobody_is_taken_along_on_what_was_broken_meanwhile(void **state)
+static void no_reader_rides_on_a_broken_grant(void **state)
 {
     probe p;
     locker_semantics promises;
@@ -605,7 +605,7 @@ static void a_reader_stands_behind_a_writer_that_the_service_has(void **state)
 }
 
 /* show names one label for all who ride, and what an owner enters is counted as its own. */
-static void nobody_rides_under_another_name(void **state)
+static void no_reader_rides_with_another_label_or_owner(void **state)
 {
     locker_lock_options owned = share, named = share;
     probe p;
@@ -640,7 +640,7 @@ static locker_status grants_late_at_first(probe *p, locker_claim *claim, locker_
 }
 
 /* A reader is taken along, and the lease is over before its thread runs; the keeper has not seen that. It asks for itself. */
-static void a_ride_that_is_over_before_its_call_wakes_up_is_none(void **state)
+static void a_ride_that_expired_before_its_call_wakes_up_is_no_grant(void **state)
 {
     probe p;
     locker_semantics promises;
@@ -693,7 +693,7 @@ static locker_status takes_a_second(probe *p, locker_claim *claim, locker_status
 }
 
 /* The lease of the first ends first. */
-static void what_remains_of_several_is_what_remains_of_the_first(void **state)
+static void remaining_of_several_keys_is_that_of_the_first_to_expire(void **state)
 {
     static const char *const keys[] = {"a", "b", "c"};
     probe p;
@@ -774,7 +774,7 @@ static locker_status is_slow_at_the_second(probe *p, locker_claim *claim, locker
     return grants(p, claim, status);
 }
 
-static void what_is_over_when_the_last_is_taken_is_taken_again(void **state)
+static void a_key_expired_when_the_last_is_locked_is_locked_again(void **state)
 {
     static const char *const keys[] = {"a", "b"};
     probe p;
@@ -931,7 +931,7 @@ static void parts_are_handed_over(void **state)
 }
 
 /* A session ends, and all keys are lost one after the other: the handle is told once. */
-static void a_loss_of_all_keys_is_told_once(void **state)
+static void a_loss_of_all_keys_is_reported_once(void **state)
 {
     static const char *const keys[] = {"a", "b", "c"};
     static atomic_int told;
@@ -984,7 +984,7 @@ static locker_status grants_and_tells_which(probe *p, locker_claim *claim, locke
 }
 
 /* Freeing waits for the callback, which may ask for any of the parts. */
-static void all_parts_are_there_while_a_loss_is_told(void **state)
+static void all_parts_exist_while_a_loss_is_reported(void **state)
 {
     static const char *const keys[] = {"a", "b"};
     locker_lock_options watched = LOCKER_LOCK_OPTIONS_INIT;
@@ -1080,31 +1080,31 @@ int main(void)
         cmocka_unit_test(a_try_does_not_wait_behind_a_writer),
         cmocka_unit_test(a_try_does_not_wait_behind_a_grant_that_came_too_late),
         cmocka_unit_test(a_try_asks_when_the_one_before_it_was_refused),
-        cmocka_unit_test(a_try_whose_time_went_by_in_line_tells_nothing),
-        cmocka_unit_test(the_rest_of_a_trys_time_tells_nothing),
-        cmocka_unit_test(who_holds_one_of_several_does_not_know_of_room),
+        cmocka_unit_test(a_try_that_timed_out_in_the_queue_proves_nothing),
+        cmocka_unit_test(a_try_with_little_time_left_proves_nothing),
+        cmocka_unit_test(a_holder_of_one_of_several_permits_does_not_know_of_room),
         cmocka_unit_test(an_owner_is_known_while_the_writer_before_still_unlocks),
-        cmocka_unit_test(what_was_unlocked_is_not_lost_with_the_rest),
-        cmocka_unit_test(nobody_rides_past_one_that_is_known_to_wait),
+        cmocka_unit_test(an_unlocked_handle_is_not_lost_with_its_grant),
+        cmocka_unit_test(no_reader_rides_past_a_known_waiter),
         cmocka_unit_test(a_grant_beside_others_takes_riders_for_50_ms),
-        cmocka_unit_test(nobody_rides_past_a_writer_of_the_locker),
-        cmocka_unit_test(nobody_rides_on_what_the_locker_itself_has_broken),
-        cmocka_unit_test(nobody_is_taken_along_on_what_was_broken_meanwhile),
+        cmocka_unit_test(a_reader_does_not_ride_past_a_writer_of_its_locker),
+        cmocka_unit_test(no_reader_rides_on_a_grant_that_its_locker_has_broken),
+        cmocka_unit_test(no_reader_rides_on_a_broken_grant),
         cmocka_unit_test(a_waiter_is_not_taken_along_on_a_try_s_short_lease),
         cmocka_unit_test(a_waiter_rides_only_while_a_third_of_the_lease_is_left),
         cmocka_unit_test(a_waiter_rides_on_a_session_however_short),
         cmocka_unit_test(a_reader_stands_behind_a_writer_that_the_service_has),
-        cmocka_unit_test(nobody_rides_under_another_name),
-        cmocka_unit_test(a_ride_that_is_over_before_its_call_wakes_up_is_none),
-        cmocka_unit_test(what_remains_of_several_is_what_remains_of_the_first),
+        cmocka_unit_test(no_reader_rides_with_another_label_or_owner),
+        cmocka_unit_test(a_ride_that_expired_before_its_call_wakes_up_is_no_grant),
+        cmocka_unit_test(remaining_of_several_keys_is_that_of_the_first_to_expire),
         cmocka_unit_test(several_keys_have_the_time_of_one),
         cmocka_unit_test(a_try_whose_leases_are_too_short_ends),
-        cmocka_unit_test(what_is_over_when_the_last_is_taken_is_taken_again),
-        cmocka_unit_test(a_loss_of_all_keys_is_told_once),
+        cmocka_unit_test(a_key_expired_when_the_last_is_locked_is_locked_again),
+        cmocka_unit_test(a_loss_of_all_keys_is_reported_once),
         cmocka_unit_test(several_are_released_together),
         cmocka_unit_test(a_waiter_of_one_key_does_not_wait_for_the_others),
         cmocka_unit_test(parts_are_handed_over),
-        cmocka_unit_test(all_parts_are_there_while_a_loss_is_told),
+        cmocka_unit_test(all_parts_exist_while_a_loss_is_reported),
         cmocka_unit_test(closing_waits_for_a_call_that_is_between_two_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

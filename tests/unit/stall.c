@@ -297,7 +297,7 @@ static bool all_happens_at_once(void)
 }
 
 /* What keeps the one thread late need not meet a canary. It does not meet that thread each time. */
-static void what_became_due_while_stopped_happens_at_once(void **state)
+static void timers_that_became_due_while_stopped_run_at_once(void **state)
 {
     bool at_once = false;
     (void)state;
@@ -309,7 +309,7 @@ static void what_became_due_while_stopped_happens_at_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_became_due_while_stopped_happens_at_once),
+        cmocka_unit_test(timers_that_became_due_while_stopped_run_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -100,7 +100,7 @@ class Lock(NoFork):
                 self.kill(holder)
                 self.free_later("k")
 
-    def test_one_that_has_waited_and_one_behind_it(self):
+    def test_a_waiter_and_the_waiter_behind_it(self):
         first = self.hold("k")
         second = self.start("-F", "k", "--", "cat")
         second.event("waiting")  # it takes its place after that
@@ -115,7 +115,7 @@ class Lock(NoFork):
         third.event("acquired")
         self.assertEqual(third.finish(), 0)
 
-    def test_those_who_share_it_stay_known(self):
+    def test_readers_stay_known_after_exec(self):
         """Others come and go beside them, and clear away what the dead have left."""
         holders = [self.hold_by_exec("k", "-s") for _ in range(2)]
         for _ in range(40):
@@ -139,14 +139,14 @@ class Lock(NoFork):
         for key in ("k", "l"):
             self.code(0, "run", "-w", "%ds" % LIMIT, "-p", "2", key, "true")
 
-    def test_what_inherits_it_keeps_it(self):
+    def test_a_process_that_inherits_the_descriptor_keeps_the_lock(self):
         done = self.code(0, "run", "-F", "k", "sh", "-c", "sleep 300 >/dev/null 2>&1 & echo $!")
         daemon = int(done.stdout)
         self.assertTrue(self.is_busy("k"))
         os.kill(daemon, signal.SIGKILL)
         self.free_later("k")
 
-    def test_who_closes_the_descriptor_lets_go(self):
+    def test_closing_the_descriptor_releases_the_lock(self):
         holder = self.start("-F", "k", "--", sys.executable, "-c",
                             "import os, sys\nos.closerange(3, 4096)\nprint('closed', flush=True)\nsys.stdin.read()")
         self.assertEqual(holder.output.next(), "closed")
@@ -165,7 +165,7 @@ class Lock(NoFork):
                 self.assertTrue(self.is_busy("k"))
                 self.assertEqual(follower.finish(), 0)
 
-    def test_what_cleans_by_age_leaves_its_file(self):
+    def test_cleaners_by_age_keep_the_lock_file(self):
         holder = self.hold_by_exec("k")
         file = os.stat(os.path.join(self.directory, "locks", "k.lock"))
         self.assertGreater(file.st_atime, time.time() + 9 * 365 * 86400)
@@ -174,7 +174,7 @@ class Lock(NoFork):
 
 
 class Refused(NoFork):
-    def test_what_needs_a_watcher(self):
+    def test_options_that_need_a_supervisor(self):
         for options in (["-k", "1s"], ["--on-lost=ignore"], ["--lost-exit-code=3"], ["--wait-descendants"]):
             name = {"-k": "--kill-after"}.get(options[0], options[0].split("=")[0])
             self.wrong(64, "--no-fork and %s exclude each other" % name, "run", "-F", *options, "k", "touch", self.directory + "/ran")

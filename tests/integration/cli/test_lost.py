@@ -142,7 +142,7 @@ class Taken(RedisCase):
             self.assertEqual(running.process.wait(LIMIT), 76)
 
     @timely
-    def test_nobody_gets_the_number_of_the_commands_group_between_term_and_kill(self):
+    def test_the_process_group_number_is_not_reused_between_term_and_kill(self):
         running = self.start("-t", "60s", "-k", "30s", "k", "--", sys.executable, "-c", WITH_A_STRANGER)
         command, member = [int(number) for number in running.output.next().split()]
         end = os.pidfd_open(command)
@@ -262,7 +262,7 @@ class Silent(RedisCase):
         self.assertEqual(running.output.all(), [])
 
     @timely
-    def test_nobody_needs_to_read_what_it_says(self):
+    def test_unread_messages_do_not_delay_the_kill(self):
         script = "trap '' TERM; setsid sh -c 'echo $$; sleep 60' & yes >&2 &  echo $$; wait"
         running = self.start("-t", "3s", "-k", "1s", "k", "--", "sh", "-c", script)
         ends = [os.pidfd_open(int(running.output.next())) for _ in range(2)]
@@ -284,7 +284,7 @@ class Silent(RedisCase):
         self.assertEqual(running.process.wait(LIMIT), 76)
 
     @timely
-    def test_nobody_gets_the_number_of_the_commands_group_before_the_release(self):
+    def test_the_process_group_number_is_not_reused_before_the_release(self):
         running = self.start("-t", "3s", "-k", "1s", "k", "--", "sh", "-c", "echo $$; exec sleep 60")
         number = int(running.output.next())
         self.redis.freeze()

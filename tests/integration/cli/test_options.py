@@ -7,7 +7,7 @@ from clitest import LOCKER, Case
 
 
 class Help(Case):
-    def test_help_is_told_in_every_way(self):
+    def test_each_form_of_help(self):
         for arguments in ([], ["help"], ["--help"], ["-h"]):
             self.assertIn("locker run [OPTIONS] KEY", self.code(0, *arguments).stdout)
         for name in ("run", "show", "break", "ping", "drivers"):
@@ -128,7 +128,7 @@ class WrongOtherOptions(Case):
             self.wrong(78, "ttl", name, "-u", self.uri + "?ttl=soon", *rest)
             self.wrong(78, "/nowhere.conf", name, "-f", "/nowhere.conf", *rest)
 
-    def test_no_password_is_told(self):
+    def test_no_password_is_printed(self):
         """Wherever a URI with a password goes wrong, or to a wrong place."""
         for uri in ("redis://u:Xq7/Wv9@127.0.0.1:1/0", "redis://u:Xq7?Wv9@127.0.0.1:1", "redis://:Xq7#Wv9@127.0.0.1:1",
                     "redis:/u:Xq7Wv9@127.0.0.1", "redis:u:Xq7Wv9@127.0.0.1", "redis:///u:Xq7Wv9@127.0.0.1:1",

@@ -111,7 +111,7 @@ class Exclusion(Case):
         self.assertEqual(waiter.output.next(), "mine")
         self.assertEqual(waiter.finish(), 0)
 
-    def test_a_killed_holder_frees_it_and_takes_its_command_along(self):
+    def test_a_killed_holder_frees_the_lock_and_its_command_is_killed(self):
         holder = self.start("k", "--", "sh", "-c", "echo $$; exec cat")
         holder.event("acquired")
         command = int(holder.output.next())
@@ -246,7 +246,7 @@ class StatusLines(Case):
         self.assertEqual([(e["code"], e["signal"]) for e in running.events() if e["event"] == "exited"],
                          [(None, 9)])
 
-    def test_waiting_is_told_only_when_there_is_something_to_wait_for(self):
+    def test_the_event_waiting_comes_only_if_the_lock_is_held(self):
         holder = self.hold("k")
         waiter = self.start("k", "--", "true")
         waiter.event("waiting")

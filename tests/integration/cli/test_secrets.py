@@ -46,7 +46,7 @@ class Secrets(RedisCase):
         yield PASSWORD + "\n", ("-f", beside)
         yield "[default]\nuri = %s\npassword = %s\n" % (self.uri, PASSWORD), ("-f", path)
 
-    def test_one_that_every_user_can_read_is_warned_of_once(self):
+    def test_a_file_that_every_user_can_read_is_warned_of_once(self):
         path = os.path.join(self.directory, "secret")
         for text, service in self.ways(path):
             for mode, warned in ((0o600, 0), (0o640, 0), (0o660, 0), (0o644, 1), (0o604, 1)):
@@ -66,7 +66,7 @@ class Secrets(RedisCase):
         done = self.wrong(78, words, "ping", *service, **more)
         self.assertNotIn(PASSWORD, done.stderr)
 
-    def test_one_that_every_user_can_write_is_refused(self):
+    def test_a_file_that_every_user_can_write_is_refused(self):
         path = os.path.join(self.directory, "secret")
         for text, service in self.ways(path):
             for mode in (0o602, 0o666, 0o622):
@@ -74,7 +74,7 @@ class Secrets(RedisCase):
                     self.write("secret", text, mode)
                     self.refused("every user can write to it (run chmod o-w)", *service)
 
-    def test_one_in_a_directory_that_every_user_can_write_is_refused(self):
+    def test_a_file_in_a_directory_that_every_user_can_write_is_refused(self):
         path = os.path.join(self.folder("open", 0o777), "secret")
         below = os.path.join(self.folder("open/below", 0o755), "secret")
         for place in (path, below):
@@ -86,7 +86,7 @@ class Secrets(RedisCase):
                     self.code(0, "ping", *service)
                     os.chmod(os.path.join(self.directory, "open"), 0o777)
 
-    def test_what_another_user_put_into_a_directory_for_all_is_refused(self):
+    def test_a_file_of_another_user_in_a_directory_for_all_is_refused(self):
         if os.geteuid() != 0:
             return report_skip(self.id(), "only root can give a file to another user")
         shared = self.folder("shared", 0o1777)
@@ -148,7 +148,7 @@ class Usual(Case):
             file.write((text % self.service if "%s" in text else text).encode())
         return path
 
-    def test_it_has_to_be_of_this_user(self):
+    def test_the_file_has_to_be_of_this_user(self):
         if os.geteuid() != 0:
             return report_skip(self.id(), "only root can give a file to another user")
         self.write(self.path)
@@ -170,7 +170,7 @@ class Usual(Case):
         self.wrong(78, "No such file", "ping")
         self.wrong(78, "No such file", "ping", "--profile", "default")
 
-    def test_what_is_no_text(self):
+    def test_a_file_that_is_no_text(self):
         for text in ("[default]\nuri = memory:\0\n", "\0\0\0\n", "[default]\nuri = %s\n\0x\n[other]\n"):
             with self.subTest(repr(text)):
                 self.write(self.path, text)

@@ -142,7 +142,7 @@ class Forwarding(Case):
                 self.assertEqual(running.output.next(), "got")
                 self.assertEqual(running.process.wait(LIMIT), 7)
 
-    def test_the_commands_end_by_it_is_told(self):
+    def test_locker_ends_by_the_same_signal_as_the_command(self):
         for number in ENDINGS:
             running = self.hold("k")
             running.process.send_signal(number)
@@ -156,7 +156,7 @@ class Forwarding(Case):
         self.assertEqual(running.process.wait(LIMIT), 143)
         self.assert_gone(grandchild)
 
-    def test_foreground_signals_the_command_alone_and_then_what_it_leaves(self):
+    def test_foreground_signals_the_command_alone_and_then_its_remaining_processes(self):
         running = self.start("--foreground", "k", "--", "sh", "-c",
                              "trap 'echo term; exit 3' TERM; sh -c 'trap \"echo child; exit\" TERM; sleep 300 & wait' & "
                              "ps -o pgid= -p $$ | tr -d ' '; echo $!; wait; wait")
@@ -221,7 +221,7 @@ class Tree(Case):
     def pid(self, running):
         return int(running.output.next())
 
-    def test_term_reaches_what_left_the_group(self):
+    def test_term_reaches_processes_that_left_the_group(self):
         for away in ("timeout 300 sh -c 'echo $$; exec sleep 300'", "setsid sh -c 'echo $$; exec sleep 300' & wait",
                      "\"$0\" run -q inner sh -c 'echo $$; exec sleep 300'"):
             running = self.start("k", "--", "sh", "-c", away, LOCKER)
@@ -230,7 +230,7 @@ class Tree(Case):
             self.code(0, "run", "-w", "%ds" % LIMIT, "k", "sh", "-c", "! grep State:.[^ZX] /proc/%d/status" % process)
             self.assertIn(running.process.wait(LIMIT), (143, 124))
 
-    def test_what_ignores_term_is_killed_before_the_release(self):
+    def test_processes_that_ignore_term_are_killed_before_the_release(self):
         running = self.start("-k", "200ms", "k", "--", "sh", "-c",
                              "setsid sh -c 'trap \"\" TERM; echo $$; while :; do sleep 1; done' & wait")
         process = self.pid(running)
@@ -238,7 +238,7 @@ class Tree(Case):
         self.code(0, "run", "-w", "%ds" % LIMIT, "k", "sh", "-c", "! grep State:.[^ZX] /proc/%d/status" % process)
         self.assertEqual(running.process.wait(LIMIT), 143)
 
-    def test_a_broken_lock_ends_what_left_the_group(self):
+    def test_a_broken_lock_ends_processes_that_left_the_group(self):
         for options in ([], ["--foreground"]):
             running = self.start("-k", "200ms", *options, "k", "--", "sh", "-c",
                                  "setsid sh -c 'trap \"\" TERM; echo $$; while :; do sleep 1; done' & wait")
@@ -270,7 +270,7 @@ class Tree(Case):
         self.assertEqual(running.process.wait(LIMIT), 3)
         self.assert_gone(process)
 
-    def test_what_was_there_before_is_left_alone(self):
+    def test_a_child_from_before_the_exec_is_left_alone(self):
         """A child that the shell left to us when it became locker."""
         script = "sleep 300 & echo $!; exec \"$0\" run k -- sh -c 'echo ready; exec sleep 300'"
         shell = subprocess.Popen(["sh", "-c", script, LOCKER], env=self.env, stdout=subprocess.PIPE)
@@ -282,7 +282,7 @@ class Tree(Case):
         self.assertEqual(shell.wait(LIMIT), 143)
         os.kill(other, 0)
 
-    def test_what_may_not_be_signalled_is_reported_and_keeps_the_lock(self):
+    def test_a_process_that_may_not_be_signalled_is_reported_and_keeps_the_lock(self):
         if os.geteuid() != 0:
             report_skip(self.id(), "only root can make a program of another user")
             return
@@ -391,7 +391,7 @@ class Broken(Case):
         self.assert_gone(member)
         self.assert_gone(parent)
 
-    def test_what_outlives_its_leader_is_killed_as_well(self):
+    def test_processes_that_outlive_the_group_leader_are_killed(self):
         running = self.start("-k", "200ms", "k", "--", "sh", "-c",
                              "sh -c 'trap \"\" TERM; echo $$; exec sleep 300' & wait")
         grandchild = int(running.output.next())
@@ -430,7 +430,7 @@ class PidNamespaces(Case):
         report_skip(self.id(), "this user may make no PID namespace")
         return None
 
-    def test_a_process_that_has_left_its_own(self):
+    def test_a_process_that_has_left_its_pid_namespace(self):
         """The kernel lets it start no thread."""
         words = self.unshare()
         if words:

@@ -186,7 +186,7 @@ class Terminal(Case):
         shell.lines_until("ran")
         self.assertEqual(shell.news.next(), "exited 0")
 
-    def test_a_wait_says_whom_it_waits_for(self):
+    def test_a_waiter_names_the_holder(self):
         self.hold("k", "--owner", "the holder")
         shell = self.shell("k", "--", "echo", "ran")
         shell.lines_until("waiting for 'k', held by the holder since ")

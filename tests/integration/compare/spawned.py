@@ -82,7 +82,7 @@ class Spawned:
         self.assertIn(" 0 BROKEN", self.text)
         self.assertEqual(self.judged.returncode, 0, self.judged.stdout + self.judged.stderr)
 
-    def test_promises_are_told_whole(self):
+    def test_promises_are_printed_whole(self):
         drivers = json.loads(self.code(0, "drivers", "--json").stdout)["drivers"]
         told = {driver["name"]: driver["semantics"] for driver in drivers}
         for (scenario, backend), result in self.found.results.items():
@@ -90,7 +90,7 @@ class Spawned:
             for name in SENTENCES.get(scenario, ()) if result["promise"] else ():
                 self.assertIn(semantics[name], result["promise"])
 
-    def test_the_run_is_told(self):
+    def test_the_run_is_described(self):
         told = self.found.comparison
         self.assertIn("locker compare", told["command"])
         self.assertEqual([b["name"] for b in told["backends"]], list(self.BACKENDS))

@@ -66,7 +66,7 @@ class Given(CompareCase):
         self.assert_all_goes()
 
     @timely
-    def test_a_broken_promise_is_told(self):
+    def test_a_broken_promise_is_reported(self):
         """Somebody deletes the lock's key whenever it is held."""
         running = subprocess.Popen([LOCKER, "compare", "-q", "--quick", "--json", self.json, "-s", "slow-work",
                                     "--backend", self.redis.uri], env=self.env, stdout=subprocess.PIPE, text=True)
@@ -92,7 +92,7 @@ class Given(CompareCase):
         self.assertEqual(running.wait(LIMIT), 1)
 
     @timely
-    def test_a_writer_beside_a_reader_is_told(self):
+    def test_a_writer_beside_a_reader_is_reported(self):
         self.forget("readers", 2, 1000)
 
     def starve(self):
@@ -106,7 +106,7 @@ class Given(CompareCase):
         self.assertEqual(code, 1 if result["verdict"] == "BROKEN" else 0, result)
         return result.get("why") or str(result["samples"])
 
-    def test_a_writer_that_is_passed_is_told(self):
+    def test_an_overtaken_writer_is_reported(self):
         """On a busy machine as what would have been told; and where a reader stood still for a second, once more."""
         told = []
         while len(told) < 6 and "the writer waited" not in "".join(told):
@@ -116,7 +116,7 @@ class Given(CompareCase):
         self.assertIn("the writer waited", "".join(told), told)
 
     @timely
-    def test_a_permit_too_many_is_told(self):
+    def test_a_permit_too_many_is_reported(self):
         self.forget("permits", 0, 1)
 
 

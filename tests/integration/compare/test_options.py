@@ -32,7 +32,7 @@ class Options(CompareCase):
         self.assertEqual(tuple(listed), SCENARIOS)
         self.assertNotIn("counter", self.code(0, "compare", "--list", "-s", "crash").stdout.split())
 
-    def test_what_can_not_be_meant(self):
+    def test_invalid_options(self):
         self.assert_wrong(64, "nothing to compare")
         self.assert_wrong(64, "'more'", "--spawn=file", "more")
         self.assert_wrong(64, "--frobnicate", "--frobnicate")
@@ -42,7 +42,7 @@ class Options(CompareCase):
         self.assert_wrong(78, "'nosuch:'", "--backend", "nosuch://x")
         self.assert_wrong(64, "at most 511 bytes", "--backend", "file:///" + "x" * 504)
 
-    def test_unknown_names_are_told_with_the_known_ones(self):
+    def test_unknown_names_are_reported_with_the_known_ones(self):
         self.assert_wrong(64, "'crush'", "--spawn=file", "--scenario", "crush")
         for name in SCENARIOS:
             self.assert_wrong(64, name, "--spawn=file", "--scenario", "")

@@ -145,7 +145,7 @@ class Pages(CompareCase):
         judged = json.loads(self.code(0, "check-history", "--json", self.json).stdout)
         self.assertEqual(judged["checks"]["overlap"]["result"], "allowed")
 
-    def test_what_html_would_read_stays_text(self):
+    def test_html_characters_are_escaped(self):
         uri = "file://" + os.path.join(self.directory, "%3Cb%3E&'locks")
         self.json = os.path.join(self.directory, "<b>\"&'found")
         page = self.compared("--backend", uri, "-s", "counter")

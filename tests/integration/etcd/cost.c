@@ -21,7 +21,7 @@ static locker_lock_options one_of_two(void)
     return options;
 }
 
-static void one_write_each(void **state)
+static void each_grant_try_and_release_is_one_write(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_at(env->etcd, "/shop?ttl=60s");
@@ -73,7 +73,7 @@ static void a_permit_is_two_writes_or_one(void **state)
 }
 
 /* Who stands further behind has nothing to do then. */
-static void a_deletion_is_told_to_the_next_one(void **state)
+static void a_deletion_notifies_only_the_next_waiter(void **state)
 {
     lk_env *env = *state;
     enum { WAITERS = 3 };
@@ -115,7 +115,7 @@ static void wait_in_line(const lk_env *env, locker *l, const char *key, lk_locki
 }
 
 /* The transaction that puts them to another lease says whether those ahead are still there. */
-static void waiters_do_not_look_after_a_renewal(void **state)
+static void waiters_send_no_query_after_a_renewal(void **state)
 {
     lk_env *env = *state;
     locker *holder = lk_open_at(env->etcd, "/shop?ttl=60s"), *l = lk_open_proxied(env, "/shop?ttl=2s");
@@ -267,7 +267,7 @@ static int64_t entries_to_show(const lk_env *env, locker *l)
 }
 
 /* What is shown, and what a break goes by, is of now: a server that is alone reads it, and one of which that isn't known orders it. */
-static void a_look_at_a_lock_is_ordered(void **state)
+static void a_query_of_a_lock_is_ordered(void **state)
 {
     lk_env *env = *state;
     lk_forge *const answers[] = {NULL, lk_proxy_etcd_unavailable, tell_of_another};
@@ -348,16 +348,16 @@ static void many_locks_at_a_server_that_takes_half_as_much_at_once(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    server_test(one_write_each),
+    server_test(each_grant_try_and_release_is_one_write),
     server_test(a_try_that_is_busy_writes_nothing),
     server_test(a_permit_is_two_writes_or_one),
-    server_test(a_deletion_is_told_to_the_next_one),
-    proxied_test(waiters_do_not_look_after_a_renewal),
+    server_test(a_deletion_notifies_only_the_next_waiter),
+    proxied_test(waiters_send_no_query_after_a_renewal),
     server_test(a_hand_over_reads),
     server_test(a_hand_over_is_ordered),
     server_test(a_hand_over_by_several_members_is_ordered),
     cmocka_unit_test(a_hand_over_at_one_of_three_is_ordered),
-    server_test(a_look_at_a_lock_is_ordered),
+    server_test(a_query_of_a_lock_is_ordered),
     server_test(many_locks_are_renewed_in_few_writes),
     cmocka_unit_test_setup_teardown(many_locks_at_a_server_that_takes_half_as_much_at_once, half, lk_env_end),
 };

@@ -86,7 +86,7 @@ static void one_queue_in_order_of_arrival(void **state)
 }
 
 /* One that is killed while it waits leaves its key until its lease has ended. */
-static void one_of_etcdctls_that_dies(void **state)
+static void an_etcdctl_waiter_that_is_killed(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_at(env->etcd, "/shop");
@@ -159,7 +159,7 @@ static void etcdctl_waits_for_our_readers_and_they_for_it(void **state)
 }
 
 /* A reader behind a writer isn't a holder. */
-static void a_look_at_readers_on_both_sides_of_a_writer(void **state)
+static void show_of_readers_on_both_sides_of_a_writer(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_at(env->etcd, "/shop"), *late = lk_open_at(env->etcd, "/shop");
@@ -253,7 +253,7 @@ static void expect_left(lk_env *env, locker *l, const char *put)
     assert_int_equal(lk_etcdctl_count(env->etcd, "shop/app"), 0);
 }
 
-static void what_is_no_lock_is_left_as_it_is(void **state)
+static void foreign_data_is_left_unchanged(void **state)
 {
     lk_env *const env = *state;
     locker *const l = lk_open_at(env->etcd, "/shop");
@@ -481,12 +481,12 @@ static void watches_that_etcds_proxy_numbers(void **state)
 static const struct CMUnitTest tests[] = {
     server_test(etcdctl_and_we_exclude_each_other),
     server_test(one_queue_in_order_of_arrival),
-    server_test(one_of_etcdctls_that_dies),
+    server_test(an_etcdctl_waiter_that_is_killed),
     server_test(names_are_used_again),
     server_test(etcdctl_waits_for_our_readers_and_they_for_it),
-    server_test(a_look_at_readers_on_both_sides_of_a_writer),
+    server_test(show_of_readers_on_both_sides_of_a_writer),
     server_test(more_than_a_thousand_readers),
-    server_test(what_is_no_lock_is_left_as_it_is),
+    server_test(foreign_data_is_left_unchanged),
     server_test(a_foreign_key_excludes_readers),
     server_test(hundreds_of_grants_in_order),
     server_test(watches_that_etcds_proxy_numbers),

@@ -207,7 +207,7 @@ static size_t keep(const lk_message *request, char *out, size_t size)
 
 /* The keys of several locks are gone, and that is not notified. The answer to the renewal of all of them says so, and no key is read by a
  * request of its own. */
-static void what_is_gone_is_shown_by_its_renewal(void **state)
+static void a_renewal_shows_that_keys_are_deleted(void **state)
 {
     enum { KEYS = 8 };
     static const char reads[] = ""; /* the kind of a transaction that only reads */
@@ -232,7 +232,7 @@ static void what_is_gone_is_shown_by_its_renewal(void **state)
 }
 
 /* Somebody has put a waiter's key to a lease of his own, which may end at any time: it is put back before it is granted. */
-static void a_place_on_the_lease_of_another(void **state)
+static void a_place_on_a_foreign_lease(void **state)
 {
     lk_env *env = *state;
     locker *holder = lk_open_at(env->etcd, "/shop?ttl=60s"), *l = lk_open_proxied(env, "/shop?ttl=60s");
@@ -493,10 +493,10 @@ static const struct CMUnitTest tests[] = {
     server_test(a_waiter_on_a_lease_that_was_there),
     cmocka_unit_test_setup_teardown(few_renewals_are_under_way, half_and_proxied, lk_env_end),
     proxied_test(slow_answers_to_renewals_of_many_times),
-    proxied_test(what_is_gone_is_shown_by_its_renewal),
+    proxied_test(a_renewal_shows_that_keys_are_deleted),
     proxied_test(a_place_in_doubt_on_a_shared_lease),
     proxied_test(a_move_that_comes_late),
-    proxied_test(a_place_on_the_lease_of_another),
+    proxied_test(a_place_on_a_foreign_lease),
     proxied_test(a_permit_is_looked_for_anew_after_its_leases_end),
     cmocka_unit_test_setup_teardown(a_server_that_takes_few_operations_at_once, few, lk_env_end),
     proxied_test(renewals_that_are_refused),

@@ -95,7 +95,7 @@ static void line_end(line *all)
 }
 
 /* Requests of all at once would stand before those of other clients, and servers would carry them out in any order. */
-static void one_comes_at_a_time(void **state)
+static void waiters_of_a_locker_enqueue_one_after_the_other(void **state)
 {
     lk_env *env = *state;
     line all;
@@ -112,7 +112,7 @@ static void one_comes_at_a_time(void **state)
 }
 
 /* The first, whose request is under way, one in the middle and the last: the others go on. */
-static void who_gives_up_holds_nobody_up(void **state)
+static void a_waiter_that_gives_up_does_not_delay_the_others(void **state)
 {
     lk_env *env = *state;
     line all;
@@ -137,7 +137,7 @@ static bool asks_for_a_lease(void *context)
 
 /* When it is the second one's turn its locker's lease is about to end, and no other one is granted yet. It gives up, and the third comes
  * once there is one. */
-static void who_waits_for_a_lease_and_gives_up(void **state)
+static void a_waiter_gives_up_while_it_waits_for_a_lease(void **state)
 {
     lk_env *env = *state;
     line all;
@@ -171,7 +171,7 @@ static void lose_connection(lk_env *env, bool first_gives_up)
     line_end(&all);
 }
 
-static void a_lost_connection_in_line(void **state)
+static void a_connection_lost_while_waiters_queue(void **state)
 {
     lose_connection(*state, false);
 }
@@ -183,7 +183,7 @@ static void a_lost_connection_when_the_first_has_given_up(void **state)
 }
 
 /* A line of a service that answers is no silence of it, however long one stands there: whose time is over is told TIMEOUT. */
-static void who_stands_for_longer_than_an_answer_takes(void **state)
+static void a_waiter_queued_for_longer_than_command_timeout_gets_timeout(void **state)
 {
     enum { ANSWER_MS = 1100, COMMAND_MS = 3000, WAIT_MS = COMMAND_MS + 150, STAND = 6 };
     lk_env *env = *state;
@@ -202,7 +202,7 @@ static void who_stands_for_longer_than_an_answer_takes(void **state)
 }
 
 /* The lease on which all are to be is no more: whose turn it is then asks on another one, and stays before those behind. */
-static void a_lease_that_is_revoked_while_they_stand_in_line(void **state)
+static void a_lease_revoked_while_waiters_queue_for_it(void **state)
 {
     lk_env *env = *state;
     line all;
@@ -230,12 +230,12 @@ static void a_lease_that_is_revoked_while_they_stand_in_line(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    proxied_test(a_lease_that_is_revoked_while_they_stand_in_line),
-    proxied_test(one_comes_at_a_time),
-    proxied_test(who_gives_up_holds_nobody_up),
-    proxied_test(who_waits_for_a_lease_and_gives_up),
-    proxied_test(who_stands_for_longer_than_an_answer_takes),
-    proxied_test(a_lost_connection_in_line),
+    proxied_test(a_lease_revoked_while_waiters_queue_for_it),
+    proxied_test(waiters_of_a_locker_enqueue_one_after_the_other),
+    proxied_test(a_waiter_that_gives_up_does_not_delay_the_others),
+    proxied_test(a_waiter_gives_up_while_it_waits_for_a_lease),
+    proxied_test(a_waiter_queued_for_longer_than_command_timeout_gets_timeout),
+    proxied_test(a_connection_lost_while_waiters_queue),
     proxied_test(a_lost_connection_when_the_first_has_given_up),
 };
 

@@ -190,7 +190,7 @@ static void a_server_that_comes_back_empty(void **state)
 }
 
 /* Another has the same permit, created at the same revision; it is told apart when it is looked at, and when it is given back. */
-static void a_permit_that_another_has_after_a_loss_of_data(void **state)
+static void a_permit_that_a_foreign_client_has_after_a_loss_of_data(void **state)
 {
     lk_env *env = *state;
     locker_lock_options one = lk_wait_options(LK_TEST_PATIENCE_MS);
@@ -390,7 +390,7 @@ static void a_compaction_while_somebody_waits(void **state)
 
 /* A watch on the lock that is held can't begin where it was taken: that revision is forgotten. Its deletion is told all the same, and
  * not at its next renewal. */
-static void a_compaction_of_what_is_held(void **state)
+static void a_compaction_of_a_held_key(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_proxied(env, "/shop?ttl=60s");
@@ -414,7 +414,7 @@ static void a_compaction_of_what_is_held(void **state)
 }
 
 /* The key ahead is deleted, and that revision forgotten, while there is no connection: no watch can tell of it. */
-static void a_compaction_of_what_was_not_seen(void **state)
+static void a_compaction_of_an_unseen_deletion(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_at(env->etcd, "/shop?ttl=60s");
@@ -444,15 +444,15 @@ static const struct CMUnitTest tests[] = {
     server_test(a_waiter_waits_on_after_a_restart),
     server_test(a_server_stopped_beyond_the_lease),
     server_test(a_server_that_comes_back_empty),
-    proxied_test(a_permit_that_another_has_after_a_loss_of_data),
+    proxied_test(a_permit_that_a_foreign_client_has_after_a_loss_of_data),
     server_test(a_try_under_way),
     server_test(a_lease_that_is_meant_to_end),
     cmocka_unit_test_setup_teardown(a_server_without_room, small, lk_env_end),
     cmocka_unit_test_setup_teardown(a_lock_waits_for_room, small, lk_env_end),
     cmocka_unit_test_setup_teardown(a_permit_waits_for_room, small, lk_env_end),
     server_test(a_compaction_while_somebody_waits),
-    proxied_test(a_compaction_of_what_is_held),
-    server_test(a_compaction_of_what_was_not_seen),
+    proxied_test(a_compaction_of_a_held_key),
+    server_test(a_compaction_of_an_unseen_deletion),
 };
 
 const lk_group lk_losses = {"losses", tests, sizeof tests / sizeof tests[0], NULL, NULL};

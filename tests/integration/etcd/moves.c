@@ -262,7 +262,7 @@ static void a_login_that_takes_its_time(void **state)
     lk_close_locker(l);
 }
 
-static void hosts_that_nobody_knows(void **state)
+static void hosts_that_cannot_be_resolved(void **state)
 {
     locker *l;
     locker_error err;
@@ -312,7 +312,7 @@ static const struct CMUnitTest tests[] = {
     server_test(a_host_that_is_unknown_later),
     server_test(addresses_of_long_ago),
     cmocka_unit_test_setup_teardown(a_login_that_takes_its_time, with_slow_logins, lk_env_end),
-    cmocka_unit_test(hosts_that_nobody_knows),
+    cmocka_unit_test(hosts_that_cannot_be_resolved),
     server_test(a_resolver_that_hangs),
 };
 

@@ -25,7 +25,7 @@ static void rest(int64_t ms)
 /* ------------------------------------------------------------------ leases ---- */
 
 /* The server can't grant the next one, nor revoke one, and says so at once: it is not asked without a pause. */
-static void leases_of_which_nothing_is_known_now(void **state)
+static void leases_whose_state_is_unknown(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_proxied(env, LONG);
@@ -64,7 +64,7 @@ static void the_answer_to_a_renewal_is_lost(void **state)
 }
 
 /* Nobody wants the lease any more whose answer was lost: it is let go, and nobody is busy with it. */
-static void a_lease_that_nobody_wants_any_more(void **state)
+static void a_lease_without_a_caller_is_revoked(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_proxied(env, SHOP);
@@ -379,7 +379,7 @@ static int patient(void **state)
 
 /* Servers keep a lease for 7.5 s at least, by their election time-out: what may be on one that nobody wants is in the way for no
  * longer than the connection is away. */
-static void a_permit_that_nobody_wants_any_more(void **state)
+static void a_permit_without_a_caller_is_freed(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_proxied(env, "/shop?ttl=300ms"), *rival = lk_open_at(env->etcd, LONG);
@@ -513,9 +513,9 @@ static void the_answers_to_a_close_are_lost(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    proxied_test(leases_of_which_nothing_is_known_now),
+    proxied_test(leases_whose_state_is_unknown),
     proxied_test(the_answer_to_a_renewal_is_lost),
-    proxied_test(a_lease_that_nobody_wants_any_more),
+    proxied_test(a_lease_without_a_caller_is_revoked),
     proxied_test(the_answers_to_a_move_and_a_lock_are_lost),
     proxied_test(the_answer_to_a_place_is_lost),
     proxied_test(a_lease_that_a_place_may_be_on),
@@ -526,7 +526,7 @@ static const struct CMUnitTest tests[] = {
     proxied_test(a_move_in_doubt_outlives_its_old_lease),
     proxied_test(a_permit_is_answered_late),
     proxied_test(the_answer_to_a_permit_is_lost),
-    cmocka_unit_test_setup_teardown(a_permit_that_nobody_wants_any_more, patient, lk_env_end),
+    cmocka_unit_test_setup_teardown(a_permit_without_a_caller_is_freed, patient, lk_env_end),
     proxied_test(the_answer_to_an_unlock_is_lost),
     proxied_test(the_answer_to_a_break_is_lost),
     proxied_test(answers_are_cut_or_harmed),

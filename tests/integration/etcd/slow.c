@@ -150,7 +150,7 @@ static void a_server_that_answers_others_is_left_later(void **state)
 }
 
 /* The same for what was asked on it: a lock that is being taken, one that is given back. */
-static void what_had_no_answer_is_asked_again(void **state)
+static void unanswered_requests_are_sent_again(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_proxied(env, "/shop?ttl=6s");
@@ -197,7 +197,7 @@ static void a_place_that_has_gone_meanwhile(void **state)
 }
 
 /* A waiter's predecessor goes while there is no connection. */
-static void a_deletion_that_nobody_told(void **state)
+static void a_deletion_without_a_watch_event(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_proxied(env, "/shop?ttl=30s");
@@ -234,7 +234,7 @@ static void a_lock_that_is_broken_while_it_is_given_back(void **state)
 }
 
 /* Who gives up while there is no connection has a place still, until there is one. */
-static void what_was_left_is_deleted_later(void **state)
+static void an_abandoned_place_is_deleted_later(void **state)
 {
     lk_env *env = *state;
     locker *holder = lk_open_at(env->etcd, "/shop?ttl=60s"), *l = lk_open_proxied(env, "/shop?ttl=60s");
@@ -341,7 +341,7 @@ static void a_try_for_a_permit_does_not_overtake(void **state)
 }
 
 /* A permit is left to each who waits, as he is about to take it. */
-static void a_try_leaves_permits_to_who_waits(void **state)
+static void a_try_leaves_permits_to_waiters(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_at(env->etcd, "/shop?ttl=60s");
@@ -389,7 +389,7 @@ static void a_permit_whose_answer_was_lost_is_ours(void **state)
 }
 
 /* ... unless nobody wants it any more: then it is there for others before its lease ends. */
-static void a_permit_of_which_nobody_heard_is_given_back(void **state)
+static void a_permit_whose_caller_has_gone_is_given_back(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_proxied(env, "/shop?ttl=60s&command_timeout=20s");
@@ -413,17 +413,17 @@ static const struct CMUnitTest tests[] = {
     proxied_test(a_slow_server_grants_locks_and_permits),
     proxied_test(a_slow_server_renews),
     proxied_test(a_silent_connection_is_left_in_time),
-    proxied_test(what_had_no_answer_is_asked_again),
+    proxied_test(unanswered_requests_are_sent_again),
     proxied_test(a_place_that_has_gone_meanwhile),
-    proxied_test(a_deletion_that_nobody_told),
+    proxied_test(a_deletion_without_a_watch_event),
     proxied_test(a_lock_that_is_broken_while_it_is_given_back),
-    proxied_test(what_was_left_is_deleted_later),
+    proxied_test(an_abandoned_place_is_deleted_later),
     proxied_test(a_deletion_that_comes_late),
     proxied_test(a_try_for_a_permit_does_not_overtake),
-    server_test(a_try_leaves_permits_to_who_waits),
+    server_test(a_try_leaves_permits_to_waiters),
     server_test(a_wait_for_a_permit_does_not_overtake),
     proxied_test(a_permit_whose_answer_was_lost_is_ours),
-    proxied_test(a_permit_of_which_nobody_heard_is_given_back),
+    proxied_test(a_permit_whose_caller_has_gone_is_given_back),
 };
 
 const lk_group lk_slow = {"slow", tests, sizeof tests / sizeof tests[0], NULL, NULL};

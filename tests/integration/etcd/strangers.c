@@ -184,7 +184,7 @@ static void a_message_with_signs(void **state)
 }
 
 /* What helps where etcd has no room is of no use here. */
-static void a_limit_of_somebody_elses(void **state)
+static void a_rate_limit_of_a_proxy_is_not_taken_for_full_storage(void **state)
 {
     static stranger s = {
         .header = ":status: 200\ncontent-type: application/grpc\ngrpc-status: 8\ngrpc-message: rate limited"};
@@ -302,7 +302,7 @@ static void more_below_a_lock_than_is_taken(void **state)
 }
 
 /* Who waits is told nothing, and looks again, but not without pause. The answers show his place, and one before it. */
-static void a_proxy_that_lets_nobody_watch(void **state)
+static void a_proxy_that_refuses_watches(void **state)
 {
     static const char places[] = "\x0A\x02\x18\x05\x10\x01"
                                  "\x1A\x0D\x0A\x0B\x12\x09\x0A\x01k\x10\x05\x18\x05\x30\x01"
@@ -402,12 +402,18 @@ static void a_login_that_can_not_be_yet(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(a_proxy_that_answers_instead),   cmocka_unit_test(a_message_with_signs),
-    cmocka_unit_test(a_limit_of_somebody_elses),      cmocka_unit_test(an_answer_that_is_too_large),
-    cmocka_unit_test(a_port_that_is_silent),          cmocka_unit_test(a_server_that_is_about_to_stop),
-    cmocka_unit_test(a_proxy_that_lets_nobody_watch), server_test(more_below_a_lock_than_is_taken),
-    server_test(a_member_that_is_not_there),          server_test(a_member_that_can_not),
-    server_test(a_member_that_can_not_yet),           cmocka_unit_test(a_login_that_can_not_be_yet),
+    cmocka_unit_test(a_proxy_that_answers_instead),
+    cmocka_unit_test(a_message_with_signs),
+    cmocka_unit_test(a_rate_limit_of_a_proxy_is_not_taken_for_full_storage),
+    cmocka_unit_test(an_answer_that_is_too_large),
+    cmocka_unit_test(a_port_that_is_silent),
+    cmocka_unit_test(a_server_that_is_about_to_stop),
+    cmocka_unit_test(a_proxy_that_refuses_watches),
+    server_test(more_below_a_lock_than_is_taken),
+    server_test(a_member_that_is_not_there),
+    server_test(a_member_that_can_not),
+    server_test(a_member_that_can_not_yet),
+    cmocka_unit_test(a_login_that_can_not_be_yet),
 };
 
 const lk_group lk_strangers = {"strangers", tests, sizeof tests / sizeof tests[0], NULL, NULL};

@@ -105,7 +105,7 @@ static void a_restart_loses_nothing(void **state)
 }
 
 /* Each is told what the other end speaks, or that it speaks nothing that is understood; and none hangs. */
-static void who_speaks_what_is_told(void **state)
+static void errors_name_the_protocol_of_the_other_end(void **state)
 {
     lk_env *env = *state;
     locker *l;
@@ -125,7 +125,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(clients_certificates_are_shown, with_clients_certificates, lk_env_end),
     cmocka_unit_test_setup_teardown(another_server_is_not_trusted, with_tls, lk_env_end),
     cmocka_unit_test_setup_teardown(a_restart_loses_nothing, with_tls, lk_env_end),
-    cmocka_unit_test_setup_teardown(who_speaks_what_is_told, with_tls, lk_env_end),
+    cmocka_unit_test_setup_teardown(errors_name_the_protocol_of_the_other_end, with_tls, lk_env_end),
 };
 
 const lk_group lk_tls = {"tls", tests, sizeof tests / sizeof tests[0], NULL, NULL};

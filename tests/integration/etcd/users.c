@@ -236,12 +236,12 @@ static void a_wrong_password_is_denied(void **state)
     expect_denied(*state, "nobody:" PASSWORD "@");
 }
 
-static void one_who_may_not_is_denied(void **state)
+static void a_user_without_rights_is_denied(void **state)
 {
     expect_denied(*state, OTHER ":" OTHERS "@");
 }
 
-static void one_without_a_name_is_denied(void **state)
+static void an_anonymous_client_is_denied(void **state)
 {
     expect_denied(*state, "");
 }
@@ -366,7 +366,7 @@ static void a_permission_that_is_missing_for_a_watch(void **state)
 #define users_test(f) cmocka_unit_test_setup_teardown(f, with_users, end)
 
 /* etcd revokes no lease on which there is one key that the user may not write. What may be deleted goes all the same. */
-static void closing_takes_what_it_may(void **state)
+static void closing_deletes_the_keys_it_has_rights_for(void **state)
 {
     enum { COUNT = 600 };
     lk_env *env = *state;
@@ -387,7 +387,7 @@ static void closing_takes_what_it_may(void **state)
 }
 
 /* To order a look as a write takes no right to write. */
-static void who_may_read_sees_who_holds(void **state)
+static void a_user_with_read_rights_may_show_the_holder(void **state)
 {
     lk_env *env = *state;
     locker *l = open_as(env, USER ":" PASSWORD, "/shop?ttl=60s"), *reader;
@@ -412,15 +412,15 @@ static void who_may_read_sees_who_holds(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    users_test(who_may_read_sees_who_holds),
-    users_test(closing_takes_what_it_may),
+    users_test(a_user_with_read_rights_may_show_the_holder),
+    users_test(closing_deletes_the_keys_it_has_rights_for),
     users_test(a_user_and_a_password),
     users_test(a_password_that_changes_is_read_again),
     users_test(a_password_file_that_hangs),
     users_test(a_password_file_that_is_slow),
     users_test(a_wrong_password_is_denied),
-    users_test(one_who_may_not_is_denied),
-    users_test(one_without_a_name_is_denied),
+    users_test(a_user_without_rights_is_denied),
+    users_test(an_anonymous_client_is_denied),
     users_test(a_login_that_the_server_has_forgotten),
     users_test(a_login_that_is_over),
     cmocka_unit_test_setup_teardown(a_login_that_runs_out, with_brief_logins, end),

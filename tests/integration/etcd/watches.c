@@ -55,7 +55,7 @@ static void enter_behind(lk_env *env, locker *l, const char *key, lk_locking *wa
 }
 
 /* Who has a lock watches its own key, and none besides: who was ahead may use his once more. */
-static void a_holder_watches_nobody_else(void **state)
+static void a_holder_watches_only_its_own_key(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_proxied(env, PATIENT);
@@ -71,7 +71,7 @@ static void a_holder_watches_nobody_else(void **state)
 }
 
 /* Who is ahead then has a key that is too long to be watched: it is looked at again and again, and nothing is watched. */
-static void who_can_not_watch_watches_nobody(void **state)
+static void a_waiter_whose_predecessor_cannot_be_watched_polls(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_proxied(env, PATIENT);
@@ -86,7 +86,7 @@ static void who_can_not_watch_watches_nobody(void **state)
 }
 
 /* Who gives up watches nobody from then on, and not from when it is answered that his key is deleted. */
-static void who_gives_up_watches_nobody(void **state)
+static void a_waiter_that_gives_up_ends_its_watch(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_proxied(env, PATIENT);
@@ -135,7 +135,7 @@ static size_t tell_of_watch(const lk_message *reply, char *out, size_t size)
 }
 
 /* A look is answered from before the watch that it comes after: what was deleted between is looked for once more. */
-static void a_look_that_the_watch_overtakes(void **state)
+static void a_query_that_is_older_than_its_watch(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_proxied(env, PATIENT);
@@ -156,7 +156,7 @@ static void a_look_that_the_watch_overtakes(void **state)
 }
 
 /* The watch never arrives at the server, so nothing is told of the one ahead: the next renewal finds that it is gone. */
-static void an_end_that_is_not_told(void **state)
+static void a_predecessor_that_goes_without_a_watch_event(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_proxied(env, "/shop?ttl=3s");
@@ -173,7 +173,7 @@ static void an_end_that_is_not_told(void **state)
 }
 
 /* It was ahead of another waiter of its locker, and somebody else of it. */
-static void one_that_gives_up_was_not_the_first(void **state)
+static void a_predecessor_that_gives_up_is_replaced_by_the_one_before_it(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_proxied(env, PATIENT);
@@ -223,7 +223,7 @@ static void the_last_reader_leaves_others(void **state)
 
 /* Servers that have lost their data give revisions again, and names come again: what is known of an earlier place of that name and
  * revision says nothing about a place whose answer was lost. */
-static void the_first_of_lost_data_is_none(void **state)
+static void a_place_known_from_lost_data_proves_nothing(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_proxied(env, "/shop?ttl=60s");
@@ -258,10 +258,14 @@ static void the_first_of_lost_data_is_none(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    proxied_test(the_first_of_lost_data_is_none), proxied_test(the_last_reader_leaves_others),
-    proxied_test(an_end_that_is_not_told),        proxied_test(one_that_gives_up_was_not_the_first),
-    proxied_test(a_holder_watches_nobody_else),   proxied_test(who_can_not_watch_watches_nobody),
-    proxied_test(who_gives_up_watches_nobody),    proxied_test(a_look_that_the_watch_overtakes),
+    proxied_test(a_place_known_from_lost_data_proves_nothing),
+    proxied_test(the_last_reader_leaves_others),
+    proxied_test(a_predecessor_that_goes_without_a_watch_event),
+    proxied_test(a_predecessor_that_gives_up_is_replaced_by_the_one_before_it),
+    proxied_test(a_holder_watches_only_its_own_key),
+    proxied_test(a_waiter_whose_predecessor_cannot_be_watched_polls),
+    proxied_test(a_waiter_that_gives_up_ends_its_watch),
+    proxied_test(a_query_that_is_older_than_its_watch),
 };
 
 const lk_group lk_watches = {"watches", tests, sizeof tests / sizeof tests[0], NULL, NULL};

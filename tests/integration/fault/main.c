@@ -252,7 +252,7 @@ static void test_disconnected_and_back(void **state)
 
 /* ------------------------------------------------------------------ the rest ---- */
 
-static void test_looking_fails(void **state)
+static void test_show_break_and_ping_fail(void **state)
 {
     locker_info info = LOCKER_INFO_INIT;
     locker_handle *held = lock(faulty);
@@ -285,7 +285,7 @@ static void test_a_refused_pass_is_a_release(void **state)
     another_gets_it();
 }
 
-static void test_what_was_not_used_is_told(void **state)
+static void test_unused_faults_are_reported(void **state)
 {
     const locker_fault fault = {.op = LOCKER_OP_ACQUIRE, .key = "never", .times = 2, .status = LOCKER_DENIED};
     locker_error err;
@@ -314,7 +314,7 @@ static void refused(const char *scheme, const char *parameter, locker_status sta
         test_fails("'%s' is not in: %s", word, err.text);
 }
 
-static void test_a_wrong_uri_names_the_word(void **state)
+static void test_the_error_for_a_wrong_uri_quotes_the_wrong_value(void **state)
 {
     (void)state;
     refused("fault+", "&fault=acquire:k,sometimes", LOCKER_CONFIG, "'sometimes'");
@@ -399,10 +399,10 @@ static int run(void)
         TEST(test_a_lease_is_lost),
         TEST(test_one_lost_renewal_does_no_harm),
         TEST(test_disconnected_and_back),
-        TEST(test_looking_fails),
+        TEST(test_show_break_and_ping_fail),
         TEST(test_a_refused_pass_is_a_release),
-        TEST(test_what_was_not_used_is_told),
-        TEST(test_a_wrong_uri_names_the_word),
+        TEST(test_unused_faults_are_reported),
+        TEST(test_the_error_for_a_wrong_uri_quotes_the_wrong_value),
         TEST(test_the_table_of_an_older_release),
         TEST(test_a_script_from_a_file_and_a_profile),
     };

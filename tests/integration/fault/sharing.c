@@ -123,7 +123,7 @@ static void test_an_unlock_without_an_answer(void **state)
     a_writer_gets_it();
 }
 
-static void test_another_use_is_refused_in_the_words_of_the_driver(void **state)
+static void test_another_use_is_refused_with_the_error_of_the_driver(void **state)
 {
     locker_handle *beside = take(plain, &one_of_two), *held = NULL;
     locker_error err;
@@ -142,7 +142,7 @@ int main(void)
         TEST(test_a_lost_grant_is_given_back),
         TEST(test_a_hidden_grant_keeps_nobody_out),
         TEST(test_an_unlock_without_an_answer),
-        TEST(test_another_use_is_refused_in_the_words_of_the_driver),
+        TEST(test_another_use_is_refused_with_the_error_of_the_driver),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

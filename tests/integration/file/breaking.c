@@ -47,13 +47,13 @@ static void broken_and_taken_over(lk_place *place, const char *key)
     locker_close(other);
 }
 
-static void break_tells_the_holder(void **state)
+static void break_notifies_the_holder(void **state)
 {
     broken_and_taken_over(*state, "k");
     broken_and_taken_over(*state, long_key());
 }
 
-static void break_of_what_nobody_holds(void **state)
+static void break_of_a_free_lock(void **state)
 {
     lk_place *place = *state;
     locker_error err;
@@ -98,7 +98,7 @@ static void a_moved_file_is_a_lost_lock(void **state)
     taken_away(*state, "k", "k.lock", MOVE);
 }
 
-static void a_moved_directory_is_all_lost(void **state)
+static void all_locks_of_a_moved_directory_are_lost(void **state)
 {
     lk_place *place = *state;
     locker_error err;
@@ -151,7 +151,7 @@ static void files_of_held_locks_stay_young(void **state)
     lk_give(held);
 }
 
-static void show_says_who(void **state)
+static void show_names_the_owner(void **state)
 {
     lk_place *place = *state;
     locker *other = lk_place_open(place);
@@ -197,13 +197,13 @@ static void a_broken_lock_is_not_kept_over_exec(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    place_test(break_tells_the_holder),
-    place_test(break_of_what_nobody_holds),
+    place_test(break_notifies_the_holder),
+    place_test(break_of_a_free_lock),
     place_test(a_removed_file_is_a_lost_lock),
     place_test(a_moved_file_is_a_lost_lock),
-    place_test(a_moved_directory_is_all_lost),
+    place_test(all_locks_of_a_moved_directory_are_lost),
     place_test(files_of_held_locks_stay_young),
-    place_test(show_says_who),
+    place_test(show_names_the_owner),
     place_test(a_broken_lock_is_not_kept_over_exec),
 };
 

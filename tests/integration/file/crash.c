@@ -223,7 +223,7 @@ static bool somebody_waits(void *l)
 }
 
 /* The child of a waiter that died lives on. Neither a try nor another waiter may see a waiter. */
-static void a_dead_waiters_child_keeps_nobody_out(void **state)
+static void the_child_of_a_dead_waiter_is_no_waiter(void **state)
 {
     lk_place *place = *state;
     for (int permits = 0; permits < 2; permits++) {
@@ -266,7 +266,7 @@ static const struct CMUnitTest tests[] = {
     place_test(tries_do_not_wake_a_waiter),
     place_test(unlock_works_beside_a_forked_child),
     place_test(a_child_that_closed_keeps_nothing),
-    place_test(a_dead_waiters_child_keeps_nobody_out),
+    place_test(the_child_of_a_dead_waiter_is_no_waiter),
 };
 
 const lk_group lk_crash = {"crash", tests, sizeof(tests) / sizeof(tests[0]), NULL, NULL};

@@ -298,14 +298,14 @@ static void events_need_no_proc(void **state)
     plays(*state, "proc");
 }
 
-static void a_limit_on_files_kills_nobody(void **state)
+static void a_file_size_limit_does_not_kill_the_process(void **state)
 {
     lk_place *place = *state;
     plays(place, "keys");
     plays(place, "record");
 }
 
-static void what_cannot_be_told_is_held(void **state)
+static void a_lock_whose_state_is_unknown_is_held(void **state)
 {
     lk_place *place = *state;
     locker_lock_options one = LOCKER_LOCK_OPTIONS_INIT;
@@ -323,9 +323,12 @@ static void a_fork_waits_for_its_handlers_first(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    place_test(no_descriptor_is_below_three), place_test(the_main_thread_may_end),
-    place_test(events_need_no_proc),          place_test(a_limit_on_files_kills_nobody),
-    place_test(what_cannot_be_told_is_held),  place_test(a_fork_waits_for_its_handlers_first),
+    place_test(no_descriptor_is_below_three),
+    place_test(the_main_thread_may_end),
+    place_test(events_need_no_proc),
+    place_test(a_file_size_limit_does_not_kill_the_process),
+    place_test(a_lock_whose_state_is_unknown_is_held),
+    place_test(a_fork_waits_for_its_handlers_first),
 };
 
 const lk_group lk_edges = {"edges", tests, sizeof(tests) / sizeof(tests[0]), NULL, NULL};

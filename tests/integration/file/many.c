@@ -151,7 +151,7 @@ static void a_free_permit_among_those_of_others_is_found(void **state)
     lk_close_locker(other);
 }
 
-static void ones_own_permit_that_was_broken_is_free(void **state)
+static void a_broken_permit_of_the_same_process_is_free(void **state)
 {
     lk_place *const place = *state;
     locker *const other = lk_place_open(place);
@@ -179,7 +179,7 @@ static void it_lets_go(void)
 }
 
 /* A broken holder lets go between the search for a free slot and the list of broken holders: its slot is free, and the list lacks it. */
-static void a_broken_one_that_is_let_go_of_before_the_list_is_free(void **state)
+static void a_broken_slot_released_before_the_list_is_free(void **state)
 {
     lk_place *const place = *state;
     const locker_lock_options two = permit_of(2);
@@ -221,7 +221,7 @@ static void break_and_die(const lk_place *place)
 }
 
 /* Several times, as a look of its own tells the holder in some of them. */
-static void who_takes_the_place_of_a_broken_one_tells_it(void **state)
+static void the_next_holder_notifies_the_broken_holder(void **state)
 {
     lk_place *const place = *state;
     locker *const other = lk_place_open(place);
@@ -263,7 +263,7 @@ void __wrap_lk_file_sweep_own(lk_file *self, const lk_file_claim *c)
 }
 
 /* Nothing that a release does for a moment looks like a lock to one who wants as many permits. */
-static void who_comes_while_a_release_looks_at_the_file_has_a_permit(void **state)
+static void a_call_during_a_release_gets_a_free_permit(void **state)
 {
     lk_place *const place = *state;
     locker *const other = lk_place_open(place);
@@ -285,7 +285,7 @@ static bool has_refused(void *context)
 }
 
 /* It looks whether a permit is free, and can't list who was broken. */
-static void a_waiter_that_cannot_list_keeps_its_place(void **state)
+static void a_waiter_that_cannot_list_broken_holders_keeps_its_place(void **state)
 {
     lk_place *const place = *state;
     locker *const other = lk_place_open(place);
@@ -312,7 +312,7 @@ static void a_waiter_that_cannot_list_keeps_its_place(void **state)
 }
 
 /* A call for an exclusive lock meets those who share it, and can't list who was broken: it stands in line all the same. */
-static void a_call_that_cannot_list_stands_in_line(void **state)
+static void a_call_that_cannot_list_broken_holders_enqueues(void **state)
 {
     lk_place *const place = *state;
     locker *const other = lk_place_open(place);
@@ -371,13 +371,13 @@ static void a_break_without_descriptors_is_unavailable(void **state)
 static const struct CMUnitTest tests[] = {
     place_test(a_permit_of_many_takes_few_queries),
     place_test(a_free_permit_among_those_of_others_is_found),
-    place_test(ones_own_permit_that_was_broken_is_free),
-    place_test(a_broken_one_that_is_let_go_of_before_the_list_is_free),
-    place_test(who_takes_the_place_of_a_broken_one_tells_it),
-    place_test(a_waiter_that_cannot_list_keeps_its_place),
-    place_test(a_call_that_cannot_list_stands_in_line),
+    place_test(a_broken_permit_of_the_same_process_is_free),
+    place_test(a_broken_slot_released_before_the_list_is_free),
+    place_test(the_next_holder_notifies_the_broken_holder),
+    place_test(a_waiter_that_cannot_list_broken_holders_keeps_its_place),
+    place_test(a_call_that_cannot_list_broken_holders_enqueues),
     place_test(a_break_without_descriptors_is_unavailable),
-    place_test(who_comes_while_a_release_looks_at_the_file_has_a_permit),
+    place_test(a_call_during_a_release_gets_a_free_permit),
 };
 
 const lk_group lk_many = {"many", tests, sizeof tests / sizeof tests[0], NULL, NULL};

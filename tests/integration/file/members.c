@@ -192,7 +192,7 @@ static void does(lk_child *child, const char *what, const char *answer)
         test_fails("%s: it was warned", what);
 }
 
-static void every_member_may_use_what_one_has_made(void **state)
+static void every_member_may_use_files_of_the_others(void **state)
 {
     static const char *const masks[][2] = {{"022", "077"}, {"077", "022"}, {"002", "077"}};
     const lk_place *place = *state;
@@ -293,7 +293,7 @@ static void a_filter_leaves_nothing_half_made(void **state)
 }
 
 /* The directory is there, and what is made in it can't get its mode. */
-static void who_could_make_no_queue_for_others_is_told(void **state)
+static void a_directory_whose_mode_cannot_be_given_to_its_queues_is_refused(void **state)
 {
     const lk_place *place = *state;
     char path[200];
@@ -312,9 +312,11 @@ static void who_could_make_no_queue_for_others_is_told(void **state)
 #define member_test(f) cmocka_unit_test_setup_teardown(f, setup, lk_place_teardown)
 
 static const struct CMUnitTest tests[] = {
-    member_test(every_member_may_use_what_one_has_made),     member_test(two_may_make_it_at_once),
-    member_test(a_strangers_directory_is_refused),           member_test(a_filter_leaves_nothing_half_made),
-    member_test(who_could_make_no_queue_for_others_is_told),
+    member_test(every_member_may_use_files_of_the_others),
+    member_test(two_may_make_it_at_once),
+    member_test(a_strangers_directory_is_refused),
+    member_test(a_filter_leaves_nothing_half_made),
+    member_test(a_directory_whose_mode_cannot_be_given_to_its_queues_is_refused),
 };
 
 const lk_group lk_members = {"members", tests, sizeof(tests) / sizeof(tests[0]), NULL, NULL};

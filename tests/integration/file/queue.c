@@ -174,7 +174,7 @@ static void an_unlock_wakes_one(void **state)
 }
 
 /* The labels of those who wait, first to last. */
-static void show_tells_who_waits(void **state)
+static void show_names_the_waiters(void **state)
 {
     static const char *const owners[] = {"first", "a second: 100 %", "", "fourth"};
     enum { WAITERS = sizeof owners / sizeof *owners };
@@ -205,7 +205,7 @@ static void show_tells_who_waits(void **state)
 }
 
 /* Whatever the length of its name, who waits stands in line; a name that is too long for a file's is left out. */
-static void owners_of_all_lengths_stand_in_line(void **state)
+static void owners_of_all_lengths_enqueue(void **state)
 {
     lk_place *place = *state;
     locker_handle *held;
@@ -231,7 +231,7 @@ static void owners_of_all_lengths_stand_in_line(void **state)
 }
 
 /* With more descriptors at each turn, until there are enough: no answer is that nobody waits. */
-static void a_line_that_cannot_be_listed_is_not_empty(void **state)
+static void a_queue_that_cannot_be_listed_is_not_taken_for_empty(void **state)
 {
     lk_place *place = *state;
     const int first_free = dup(STDERR_FILENO);
@@ -264,7 +264,7 @@ static void a_line_that_cannot_be_listed_is_not_empty(void **state)
 }
 
 /* Also between an unlock and the next one's grant. */
-static void who_comes_does_not_pass_who_waits(void **state)
+static void a_new_call_does_not_overtake_a_waiter(void **state)
 {
     lk_place *place = *state;
     lk_child *first = lk_puppet_start(place->uri);
@@ -299,7 +299,7 @@ static bool is_granted_by_a_try(void *context)
 }
 
 /* Stopped in the terminal, for instance. */
-static void who_is_stopped_in_line_keeps_a_free_lock_from_nobody(void **state)
+static void a_stopped_waiter_blocks_no_free_lock(void **state)
 {
     lk_place *place = *state;
     lk_child *first = lk_puppet_start(place->uri), *second = lk_puppet_start(place->uri);
@@ -381,7 +381,7 @@ static void have_it_look(locker *l)
 }
 
 /* The lock is free at both looks of the second waiter, and was another's in between: it is not stalled. */
-static void what_changes_hands_between_two_looks_is_not_stalled(void **state)
+static void a_lock_held_between_two_checks_is_not_stalled(void **state)
 {
     const struct timespec old[2] = {{.tv_sec = time(NULL) - 2000}, {.tv_sec = time(NULL) - 2000}};
     lk_place *place = *state;
@@ -415,7 +415,7 @@ static void what_changes_hands_between_two_looks_is_not_stalled(void **state)
 }
 
 /* Each is too short to see for itself that the lock is free for long: the file's time tells. */
-static void short_waits_get_what_nobody_takes(void **state)
+static void short_waits_get_a_lock_that_stays_free(void **state)
 {
     lk_place *place = *state;
     lk_child *first = stop_the_first(place);
@@ -433,7 +433,7 @@ static void short_waits_get_what_nobody_takes(void **state)
 }
 
 /* A try doesn't take again and again what one behind the first is about to see that nobody takes. */
-static void who_waits_has_it_before_those_who_try(void **state)
+static void a_waiter_gets_the_lock_before_later_tries(void **state)
 {
     lk_place *place = *state;
     locker *other = lk_place_open(place);
@@ -469,7 +469,7 @@ static bool is_touched_before_it_is_free(void *context, long number, uint64_t ar
 }
 
 /* By the file's time it would have been free for long otherwise, and who comes right then would pass who waits. */
-static void who_lets_go_touches_the_file_first(void **state)
+static void an_unlock_touches_the_file_first(void **state)
 {
     const struct timespec old[2] = {{.tv_sec = time(NULL) - 2000}, {.tv_sec = time(NULL) - 2000}};
     lk_place *place = *state;
@@ -486,7 +486,7 @@ static void who_lets_go_touches_the_file_first(void **state)
 }
 
 /* The clock was set back since the last unlock: nobody is shut out until it has come to that time again. */
-static void a_time_that_is_yet_to_come_shuts_nobody_out(void **state)
+static void a_release_time_in_the_future_blocks_no_call(void **state)
 {
     const struct timespec late[2] = {{.tv_sec = time(NULL) + 3600}, {.tv_sec = time(NULL) + 3600}};
     lk_place *place = *state;
@@ -505,7 +505,7 @@ static void a_time_that_is_yet_to_come_shuts_nobody_out(void **state)
 }
 
 /* A hand-over that follows a ticket is told at once although a fork's child has copies of all descriptors. */
-static void a_forked_child_holds_nobody_up(void **state)
+static void a_forked_child_does_not_delay_a_hand_over(void **state)
 {
     lk_place *place = *state;
     lk_locking holder, next;
@@ -533,7 +533,7 @@ static void a_forked_child_holds_nobody_up(void **state)
 
 /* Whoever waits behind one that has waited itself looks at no file: a forced unlock tells it. They line up at the new
  * file as they come there. */
-static void a_break_is_told_to_all_in_line(void **state)
+static void a_break_notifies_all_waiters(void **state)
 {
     enum { WAITERS = 4 };
     lk_place *place = *state;
@@ -585,7 +585,7 @@ static void read_last_ticket(const lk_place *place, char ticket[256])
 }
 
 /* It keeps its time. A number that it had may be that of a ticket which somebody has just found dead, and is about to remove. */
-static void who_comes_again_has_another_number(void **state)
+static void a_waiter_that_enqueues_again_has_another_number(void **state)
 {
     lk_place *place = *state;
     const locker_lock_options alone = LOCKER_LOCK_OPTIONS_INIT;
@@ -653,7 +653,7 @@ static void a_ticket_is_taken_later(void **state)
 }
 
 /* A user has 128 inotify descriptors: only the first in line wants one. */
-static void a_line_needs_no_inotify(void **state)
+static void only_the_first_waiter_needs_inotify(void **state)
 {
     enum { WAITERS = 4 };
     lk_place *place = *state;
@@ -681,7 +681,7 @@ static void a_line_needs_no_inotify(void **state)
 }
 
 /* A queue that is removed under those who stand in it, as what cleans /tmp does, is made anew. */
-static void a_line_that_was_swept_away_forms_again(void **state)
+static void waiters_enqueue_again_after_their_queue_was_removed(void **state)
 {
     lk_place *place = *state;
     lk_child *first = lk_puppet_start(place->uri), *second = lk_puppet_start(place->uri);
@@ -818,19 +818,19 @@ static void at_each_system_call(lk_place *place, int64_t (*die)(struct death *d)
     lk_close_locker(other);
 }
 
-static void who_dies_waiting_holds_nobody_up(void **state)
+static void a_process_that_dies_while_waiting_blocks_no_waiter(void **state)
 {
     at_each_system_call(*state, die_waiting, "a wait and its grant");
 }
 
-static void who_dies_unlocking_holds_nobody_up(void **state)
+static void a_process_that_dies_while_unlocking_blocks_no_waiter(void **state)
 {
     at_each_system_call(*state, die_unlocking, "an unlock");
     at_each_system_call(*state, die_unlocking_what_it_waited_for, "an unlock behind a wait");
 }
 
 /* A queue in which nobody lives goes with a sweep, though nobody asks for that lock again. */
-static void what_the_dead_left_goes_with_a_sweep(void **state)
+static void a_sweep_removes_queues_of_dead_processes(void **state)
 {
     lk_place *place = *state;
     lk_child *first = lk_puppet_start(place->uri), *second = lk_puppet_start(place->uri);
@@ -859,7 +859,7 @@ static void what_the_dead_left_goes_with_a_sweep(void **state)
 }
 
 /* The holder, the first and one in the middle at once. */
-static void those_behind_the_dead_have_it_at_once(void **state)
+static void waiters_behind_dead_processes_get_the_lock_at_once(void **state)
 {
     enum { PROCESSES = 6 };
     static const bool dies[PROCESSES] = {true, true, false, true, false, false};
@@ -891,27 +891,27 @@ static void those_behind_the_dead_have_it_at_once(void **state)
 static const struct CMUnitTest tests[] = {
     place_test(processes_are_served_in_the_order_of_their_coming),
     place_test(an_unlock_wakes_one),
-    place_test(show_tells_who_waits),
-    place_test(owners_of_all_lengths_stand_in_line),
-    place_test(a_line_that_cannot_be_listed_is_not_empty),
-    place_test(who_comes_does_not_pass_who_waits),
-    place_test(who_is_stopped_in_line_keeps_a_free_lock_from_nobody),
-    place_test(what_changes_hands_between_two_looks_is_not_stalled),
-    place_test(short_waits_get_what_nobody_takes),
-    place_test(who_waits_has_it_before_those_who_try),
-    place_test(who_lets_go_touches_the_file_first),
-    place_test(a_time_that_is_yet_to_come_shuts_nobody_out),
-    place_test(a_forked_child_holds_nobody_up),
-    place_test(a_break_is_told_to_all_in_line),
-    place_test(who_comes_again_has_another_number),
+    place_test(show_names_the_waiters),
+    place_test(owners_of_all_lengths_enqueue),
+    place_test(a_queue_that_cannot_be_listed_is_not_taken_for_empty),
+    place_test(a_new_call_does_not_overtake_a_waiter),
+    place_test(a_stopped_waiter_blocks_no_free_lock),
+    place_test(a_lock_held_between_two_checks_is_not_stalled),
+    place_test(short_waits_get_a_lock_that_stays_free),
+    place_test(a_waiter_gets_the_lock_before_later_tries),
+    place_test(an_unlock_touches_the_file_first),
+    place_test(a_release_time_in_the_future_blocks_no_call),
+    place_test(a_forked_child_does_not_delay_a_hand_over),
+    place_test(a_break_notifies_all_waiters),
+    place_test(a_waiter_that_enqueues_again_has_another_number),
     place_test(a_wait_needs_no_ticket),
     place_test(a_ticket_is_taken_later),
-    place_test(a_line_needs_no_inotify),
-    place_test(a_line_that_was_swept_away_forms_again),
-    place_test(who_dies_waiting_holds_nobody_up),
-    place_test(who_dies_unlocking_holds_nobody_up),
-    place_test(those_behind_the_dead_have_it_at_once),
-    place_test(what_the_dead_left_goes_with_a_sweep),
+    place_test(only_the_first_waiter_needs_inotify),
+    place_test(waiters_enqueue_again_after_their_queue_was_removed),
+    place_test(a_process_that_dies_while_waiting_blocks_no_waiter),
+    place_test(a_process_that_dies_while_unlocking_blocks_no_waiter),
+    place_test(waiters_behind_dead_processes_get_the_lock_at_once),
+    place_test(a_sweep_removes_queues_of_dead_processes),
 };
 
 const lk_group lk_queue = {"queue", tests, sizeof tests / sizeof tests[0], NULL, NULL};

@@ -311,7 +311,7 @@ static void let_a_sweep_come_and_go(void)
 }
 
 /* The holder lets go, and a sweep locks the file, before the one that will wait has its mark. */
-static void who_will_wait_waits_for_a_sweep(void **state)
+static void a_call_about_to_wait_waits_for_a_sweep(void **state)
 {
     lk_place *place = here = *state;
     lk_locking waiter;
@@ -338,7 +338,7 @@ static void remove_and_lock_it(void)
     remove_it();
 }
 
-static void who_locks_a_removed_file_holds_nothing(void **state)
+static void a_call_that_locks_a_removed_file_holds_nothing(void **state)
 {
     lk_place *place = here = *state;
     locker_handle *held;
@@ -366,7 +366,7 @@ static void have_used(void)
 }
 
 /* The file that a sweep has looked at is used once more, or is another by the time that it is locked. */
-static void a_sweep_removes_only_what_it_has_looked_at(void **state)
+static void a_sweep_removes_only_files_it_has_checked(void **state)
 {
     lk_place *place = here = *state;
     struct stat s;
@@ -629,7 +629,7 @@ int lk_about_play(int argc, char **argv)
     _exit((int)locker_lock(l, "k", NULL, &held, &err));
 }
 
-static void who_is_about_to_lock_leaves_nothing_to_a_child(void **state)
+static void a_call_about_to_lock_leaves_nothing_to_a_child(void **state)
 {
     lk_place *place = *state;
     locker_handle *held;
@@ -644,7 +644,7 @@ static void who_is_about_to_lock_leaves_nothing_to_a_child(void **state)
 }
 
 /* Nobody has read the event by the time of the unlock: it reads it itself. */
-static void an_unlock_hears_of_a_move(void **state)
+static void an_unlock_notices_a_move(void **state)
 {
     lk_place *place = here = *state;
     for (size_t i = 0; i < sizeof moves / sizeof *moves; i++) {
@@ -662,7 +662,7 @@ static void an_unlock_hears_of_a_move(void **state)
 }
 
 /* One of the directories that a long name is cut into is moved and put back: the outermost, and each in it. */
-static void an_unlock_hears_of_a_move_within(void **state)
+static void an_unlock_notices_a_move_within_a_long_name(void **state)
 {
     lk_place *place = *state;
     char key[LOCKER_KEY_MAX + 1] = "", part[256] = "/", path[1024], away[1032];
@@ -688,7 +688,7 @@ static void an_unlock_hears_of_a_move_within(void **state)
 }
 
 /* The directory's watch does not see it: the file's own does. */
-static void an_unlock_hears_of_a_move_below_the_directory(void **state)
+static void an_unlock_notices_a_move_below_the_directory(void **state)
 {
     lk_place *place = here = *state;
     locker_handle *held;
@@ -701,7 +701,7 @@ static void an_unlock_hears_of_a_move_below_the_directory(void **state)
 }
 
 /* Before the locker knows of it, and has let go of what it holds there. */
-static void a_directory_is_not_made_again_beside_what_is_held(void **state)
+static void a_directory_is_not_made_again_while_locks_are_held(void **state)
 {
     lk_place *place = *state;
     char command[200];
@@ -782,7 +782,7 @@ static void try_to_share(void)
 }
 
 /* A break that has looked at those who share it breaks them, and none that came since. */
-static void nobody_comes_in_while_those_who_share_it_are_broken(void **state)
+static void no_reader_enters_while_readers_are_broken(void **state)
 {
     lk_place *place = *state;
     locker_error err;
@@ -837,7 +837,7 @@ static void a_try_waits_for_a_break(void **state)
 }
 
 /* Where all who have permits were broken, the first call puts a fresh file in the place of theirs, and another call comes meanwhile. */
-static void who_meets_the_end_of_broken_ones_is_not_refused(void **state)
+static void a_call_that_meets_the_replacement_of_a_broken_file_is_not_refused(void **state)
 {
     lk_place *place = *state;
     locker_handle *held, *next;
@@ -884,7 +884,7 @@ static void want_a_permit(void)
 }
 
 /* While a break replaces the file, no claim can take the new file. A call that arrives then must not be refused as another kind. */
-static void who_wants_a_permit_while_one_is_broken_gets_it(void **state)
+static void a_call_for_a_permit_during_a_break_gets_it(void **state)
 {
     lk_place *place = *state;
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
@@ -917,7 +917,7 @@ static void break_the_newest(void)
 }
 
 /* Others have gone past a reader in line, and the last of them took the empty queue away. */
-static void one_whose_queue_was_removed_comes_in(void **state)
+static void a_reader_whose_queue_was_removed_enters(void **state)
 {
     lk_place *place = here = *state;
     locker_lock_options share = LOCKER_LOCK_OPTIONS_INIT;
@@ -941,7 +941,7 @@ static void one_whose_queue_was_removed_comes_in(void **state)
 }
 
 /* It has said that it holds, and does not yet, so no word of the break can reach it: another may have its slot by now. */
-static void one_that_is_broken_on_its_way_in_does_not_hold(void **state)
+static void a_call_broken_during_its_grant_does_not_hold(void **state)
 {
     lk_place *place = *state;
     locker *l = lk_place_open(place);
@@ -971,7 +971,7 @@ static void break_none(void)
 
 /* One that is about to let go has its answer, so a break of it says nothing else, and a look does not say that it holds: it may be
  * another by now, who says nothing yet. */
-static void a_break_of_one_that_lets_go_takes_nothing(void **state)
+static void a_break_of_a_holder_that_unlocks_takes_nothing(void **state)
 {
     lk_place *place = *state;
     locker_handle *held = share(place->l);
@@ -990,7 +990,7 @@ static void a_break_of_one_that_lets_go_takes_nothing(void **state)
 }
 
 /* It comes back to its turn, and one that came when nobody seemed to want the lock has it for itself. */
-static void one_that_waits_for_a_permit_waits_for_a_lock_as_well(void **state)
+static void a_permit_waiter_waits_for_an_exclusive_lock_as_well(void **state)
 {
     const struct timespec old[2] = {{.tv_sec = time(NULL) - 2000}, {.tv_sec = time(NULL) - 2000}};
     lk_place *place = *state;
@@ -1039,7 +1039,7 @@ static void nothing_is_handed_on_after_a_move(void **state)
 }
 
 /* While it was away, another directory with other locks may have been at its path. */
-static void a_directory_that_was_away_is_all_lost(void **state)
+static void all_locks_of_a_directory_moved_for_a_while_are_lost(void **state)
 {
     lk_place *place = here = *state;
     locker_handle *held;
@@ -1088,7 +1088,7 @@ static void a_file_that_went_before_the_grant_is_no_loss(void **state)
 
 /* The holder is stopped and lets go of nothing. */
 /* Its first grant begins to watch, and the break comes right before that: the look at the file comes behind it. */
-static void nobody_holds_what_was_broken_before_it_was_watched(void **state)
+static void a_lock_broken_before_its_watch_is_lost(void **state)
 {
     lk_place *place = here = *state;
     locker *l = lk_place_open(place);
@@ -1205,7 +1205,7 @@ static const struct {
                {move_part, LOCKER_OK}};
 
 /* What no event of the lock directory tells is noticed by a look, and by the unlock that comes before it. */
-static void a_holder_hears_of_a_change_of_the_path(void **state)
+static void a_holder_notices_a_change_of_the_path(void **state)
 {
     for (size_t i = 0; i < 2 * sizeof changes / sizeof *changes; i++) {
         lk_place below = place_below(*state);
@@ -1258,7 +1258,7 @@ static void nothing_is_handed_on_after_a_change_of_the_path(void **state)
 }
 
 /* Nothing was watched yet. */
-static void nothing_is_granted_where_nobody_would_look(void **state)
+static void nothing_is_granted_in_a_moved_directory(void **state)
 {
     static bool (*const ways[])(const lk_place *) = {move_parent, mount_over, link_elsewhere};
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
@@ -1355,7 +1355,7 @@ int lk_wanderer_play(int argc, char **argv)
     _exit(0); /* what a sanitizer does at exit needs /proc */
 }
 
-static void who_can_see_the_path_no_more_keeps_its_lock(void **state)
+static void a_holder_that_can_no_longer_see_the_path_keeps_its_lock(void **state)
 {
     static const char *const ways[] = {"root", "rights"};
     lk_place *place = *state;
@@ -1370,7 +1370,7 @@ static void who_can_see_the_path_no_more_keeps_its_lock(void **state)
 }
 
 /* The lock's file is another by now, and there is no descriptor to open that with. */
-static void a_wait_outlives_a_want_of_descriptors(void **state)
+static void a_wait_continues_without_descriptors(void **state)
 {
     lk_place *place = here = *state;
     locker *other = lk_place_open(place);
@@ -1398,7 +1398,7 @@ static void a_wait_outlives_a_want_of_descriptors(void **state)
 }
 
 /* One who waits in the holder's own process has asked the driver for nothing before its turn comes. */
-static void a_wait_behind_its_own_process_outlives_a_want_of_descriptors(void **state)
+static void a_wait_behind_its_own_process_continues_without_descriptors(void **state)
 {
     lk_place *place = here = *state;
     struct rlimit enough, none;
@@ -1429,7 +1429,7 @@ static void a_wait_behind_its_own_process_outlives_a_want_of_descriptors(void **
 }
 
 /* The proof of an unlock is in names, which are to be had without one. */
-static void an_unlock_of_one_that_shares_wants_no_descriptor(void **state)
+static void an_unlock_of_a_reader_needs_no_descriptor(void **state)
 {
     lk_place *place = *state;
     locker *l = lk_place_open(place);
@@ -1556,7 +1556,7 @@ static void come(void)
 }
 
 /* Its coming to its name is told to one after the other: who had a grant before he is told would take it for a break. */
-static void a_file_in_the_making_is_nobodys(void **state)
+static void a_file_under_construction_notifies_no_holder(void **state)
 {
     const lk_place *place = *state;
     char uri[200];
@@ -1591,7 +1591,7 @@ static void change_hands(void)
     locker_close(other);
 }
 
-static void nobody_comes_between_a_break_and_the_one_it_names(void **state)
+static void no_call_gets_the_lock_between_the_check_and_the_break(void **state)
 {
     lk_place *place = here = *state;
     locker_break_options only = LOCKER_BREAK_OPTIONS_INIT;
@@ -1628,7 +1628,7 @@ static void change_hands_and_read(void)
 }
 
 /* The clock was set back: the next token is the one behind that which the break finds. */
-static void a_token_that_was_written_beside_a_break_is_given_to_nobody_else(void **state)
+static void a_token_written_during_a_break_is_not_granted_again(void **state)
 {
     lk_place *place = here = *state;
     locker_break_options only = LOCKER_BREAK_OPTIONS_INIT;
@@ -1661,7 +1661,7 @@ static void hold_below_another(void)
     assert_ok(locker_lock(newcomer, deep_key, NULL, &named, &err), err);
 }
 
-static void a_break_takes_away_what_it_has_looked_at(void **state)
+static void a_break_replaces_only_the_file_it_has_checked(void **state)
 {
     lk_place *place = here = *state;
     locker_info broken = LOCKER_INFO_INIT;
@@ -1707,7 +1707,7 @@ static void a_stopped_break_costs_waiters_little(void **state)
 
 /* The kernel tells of a dying holder's close a moment before it drops the lock, and on a busy host that
  * moment may be long. Here the lock goes without any event, long after those that the waiter looked into. */
-static void a_waiter_never_rests_for_good(void **state)
+static void a_waiter_never_misses_a_free_lock_for_ever(void **state)
 {
     lk_place *place = *state;
     lk_locking waiter;
@@ -1795,7 +1795,7 @@ static bool comes_slowly(void *context, long number, uint64_t first)
 }
 
 /* The first, which has the lock by then, passes on what was told to it. */
-static void who_has_a_lock_tells_the_next_of_one_that_came_between(void **state)
+static void a_new_holder_passes_a_notice_on_to_a_later_waiter(void **state)
 {
     struct slow s = {.place = *state};
     locker_error err;
@@ -1819,53 +1819,53 @@ static void who_has_a_lock_tells_the_next_of_one_that_came_between(void **state)
 static const struct CMUnitTest tests[] = {
     place_test(a_file_that_goes_between_open_and_lock_is_not_used),
     place_test(a_file_that_is_swept_between_open_and_lock_is_not_used),
-    place_test(a_sweep_removes_only_what_it_has_looked_at),
-    place_test(who_locks_a_removed_file_holds_nothing),
+    place_test(a_sweep_removes_only_files_it_has_checked),
+    place_test(a_call_that_locks_a_removed_file_holds_nothing),
     place_test(a_directory_made_again_is_watched_from_above),
     place_test(nothing_is_granted_once_the_directory_was_away),
     place_test(two_threads_meet_a_removed_directory),
-    place_test(who_is_about_to_lock_leaves_nothing_to_a_child),
-    place_test(who_will_wait_waits_for_a_sweep),
+    place_test(a_call_about_to_lock_leaves_nothing_to_a_child),
+    place_test(a_call_about_to_wait_waits_for_a_sweep),
     place_test(a_broken_lock_is_not_handed_on),
     place_test(a_moved_lock_is_not_handed_on),
-    place_test(an_unlock_hears_of_a_move),
-    place_test(an_unlock_hears_of_a_move_within),
-    place_test(an_unlock_hears_of_a_move_below_the_directory),
+    place_test(an_unlock_notices_a_move),
+    place_test(an_unlock_notices_a_move_within_a_long_name),
+    place_test(an_unlock_notices_a_move_below_the_directory),
     place_test(an_unlock_finds_that_its_part_was_broken),
-    place_test(nobody_comes_in_while_those_who_share_it_are_broken),
+    place_test(no_reader_enters_while_readers_are_broken),
     place_test(a_try_waits_for_a_break),
-    place_test(who_meets_the_end_of_broken_ones_is_not_refused),
-    place_test(one_whose_queue_was_removed_comes_in),
-    place_test(who_wants_a_permit_while_one_is_broken_gets_it),
-    place_test(one_that_waits_for_a_permit_waits_for_a_lock_as_well),
-    place_test(one_that_is_broken_on_its_way_in_does_not_hold),
-    place_test(a_break_of_one_that_lets_go_takes_nothing),
+    place_test(a_call_that_meets_the_replacement_of_a_broken_file_is_not_refused),
+    place_test(a_reader_whose_queue_was_removed_enters),
+    place_test(a_call_for_a_permit_during_a_break_gets_it),
+    place_test(a_permit_waiter_waits_for_an_exclusive_lock_as_well),
+    place_test(a_call_broken_during_its_grant_does_not_hold),
+    place_test(a_break_of_a_holder_that_unlocks_takes_nothing),
     place_test(nothing_is_handed_on_after_a_move),
     place_test(a_file_that_was_away_is_a_lost_lock),
-    place_test(a_directory_that_was_away_is_all_lost),
-    place_test(a_directory_is_not_made_again_beside_what_is_held),
+    place_test(all_locks_of_a_directory_moved_for_a_while_are_lost),
+    place_test(a_directory_is_not_made_again_while_locks_are_held),
     place_test(a_file_that_went_before_the_grant_is_no_loss),
-    place_test(nobody_holds_what_was_broken_before_it_was_watched),
+    place_test(a_lock_broken_before_its_watch_is_lost),
     place_test(a_waiter_follows_the_name),
     place_test(a_waiter_takes_no_file_that_was_moved),
-    place_test(a_holder_hears_of_a_change_of_the_path),
+    place_test(a_holder_notices_a_change_of_the_path),
     place_test(nothing_is_handed_on_after_a_change_of_the_path),
-    place_test(nothing_is_granted_where_nobody_would_look),
+    place_test(nothing_is_granted_in_a_moved_directory),
     place_test(a_waiter_gets_nothing_in_a_moved_directory),
     place_test(a_link_that_comes_back_loses_nothing),
-    place_test(who_can_see_the_path_no_more_keeps_its_lock),
-    place_test(a_wait_outlives_a_want_of_descriptors),
-    place_test(a_wait_behind_its_own_process_outlives_a_want_of_descriptors),
-    place_test(an_unlock_of_one_that_shares_wants_no_descriptor),
-    place_test(a_file_in_the_making_is_nobodys),
+    place_test(a_holder_that_can_no_longer_see_the_path_keeps_its_lock),
+    place_test(a_wait_continues_without_descriptors),
+    place_test(a_wait_behind_its_own_process_continues_without_descriptors),
+    place_test(an_unlock_of_a_reader_needs_no_descriptor),
+    place_test(a_file_under_construction_notifies_no_holder),
     place_test(a_child_closes_what_is_being_locked),
     place_test(a_child_leaves_open_what_it_has_opened_since),
-    place_test(nobody_comes_between_a_break_and_the_one_it_names),
-    place_test(a_token_that_was_written_beside_a_break_is_given_to_nobody_else),
-    place_test(a_break_takes_away_what_it_has_looked_at),
+    place_test(no_call_gets_the_lock_between_the_check_and_the_break),
+    place_test(a_token_written_during_a_break_is_not_granted_again),
+    place_test(a_break_replaces_only_the_file_it_has_checked),
     place_test(a_stopped_break_costs_waiters_little),
-    place_test(a_waiter_never_rests_for_good),
-    place_test(who_has_a_lock_tells_the_next_of_one_that_came_between),
+    place_test(a_waiter_never_misses_a_free_lock_for_ever),
+    place_test(a_new_holder_passes_a_notice_on_to_a_later_waiter),
 };
 
 const lk_group lk_races = {"races", tests, sizeof(tests) / sizeof(tests[0]), NULL, NULL};

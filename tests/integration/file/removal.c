@@ -593,7 +593,7 @@ static int lock_byte(const lk_place *place, const char *name, short type, off_t 
     return fd;
 }
 
-static void what_is_used_stays(void **state)
+static void a_sweep_keeps_files_in_use(void **state)
 {
     static const char *const names[] = {"held.lock", "waited.lock", "broken.lock"};
     lk_place *place = *state;
@@ -633,7 +633,7 @@ static bool is_any(const char *name)
     return strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
 }
 
-static void what_is_no_lock_file_stays(void **state)
+static void a_sweep_keeps_files_that_are_no_locks(void **state)
 {
     static const char *const names[] = {"long.lock", "damaged.lock", "directory.lock", "link.lock",
                                         "hard.lock", "open.lock",    "elsewhere.lock", "record",
@@ -688,7 +688,7 @@ static void make_old(const char *path)
 }
 
 /* Old files, directories, links, FIFOs and sockets of other programs, whose names begin as ours do, or are ours to the letter. */
-static void what_others_keep_beside_stays(void **state)
+static void a_sweep_keeps_files_of_other_programs(void **state)
 {
     enum { TICKET = 34 };
     static const char *const files[] = {".new-important", ".new-1-2-3x",    ".new-1-2-z",
@@ -778,7 +778,7 @@ static void a_removal_wakes_no_holder(void **state)
 }
 
 /* Somebody removes the file of a grant: its holder is told by the next look, of one that lasts by an event. */
-static void a_holder_hears_of_a_removal(void **state)
+static void a_holder_notices_that_its_file_is_removed(void **state)
 {
     lk_place *place = *state;
     for (int looks = 0; looks < 4; looks++) {
@@ -804,7 +804,7 @@ static void a_holder_hears_of_a_removal(void **state)
 }
 
 /* A grant that has its watch, and whose file is not looked at any more: what no event tells is still seen. */
-static void a_lasting_holder_hears_of_a_change_of_the_path(void **state)
+static void a_holder_of_a_watched_grant_notices_a_change_of_the_path(void **state)
 {
     lk_place *place = *state;
     char path[120], link[100];
@@ -885,7 +885,7 @@ static void a_wait_outlives_a_removal_that_takes_long(void **state)
 }
 
 /* What was being made when its maker died goes with a sweep when it is old, and not before. A maker that lives has its file locked. */
-static void what_was_half_made_goes(void **state)
+static void a_sweep_removes_old_half_made_files(void **state)
 {
     static const char *const names[] = {".new-1-2-3", ".new-1-2-4", ".new-1-2-5", ".new-1-2-6"};
     enum { FILE_OLD, DIRECTORY_OLD, FILE_YOUNG, FILE_LOCKED };
@@ -1121,16 +1121,16 @@ static const struct CMUnitTest tests[] = {
     place_test(a_damaged_slot_goes_on_from_the_clock),
     place_test(somebody_elses_tokens_are_left_alone),
     place_test(a_break_counts_on_from_a_removed_file),
-    place_test(what_is_used_stays),
-    place_test(what_is_no_lock_file_stays),
-    place_test(what_others_keep_beside_stays),
+    place_test(a_sweep_keeps_files_in_use),
+    place_test(a_sweep_keeps_files_that_are_no_locks),
+    place_test(a_sweep_keeps_files_of_other_programs),
     place_test(a_removal_wakes_no_holder),
-    place_test(a_holder_hears_of_a_removal),
-    place_test(a_lasting_holder_hears_of_a_change_of_the_path),
+    place_test(a_holder_notices_that_its_file_is_removed),
+    place_test(a_holder_of_a_watched_grant_notices_a_change_of_the_path),
     place_test(a_try_waits_for_a_sweep),
     place_test(a_try_waits_for_a_late_sweep),
     place_test(a_wait_outlives_a_removal_that_takes_long),
-    place_test(what_was_half_made_goes),
+    place_test(a_sweep_removes_old_half_made_files),
     place_test(sweeps_in_a_storm_do_no_harm),
     place_test(a_sweep_killed_anywhere_loses_nothing),
 };

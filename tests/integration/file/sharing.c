@@ -111,7 +111,7 @@ static bool lock_raw(int fd, short type, off_t byte)
 /* ------------------------------------------------------------------ broken, and stopped ---- */
 
 /* The kernel's lock stays with it; the others go on, and when they have ended it is in nobody's way. */
-static void a_stopped_reader_that_was_broken_keeps_nobody_out(void **state)
+static void a_stopped_reader_that_was_broken_blocks_no_call(void **state)
 {
     lk_place *place = *state;
     const locker_lock_options share = sharing(0);
@@ -155,7 +155,7 @@ static void a_writer_that_waits_passes_a_stopped_reader(void **state)
     lk_close_locker(other);
 }
 
-static void the_permit_of_one_that_was_broken_is_anothers_at_once(void **state)
+static void the_permit_of_a_broken_holder_is_free_at_once(void **state)
 {
     lk_place *place = *state;
     const locker_lock_options two = permit_of(2), three = permit_of(3);
@@ -269,7 +269,7 @@ static void an_older_release_and_this_one_exclude_each_other(void **state)
 }
 
 /* On its way in another was stopped: who comes says so, and who waits comes in as soon as that goes on. */
-static void one_that_was_stopped_on_its_way_in_shuts_out_readers_alone(void **state)
+static void a_call_stopped_during_its_grant_blocks_only_readers(void **state)
 {
     lk_place *place = *state;
     const locker_lock_options share = sharing(0), wait = sharing(-1);
@@ -286,7 +286,7 @@ static void one_that_was_stopped_on_its_way_in_shuts_out_readers_alone(void **st
 }
 
 /* As what cleans /tmp does: nobody is let in, and nothing is claimed that isn't known. */
-static void who_has_no_record_any_more_still_holds(void **state)
+static void a_holder_whose_record_was_removed_still_holds(void **state)
 {
     lk_place *place = *state;
     const locker_lock_options share = sharing(0);
@@ -315,7 +315,7 @@ static void come_and_go(locker *l)
         lk_give(take(l, &share));
 }
 
-static void who_has_no_ticket_any_more_still_holds(void **state)
+static void a_holder_whose_ticket_was_removed_still_holds(void **state)
 {
     lk_place *place = *state;
     const locker_lock_options share = sharing(0);
@@ -361,7 +361,7 @@ static void a_stopped_reader_that_was_overtaken_holds_like_others(void **state)
 }
 
 /* The first reader in line is stopped: who comes behind goes in without it. */
-static void a_stopped_reader_in_line_holds_no_reader_up(void **state)
+static void a_stopped_waiting_reader_blocks_no_reader(void **state)
 {
     lk_place *place = *state;
     const locker_lock_options wait = sharing(-1);
@@ -380,7 +380,7 @@ static void a_stopped_reader_in_line_holds_no_reader_up(void **state)
 }
 
 /* The time stands still: no look tells them, but the one before them. */
-static void readers_side_by_side_are_told_to_enter(void **state)
+static void adjacent_readers_notify_each_other_to_enter(void **state)
 {
     enum { READERS = 3 };
     lk_place *place = *state;
@@ -425,7 +425,7 @@ static void make_dead_ticket(const lk_place *place)
 }
 
 /* A reader came to its place between two that wait already, and died there before it told the one behind. */
-static void a_reader_that_died_between_two_holds_up_no_word(void **state)
+static void a_reader_that_died_between_two_waiters_blocks_no_notice(void **state)
 {
     enum { READERS = 2 };
     lk_place *place = *state;
@@ -509,7 +509,7 @@ static bool die_unlocking(lk_place *place, const locker_lock_options *as, int n)
     return !d.over;
 }
 
-static void who_dies_on_its_way_in_leaves_nothing(void **state)
+static void a_process_that_dies_while_locking_leaves_nothing(void **state)
 {
     const locker_lock_options share = sharing(0), two = permit_of(2);
     int n = 0;
@@ -521,7 +521,7 @@ static void who_dies_on_its_way_in_leaves_nothing(void **state)
     assert_true(n > 25);
 }
 
-static void who_dies_on_its_way_out_leaves_nothing(void **state)
+static void a_process_that_dies_while_unlocking_leaves_nothing(void **state)
 {
     const locker_lock_options share = sharing(0);
     int n = 0;
@@ -531,7 +531,7 @@ static void who_dies_on_its_way_out_leaves_nothing(void **state)
 }
 
 /* Nobody comes again: a sweep finds what they left. */
-static void what_dead_readers_left_goes_with_a_sweep(void **state)
+static void a_sweep_removes_files_of_dead_readers(void **state)
 {
     lk_place *place = *state;
     const locker_lock_options share = sharing(0);
@@ -590,23 +590,23 @@ static void a_sweep_takes_a_record_without_a_ticket_with_its_file(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    place_test(a_stopped_reader_that_was_broken_keeps_nobody_out),
+    place_test(a_stopped_reader_that_was_broken_blocks_no_call),
     place_test(a_writer_that_waits_passes_a_stopped_reader),
-    place_test(the_permit_of_one_that_was_broken_is_anothers_at_once),
+    place_test(the_permit_of_a_broken_holder_is_free_at_once),
     place_test(a_stopped_permit_that_was_broken_fixes_no_number),
     place_test(the_queue_of_a_file_that_was_broken_goes),
     place_test(an_older_release_and_this_one_exclude_each_other),
-    place_test(one_that_was_stopped_on_its_way_in_shuts_out_readers_alone),
-    place_test(who_has_no_record_any_more_still_holds),
-    place_test(who_has_no_ticket_any_more_still_holds),
+    place_test(a_call_stopped_during_its_grant_blocks_only_readers),
+    place_test(a_holder_whose_record_was_removed_still_holds),
+    place_test(a_holder_whose_ticket_was_removed_still_holds),
     place_test(a_stopped_reader_that_was_overtaken_holds_like_others),
-    place_test(a_stopped_reader_in_line_holds_no_reader_up),
-    place_test(readers_side_by_side_are_told_to_enter),
-    place_test(a_reader_that_died_between_two_holds_up_no_word),
+    place_test(a_stopped_waiting_reader_blocks_no_reader),
+    place_test(adjacent_readers_notify_each_other_to_enter),
+    place_test(a_reader_that_died_between_two_waiters_blocks_no_notice),
     place_test(a_reader_that_has_waited_keeps_no_reader_out),
-    place_test(who_dies_on_its_way_in_leaves_nothing),
-    place_test(who_dies_on_its_way_out_leaves_nothing),
-    place_test(what_dead_readers_left_goes_with_a_sweep),
+    place_test(a_process_that_dies_while_locking_leaves_nothing),
+    place_test(a_process_that_dies_while_unlocking_leaves_nothing),
+    place_test(a_sweep_removes_files_of_dead_readers),
     place_test(a_sweep_takes_a_record_without_a_ticket_with_its_file),
 };
 

@@ -187,7 +187,7 @@ static bool has_its_modes(void *context, long number, uint64_t first)
 }
 
 /* Its maker may be killed at any moment, and another come. */
-static void what_a_group_shares_is_never_found_without_its_mode(void **state)
+static void a_shared_file_never_exists_without_its_mode(void **state)
 {
     enum { PART = 240 };
     lk_place *place = *state;
@@ -343,7 +343,7 @@ static void a_holder_loses_with_the_directory(void **state)
     excludes_another(place, "k");
 }
 
-static void one_that_waits_goes_on_in_the_new_directory(void **state)
+static void a_waiter_goes_on_in_the_new_directory(void **state)
 {
     lk_place *place = *state;
     locker *other = lk_place_open(place);
@@ -373,12 +373,12 @@ static const struct CMUnitTest tests[] = {
     place_test(files),
     place_test(links_on_the_way),
     place_test(shared_files_can_be_written_by_the_group),
-    place_test(what_a_group_shares_is_never_found_without_its_mode),
+    place_test(a_shared_file_never_exists_without_its_mode),
     cmocka_unit_test(filesystems),
     place_test(a_full_disk_is_told),
     place_test(an_idle_locker_makes_its_directory_again),
     place_test(a_holder_loses_with_the_directory),
-    place_test(one_that_waits_goes_on_in_the_new_directory),
+    place_test(a_waiter_goes_on_in_the_new_directory),
 };
 
 const lk_group lk_trust = {"trust", tests, sizeof(tests) / sizeof(tests[0]), NULL, NULL};

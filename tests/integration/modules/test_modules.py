@@ -137,7 +137,7 @@ class Found(Modules):
         self.assertRegex(self.code(0, "drivers").stdout, r"\n  module +%s\n" % re.escape(module))
         self.assertIsNone(self.listed("file")["module"])
 
-    def test_the_text_tells_what_the_table_has(self):
+    def test_the_text_matches_the_driver_table(self):
         self.plant("sound")
         listed = self.listed("shelf")
         self.assertEqual((listed["schemes"], listed["example"], listed["features"]), ("shelf", "shelf:", ""))
@@ -290,7 +290,7 @@ class Refused(Modules):
         os.mkfifo(self.path("shelf.so"))
         self.refused("it is not a regular file")
 
-    def test_what_everybody_may_write(self):
+    def test_a_module_that_everybody_may_write(self):
         os.chmod(self.plant("sound"), 0o646)
         self.refused("every user can write to it", "chmod o-w")
         os.chmod(self.path("shelf.so"), 0o664)
@@ -314,7 +314,7 @@ class Refused(Modules):
         self.plant("needy")
         self.refused("libshelf_absent.so", "is the client library of its service installed?")
 
-    def test_one_that_ends_the_process(self):
+    def test_a_module_that_ends_the_process(self):
         """Only who uses it is harmed: a list shows the others too."""
         self.plant("fatal")
         self.assertIn("signal 6", self.listed("shelf")["problem"])
@@ -338,7 +338,7 @@ class Refused(Modules):
         os.mkfifo(self.path("shelf.driver"))
         self.refused("first line", where="shelf.driver")
 
-    def test_others_are_not_harmed(self):
+    def test_a_broken_module_does_not_affect_others(self):
         self.plant("sound")
         self.plant("sound", name="a-broken-one", text=b"nonsense\n")
         self.code(69, "ping", "-u", "shelf:")

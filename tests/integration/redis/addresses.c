@@ -80,7 +80,7 @@ static void a_resolver_that_hangs_costs_no_lock(void **state)
 }
 
 /* Only the same life of the server is gone back to without its name: another machine may have its address by now. */
-static void another_server_is_not_gone_to_without_its_name(void **state)
+static void a_restarted_server_is_not_used_if_its_name_does_not_resolve(void **state)
 {
     lk_env *env = *state;
     locker *l;
@@ -189,7 +189,7 @@ static void hosts_before_the_one_that_served_are_asked(void **state)
 static const struct CMUnitTest tests[] = {
     server_test(a_name_that_does_not_resolve_costs_no_lock),
     server_test(a_resolver_that_hangs_costs_no_lock),
-    durable_test(another_server_is_not_gone_to_without_its_name),
+    durable_test(a_restarted_server_is_not_used_if_its_name_does_not_resolve),
     server_test(an_address_without_an_answer_is_not_waited_for),
     server_test(the_address_that_served_is_asked_first),
     server_test(hosts_that_hang_before_the_one_that_served_cost_no_lock),

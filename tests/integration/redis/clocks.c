@@ -138,7 +138,7 @@ static void a_leap_shortens_what_was_confirmed_before(void **state)
 }
 
 /* It was confirmed after the server told its time before: perhaps after the leap, so it is asked about. */
-static void what_was_confirmed_since_is_renewed(void **state)
+static void a_lease_confirmed_after_a_leap_is_renewed(void **state)
 {
     lk_asker held, busy;
     begin(*state, &held, &busy);
@@ -242,7 +242,7 @@ static void a_time_that_is_awaited_is_not_asked_for_again(void **state)
 }
 
 /* It may be ahead of the one before, whose leases it doesn't have. */
-static void another_servers_clock_is_another(void **state)
+static void each_server_has_its_own_clock(void **state)
 {
     lk_env *env = *state;
     lk_asker held, busy, fresh;
@@ -449,12 +449,12 @@ static void a_leap_of_one_node_holds_up_no_grant_by_another(void **state)
 
 static const struct CMUnitTest tests[] = {
     clocked_test(a_leap_shortens_what_was_confirmed_before),
-    clocked_test(what_was_confirmed_since_is_renewed),
+    clocked_test(a_lease_confirmed_after_a_leap_is_renewed),
     clocked_test(a_clock_that_is_set_back_shortens_nothing),
     clocked_test(an_answer_that_is_read_late_proves_nothing),
     clocked_test(a_request_that_arrives_late_proves_nothing),
     clocked_test(a_time_that_is_awaited_is_not_asked_for_again),
-    clocked_test(another_servers_clock_is_another),
+    clocked_test(each_server_has_its_own_clock),
     clocked_test(a_clock_that_runs_too_fast_is_allowed_for),
     clocked_test(an_answer_to_what_was_sent_before_extends_nothing),
     clocked_test(a_grant_that_crosses_a_leap_is_asked_for_again),

@@ -39,7 +39,7 @@ static const char *name_in(unsigned slot)
 }
 
 /* The lock is where its slot is, and nothing but counters stays. */
-static void locks_of_all_slots_are_had(void **state)
+static void locks_of_all_slots_are_granted(void **state)
 {
     lk_cluster *cluster = *state;
     locker *l = lk_open_cluster(cluster, 0, "");
@@ -93,7 +93,7 @@ static const char *key_of(const lk_cluster *cluster, int share)
 }
 
 /* The other process polls each 20 s or more. */
-static void a_hand_over_is_told(void **state)
+static void a_hand_over_notifies_the_waiter(void **state)
 {
     lk_cluster *cluster = *state;
     char hosts[300], uri[400];
@@ -122,7 +122,7 @@ static void a_hand_over_is_told(void **state)
 
 /* ------------------------------------------------------------------ what is told ---- */
 
-static void unlock_tells_the_truth(void **state)
+static void unlock_reports_ok_lost_and_unknown_correctly(void **state)
 {
     lk_cluster *cluster = *state;
     locker *l = lk_open_cluster(cluster, 0, "ttl=60s"), *rival = lk_open_cluster(cluster, 1, "ttl=60s");
@@ -192,7 +192,7 @@ static void show_and_break_find_the_node(void **state)
     lk_close_locker(l);
 }
 
-static void what_is_no_lock_is_left_as_it_is(void **state)
+static void foreign_data_is_left_unchanged(void **state)
 {
     lk_cluster *const cluster = *state;
     const char *const key = key_of(cluster, 1);
@@ -201,7 +201,7 @@ static void what_is_no_lock_is_left_as_it_is(void **state)
     lk_close_locker(l);
 }
 
-static void ping_asks_it(void **state)
+static void ping_queries_the_cluster(void **state)
 {
     lk_cluster *cluster = *state;
     locker *l = lk_open_cluster(cluster, 4, ""); /* a replica, which names the others */
@@ -261,7 +261,7 @@ static bool is_listened_to(void *cluster)
 }
 
 /* Though nothing that is due has its locker do anything meanwhile. */
-static void who_only_shares_hears_of_a_break(void **state)
+static void a_reader_is_notified_of_a_break(void **state)
 {
     lk_cluster *cluster = *state;
     const char *const key = name_in(lk_cluster_first(cluster, 0));
@@ -372,7 +372,7 @@ static void nodes_may_change_their_addresses_for_ever(void **state)
 
 /* ------------------------------------------------------------------ how it is opened ---- */
 
-static void any_node_that_is_there_will_do(void **state)
+static void any_node_that_answers_is_enough(void **state)
 {
     lk_cluster *cluster = *state;
     locker_error err;
@@ -397,7 +397,7 @@ static void any_node_that_is_there_will_do(void **state)
     lk_server_thaw(&cluster->node[3]);
 }
 
-static void a_locker_outlives_the_node_that_it_was_told_of(void **state)
+static void a_locker_survives_the_loss_of_the_node_in_its_uri(void **state)
 {
     lk_cluster *cluster = *state;
     locker_error err;
@@ -411,7 +411,7 @@ static void a_locker_outlives_the_node_that_it_was_told_of(void **state)
     lk_close_locker(l);
 }
 
-static void what_is_no_cluster_is_told(void **state)
+static void a_server_that_is_no_cluster_is_refused(void **state)
 {
     lk_cluster *cluster = *state;
     lk_server *alone = lk_test_redis(NULL);
@@ -489,7 +489,7 @@ static void users_log_in_at_each_node(void **state)
 
 #ifdef LK_TEST_TLS
 /* What its nodes say of each other is checked as what the URI says: each has to be who it is. */
-static void all_of_it_speaks_tls(void **state)
+static void all_nodes_speak_tls(void **state)
 {
     enum { TLS_TIMEOUT_MS = 2000 }; /* nodes whose handshake fails, as two at once may, try again then */
     static lk_cluster secret;
@@ -525,26 +525,26 @@ static void all_of_it_speaks_tls(void **state)
 #endif
 
 static const struct CMUnitTest tests[] = {
-    cluster_test(locks_of_all_slots_are_had), /* while nothing else is there */
+    cluster_test(locks_of_all_slots_are_granted), /* while nothing else is there */
     cluster_test(names_with_braces_are_locked),
-    cluster_test(a_hand_over_is_told),
-    cluster_test(unlock_tells_the_truth),
+    cluster_test(a_hand_over_notifies_the_waiter),
+    cluster_test(unlock_reports_ok_lost_and_unknown_correctly),
     cluster_test(show_and_break_find_the_node),
-    cluster_test(what_is_no_lock_is_left_as_it_is),
-    cluster_test(ping_asks_it),
+    cluster_test(foreign_data_is_left_unchanged),
+    cluster_test(ping_queries_the_cluster),
     cluster_test(close_gives_back_what_is_held),
     cluster_test(a_map_in_pieces_is_read),
-    cluster_test(who_only_shares_hears_of_a_break),
+    cluster_test(a_reader_is_notified_of_a_break),
     cluster_test(a_message_alone_grants_nothing),
     cluster_test(nodes_may_change_their_addresses_for_ever),
-    cluster_test(any_node_that_is_there_will_do),
-    cluster_test(a_locker_outlives_the_node_that_it_was_told_of),
-    cluster_test(what_is_no_cluster_is_told),
+    cluster_test(any_node_that_answers_is_enough),
+    cluster_test(a_locker_survives_the_loss_of_the_node_in_its_uri),
+    cluster_test(a_server_that_is_no_cluster_is_refused),
     cluster_test(a_cluster_has_one_database),
     cluster_test(braces_of_a_namespace_are_a_tag_or_refused),
     cluster_test(users_log_in_at_each_node),
 #ifdef LK_TEST_TLS
-    cmocka_unit_test(all_of_it_speaks_tls),
+    cmocka_unit_test(all_nodes_speak_tls),
 #endif
 };
 

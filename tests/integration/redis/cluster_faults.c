@@ -38,7 +38,7 @@ static void require_replicated(lk_cluster *cluster, int master)
 
 /* A handle of one key of each share, the last of which stands still, is unlocked. The releases of the others don't wait for that:
  * who waits for their keys has them, elsewhere and here, before there is an answer from the last, which is asked first. */
-static void a_share_does_not_wait_for_another_to_be_unlocked(void **state)
+static void a_release_does_not_wait_for_other_masters(void **state)
 {
     lk_cluster *cluster = *state;
     locker *l = lk_open_cluster(cluster, 0, "ttl=60s&command_timeout=25s");
@@ -105,7 +105,7 @@ static void a_master_that_dies_harms_no_other(void **state)
 
 /* With wait_replicas for the only replica, whatever a master has granted or renewed its replica has. The old master that goes
  * on renews nothing, as nobody follows it. */
-static void nobody_shares_a_lock_over_failovers(void **state)
+static void a_lock_has_one_holder_over_failovers(void **state)
 {
     lk_cluster *cluster = *state;
     lk_load *load =
@@ -180,9 +180,9 @@ static void a_node_that_was_never_reached_has_said_nothing(void **state)
 static const struct CMUnitTest tests[] = {
     cluster_test(a_node_that_was_never_reached_has_said_nothing),
     cluster_test(a_planned_failover_loses_nothing),
-    cluster_test(a_share_does_not_wait_for_another_to_be_unlocked),
+    cluster_test(a_release_does_not_wait_for_other_masters),
     cluster_test(a_master_that_dies_harms_no_other),
-    cluster_test(nobody_shares_a_lock_over_failovers),
+    cluster_test(a_lock_has_one_holder_over_failovers),
 };
 
 const lk_group lk_cluster_faults = {"cluster_faults", tests, sizeof tests / sizeof tests[0], begin,

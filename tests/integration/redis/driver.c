@@ -18,7 +18,7 @@ static const int64_t patience_ns = LK_TEST_PATIENCE_MS * INT64_C(1000000);
 /* ------------------------------------------------------------------ renewals ---- */
 
 /* Neither of two renewals under way tells anything when the claim has gone. */
-static void renewals_tell_nothing_of_what_is_gone(void **state)
+static void renewals_report_nothing_of_a_removed_claim(void **state)
 {
     lk_env *env = *state;
     lk_asker withdrawn, released;
@@ -94,7 +94,7 @@ static void renewals_outlive_their_script(void **state)
 }
 
 /* For a checker of leaks. */
-static void what_is_unanswered_goes_with_the_connection(void **state)
+static void unanswered_requests_are_freed_with_the_connection(void **state)
 {
     lk_env *env = *state;
     lk_asker asker;
@@ -290,7 +290,7 @@ static void a_try_that_is_made_again_finds_its_own_lock(void **state)
 }
 
 /* Its process may end before it could give it back. */
-static void what_has_no_number_is_not_left_at_the_server(void **state)
+static void a_grant_without_a_token_is_not_left_at_the_server(void **state)
 {
     lk_env *env = *state;
     lk_asker asker;
@@ -305,7 +305,7 @@ static void what_has_no_number_is_not_left_at_the_server(void **state)
 /* A connection on which nothing is asked for but the subscription beside it was of use: what is lost again
  * and again, as servers start anew, is not waited for longer and longer. (Without INFO each server is taken
  * for another.) */
-static void who_only_listens_comes_back_soon(void **state)
+static void a_connection_used_only_to_listen_reconnects_soon(void **state)
 {
     lk_env *env = *state;
     lk_asker asker;
@@ -342,7 +342,7 @@ static int64_t be_away_for_long(lk_env *env)
 
 /* A call that waits may have less time than that. (It may take that long by itself, on a machine that is
  * busy.) */
-static void a_call_does_not_wait_for_the_next_look(void **state)
+static void a_call_does_not_wait_for_the_next_poll(void **state)
 {
     lk_env *env = *state;
     lk_asker asker;
@@ -361,7 +361,7 @@ static void a_call_does_not_wait_for_the_next_look(void **state)
 /* ------------------------------------------------------------------ replicas, and refusals ---- */
 
 /* Those who ask for no replica have their turn between the attempts of one that does. */
-static void what_too_few_replicas_have_is_given_back(void **state)
+static void a_grant_that_too_few_replicas_have_is_given_back(void **state)
 {
     lk_env *env = *state;
     lk_asker asker;
@@ -398,7 +398,7 @@ static size_t no_master(const lk_message *reply, char *out, size_t size)
 }
 
 /* It tells so to whoever waits for its replicas, or is about to. */
-static void a_master_that_becomes_a_replica_is_not_the_last_word(void **state)
+static void a_master_that_becomes_a_replica_ends_no_call(void **state)
 {
     lk_env *env = *state;
     lk_asker asker;
@@ -413,7 +413,7 @@ static void a_master_that_becomes_a_replica_is_not_the_last_word(void **state)
     lk_alone_end();
 }
 
-static void a_server_that_is_no_master_is_not_the_last_word(void **state)
+static void a_server_that_is_no_master_ends_no_call(void **state)
 {
     lk_env *env = *state;
     lk_asker asker;
@@ -440,7 +440,7 @@ static bool is_given_back(void *context)
 }
 
 /* Whose thread ever read that it was refused: another time for it is asked for. */
-static void what_is_refused_is_given_back_later(void **state)
+static void a_refused_release_is_retried_later(void **state)
 {
     lk_env *env = *state;
     lk_asker asker;
@@ -498,7 +498,7 @@ ssize_t __wrap_send(int fd, const void *bytes, size_t count, int flags)
 }
 
 /* The keeper has looked, and is sending; its clean-up's refusal is read by somebody who asks beside it. */
-static void what_is_refused_while_the_keeper_sends_is_given_back_later(void **state)
+static void a_release_refused_while_the_keeper_sends_is_retried_later(void **state)
 {
     lk_env *env = *state;
     lk_asker asker;
@@ -541,7 +541,7 @@ static void fill_queue(lk_server *server, const char *key, const char *length)
 }
 
 /* It would be too long an answer, and cost the connection that all share. */
-static void a_look_asks_for_no_more_than_can_be_ours(void **state)
+static void a_query_reads_no_more_than_our_longest_value(void **state)
 {
     lk_env *env = *state;
     lk_asker asker;
@@ -560,7 +560,7 @@ static void a_look_asks_for_no_more_than_can_be_ours(void **state)
 }
 
 /* The server closes a connection on which it has so much to say. */
-static void a_look_that_costs_the_connection_is_not_made_for_ever(void **state)
+static void a_query_that_ends_the_connection_is_not_repeated_for_ever(void **state)
 {
     lk_env *env = *state;
     locker_info info;
@@ -576,7 +576,7 @@ static void a_look_that_costs_the_connection_is_not_made_for_ever(void **state)
 /* ------------------------------------------------------------------ what comes late ---- */
 
 /* The connection may be there again before core has heard that it was not. */
-static void an_outage_is_never_the_last_word(void **state)
+static void an_outage_ends_no_waiting_call(void **state)
 {
     lk_env *env = *state;
     lk_asker asker;
@@ -699,7 +699,7 @@ static void an_attempt_that_arrives_late_sets_no_token_back(void **state)
 }
 
 /* The server's time may be denied at first, and is asked for again now and then. */
-static void a_time_that_is_told_later_is_taken(void **state)
+static void a_server_time_that_is_denied_at_first_is_read_later(void **state)
 {
     lk_env *env = *state;
     lk_asker first, second;
@@ -817,7 +817,7 @@ static bool is_granted(void *asker)
 }
 
 /* A lock that was handed on for long is left free for a moment; who is the first stays so, and is told. */
-static void a_free_moment_takes_no_place(void **state)
+static void a_lock_left_free_for_a_moment_keeps_the_queue(void **state)
 {
     lk_env *env = *state;
     lk_asker first, second;
@@ -867,11 +867,11 @@ static void a_place_that_was_refused_is_not_taken_out(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    server_test(renewals_tell_nothing_of_what_is_gone),
+    server_test(renewals_report_nothing_of_a_removed_claim),
     server_test(each_renewal_that_is_answered_extends),
     server_test(a_lease_is_lost_once),
     server_test(renewals_outlive_their_script),
-    proxied_test(what_is_unanswered_goes_with_the_connection),
+    proxied_test(unanswered_requests_are_freed_with_the_connection),
     proxied_test(a_renewal_that_outlives_the_close_uses_no_clock),
     proxied_test(a_doubt_that_outlives_the_close_uses_no_clock),
     server_test(a_renewal_extends_no_lock_of_another),
@@ -879,26 +879,26 @@ static const struct CMUnitTest tests[] = {
     server_test(a_release_takes_no_lock_of_another),
     proxied_test(a_proof_that_comes_after_the_lease_is_none),
     proxied_test(a_try_that_is_made_again_finds_its_own_lock),
-    server_test(what_has_no_number_is_not_left_at_the_server),
-    proxied_test(who_only_listens_comes_back_soon),
-    proxied_test(a_call_does_not_wait_for_the_next_look),
-    server_test(what_too_few_replicas_have_is_given_back),
-    proxied_test(a_master_that_becomes_a_replica_is_not_the_last_word),
-    server_test(a_server_that_is_no_master_is_not_the_last_word),
-    server_test(what_is_refused_is_given_back_later),
-    server_test(what_is_refused_while_the_keeper_sends_is_given_back_later),
+    server_test(a_grant_without_a_token_is_not_left_at_the_server),
+    proxied_test(a_connection_used_only_to_listen_reconnects_soon),
+    proxied_test(a_call_does_not_wait_for_the_next_poll),
+    server_test(a_grant_that_too_few_replicas_have_is_given_back),
+    proxied_test(a_master_that_becomes_a_replica_ends_no_call),
+    server_test(a_server_that_is_no_master_ends_no_call),
+    server_test(a_refused_release_is_retried_later),
+    server_test(a_release_refused_while_the_keeper_sends_is_retried_later),
     server_test(messages_come_while_a_claim_asks),
     server_test(a_foreign_lease_may_last_for_ages),
     server_test(the_queue_is_in_order_of_time),
-    server_test(a_free_moment_takes_no_place),
-    server_test(a_look_asks_for_no_more_than_can_be_ours),
-    server_test(a_look_that_costs_the_connection_is_not_made_for_ever),
-    server_test(an_outage_is_never_the_last_word),
+    server_test(a_lock_left_free_for_a_moment_keeps_the_queue),
+    server_test(a_query_reads_no_more_than_our_longest_value),
+    server_test(a_query_that_ends_the_connection_is_not_repeated_for_ever),
+    server_test(an_outage_ends_no_waiting_call),
     server_test(a_late_note_is_not_written),
     server_test(a_time_that_is_read_late_sets_none_back),
     server_test(a_counter_below_0_is_lifted),
     proxied_test(an_attempt_that_arrives_late_sets_no_token_back),
-    server_test(a_time_that_is_told_later_is_taken),
+    server_test(a_server_time_that_is_denied_at_first_is_read_later),
     proxied_test(a_place_that_was_refused_is_not_taken_out),
 };
 

@@ -83,7 +83,7 @@ static void tokens_grow_over_a_failover_that_lost_counts(void **state)
 }
 
 /* The same for a process that has counted on the old master, and is the first on the new one. */
-static void tokens_grow_for_those_who_move(void **state)
+static void tokens_grow_for_a_process_that_moves_to_the_new_master(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_at(env->server, "");
@@ -157,7 +157,7 @@ static void a_release_does_not_believe_a_replica(void **state)
     expect_the_master_to_be_asked(*state, LOCKER_EXCLUSIVE);
 }
 
-static void nor_does_that_of_a_share(void **state)
+static void a_release_of_a_reader_does_not_believe_a_replica(void **state)
 {
     expect_the_master_to_be_asked(*state, LOCKER_SHARED);
 }
@@ -178,7 +178,7 @@ static void a_renewal_does_not_believe_a_replica(void **state)
     expect_renewals_not_to_believe_it(*state, LOCKER_EXCLUSIVE);
 }
 
-static void nor_does_a_renewal_of_a_share(void **state)
+static void a_renewal_of_a_reader_does_not_believe_a_replica(void **state)
 {
     expect_renewals_not_to_believe_it(*state, LOCKER_SHARED);
 }
@@ -204,12 +204,12 @@ static void expect_no_break_to_be_believed(lk_env *env, locker_mode mode)
     lk_close_locker(l);
 }
 
-static void nor_does_a_release_believe_its_breaks(void **state)
+static void a_release_does_not_believe_the_break_mark_of_a_replica(void **state)
 {
     expect_no_break_to_be_believed(*state, LOCKER_EXCLUSIVE);
 }
 
-static void nor_does_the_release_of_a_share(void **state)
+static void a_release_of_a_reader_does_not_believe_the_break_mark_of_a_replica(void **state)
 {
     expect_no_break_to_be_believed(*state, LOCKER_SHARED);
 }
@@ -229,12 +229,12 @@ static void expect_looks_not_to_believe_it(lk_env *env, locker_mode mode)
     lk_close_locker(l);
 }
 
-static void a_look_does_not_believe_a_replica(void **state)
+static void show_does_not_believe_a_replica(void **state)
 {
     expect_looks_not_to_believe_it(*state, LOCKER_EXCLUSIVE);
 }
 
-static void nor_does_a_look_at_a_share(void **state)
+static void show_of_a_reader_does_not_believe_a_replica(void **state)
 {
     expect_looks_not_to_believe_it(*state, LOCKER_SHARED);
 }
@@ -272,14 +272,14 @@ static void a_try_does_not_believe_a_replica(void **state)
     expect_tries_not_to_believe_it(*state, NULL);
 }
 
-static void nor_does_a_try_to_share(void **state)
+static void a_try_to_share_does_not_believe_a_replica(void **state)
 {
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
     options.mode = LOCKER_SHARED;
     expect_tries_not_to_believe_it(*state, &options);
 }
 
-static void nor_does_a_try_of_a_permit(void **state)
+static void a_try_for_a_permit_does_not_believe_a_replica(void **state)
 {
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
     options.permits = 2;
@@ -436,7 +436,7 @@ static void a_waiter_listens_to_the_new_master(void **state)
 /* Master and replica change places while somebody waits who is connected to the old master still. He has not
  * asked the new one, which hands him nothing, because nobody listens there for him; and what it publishes for
  * nothing he does not hear at the replica either: it would grant him the lock that the next one gets. */
-static void a_replica_tells_nobody_that_the_lock_is_his(void **state)
+static void a_replica_hands_no_lock_to_a_waiter(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_at(env->server, "ttl=90s&poll=60s"), *holder, *next;
@@ -665,7 +665,7 @@ static void a_host_that_hangs_hides_no_other(void **state)
     lk_server_thaw(env->server);
 }
 
-static void who_was_connected_to_a_host_that_hangs_finds_another(void **state)
+static void a_client_of_a_host_that_hangs_finds_another_host(void **state)
 {
     lk_env *env = *state;
     locker *l;
@@ -765,31 +765,31 @@ static void a_host_that_loads_is_waited_for_beside_one_that_is_away(void **state
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_host_that_loads_is_waited_for_beside_one_that_is_away),
     server_test(a_host_that_hangs_hides_no_other),
-    server_test(who_was_connected_to_a_host_that_hangs_finds_another),
+    server_test(a_client_of_a_host_that_hangs_finds_another_host),
     server_test(an_address_that_hangs_hides_no_other),
     server_test(tokens_grow_over_a_failover_that_lost_counts),
-    server_test(tokens_grow_for_those_who_move),
+    server_test(tokens_grow_for_a_process_that_moves_to_the_new_master),
     server_test(renewals_follow_the_master),
     server_test(renewals_of_shares_follow_the_master),
     server_test(a_release_does_not_believe_a_replica),
-    server_test(nor_does_that_of_a_share),
+    server_test(a_release_of_a_reader_does_not_believe_a_replica),
     server_test(a_renewal_does_not_believe_a_replica),
-    server_test(nor_does_a_renewal_of_a_share),
-    server_test(nor_does_a_release_believe_its_breaks),
-    server_test(nor_does_the_release_of_a_share),
-    server_test(a_look_does_not_believe_a_replica),
-    server_test(nor_does_a_look_at_a_share),
+    server_test(a_renewal_of_a_reader_does_not_believe_a_replica),
+    server_test(a_release_does_not_believe_the_break_mark_of_a_replica),
+    server_test(a_release_of_a_reader_does_not_believe_the_break_mark_of_a_replica),
+    server_test(show_does_not_believe_a_replica),
+    server_test(show_of_a_reader_does_not_believe_a_replica),
     server_test(a_break_does_not_believe_a_replica),
     server_test(a_try_does_not_believe_a_replica),
-    server_test(nor_does_a_try_to_share),
-    server_test(nor_does_a_try_of_a_permit),
+    server_test(a_try_to_share_does_not_believe_a_replica),
+    server_test(a_try_for_a_permit_does_not_believe_a_replica),
     server_test(a_hand_over_by_a_new_master_takes_a_greater_token),
     server_test(tokens_grow_over_a_crash_that_lost_counts),
     proxied_test(a_release_over_a_loss_of_data_is_unknown),
     cmocka_unit_test_setup_teardown(a_release_over_an_unknown_server_is_unknown, start_nameless, lk_env_end),
     proxied_test(a_release_over_a_change_of_masters_is_unknown),
     server_test(a_waiter_listens_to_the_new_master),
-    server_test(a_replica_tells_nobody_that_the_lock_is_his),
+    server_test(a_replica_hands_no_lock_to_a_waiter),
     proxied_test(a_subscription_is_with_the_server_that_grants),
     proxied_test(replicas_of_another_master_confirm_nothing),
 };

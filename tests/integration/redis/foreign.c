@@ -159,7 +159,7 @@ void lk_foreign_expect_all(lk_server *server, locker *l, const char *key)
     }
 }
 
-static void what_is_no_lock_is_left_as_it_is(void **state)
+static void foreign_data_is_left_unchanged(void **state)
 {
     lk_env *const env = *state;
     locker *const l = lk_open_at(env->server, "poll=100ms");
@@ -168,7 +168,7 @@ static void what_is_no_lock_is_left_as_it_is(void **state)
 }
 
 /* Our own forms, also those of a holder of whom nothing was noted, and of a lock that is kept for a waiter that has gone. */
-static void what_liblocker_wrote_is_broken_without_force(void **state)
+static void locks_of_liblocker_are_broken_without_force(void **state)
 {
     static const char *const values[] = {"0123456789abcdef0123456789abcdef",
                                          "fedcba98765432107edcba9876543210",
@@ -251,7 +251,7 @@ static void a_type_that_changes_meanwhile_is_left(void **state)
 }
 
 /* A user who may not run TYPE: no lock is granted, and what is no string is never deleted. */
-static void without_the_right_to_ask_for_the_type_it_is_left(void **state)
+static void without_the_right_to_read_the_type_a_key_is_not_broken(void **state)
 {
     lk_env *const env = *state;
     locker_break_options force = LOCKER_BREAK_OPTIONS_INIT;
@@ -273,10 +273,10 @@ static void without_the_right_to_ask_for_the_type_it_is_left(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    server_test(what_is_no_lock_is_left_as_it_is),
-    server_test(what_liblocker_wrote_is_broken_without_force),
+    server_test(foreign_data_is_left_unchanged),
+    server_test(locks_of_liblocker_are_broken_without_force),
     proxied_test(a_type_that_changes_meanwhile_is_left),
-    server_test(without_the_right_to_ask_for_the_type_it_is_left),
+    server_test(without_the_right_to_read_the_type_a_key_is_not_broken),
 };
 
 const lk_group lk_foreign = {"foreign", tests, sizeof tests / sizeof tests[0], NULL, NULL};

@@ -488,7 +488,7 @@ static void a_waiter_that_is_served_or_gives_up_leaves_the_queue(void **state)
 }
 
 /* The lock is left free for a moment, and the first of those who wait, which was told so, gives up. */
-static void one_that_gives_up_in_a_free_moment_leaves_it_to_the_next(void **state)
+static void a_waiter_that_gives_up_in_a_free_moment_leaves_the_lock_to_the_next(void **state)
 {
     static const char leave_free[] =
         "local t = redis.call('TIME')\n"
@@ -731,7 +731,7 @@ static const struct CMUnitTest tests[] = {
     server_test(a_counter_ahead_of_the_time_is_not_hurried),
     server_test(a_dead_waiter_is_passed_over),
     server_test(many_dead_waiters_are_left_to_later_calls),
-    server_test(one_that_gives_up_in_a_free_moment_leaves_it_to_the_next),
+    server_test(a_waiter_that_gives_up_in_a_free_moment_leaves_the_lock_to_the_next),
     server_test(a_waiter_that_is_served_or_gives_up_leaves_the_queue),
     proxied_test(a_release_goes_on_when_the_server_is_back),
     proxied_test(a_place_is_taken_out_however_late),

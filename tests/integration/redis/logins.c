@@ -326,7 +326,7 @@ static void a_missing_right_is_denied(void **state)
 }
 
 /* He could not give it back. */
-static void who_may_run_no_scripts_takes_nothing(void **state)
+static void a_user_without_the_right_to_run_scripts_takes_no_lock(void **state)
 {
     lk_env *env = *state;
     locker_handle *held = NULL;
@@ -480,7 +480,7 @@ static void valkey_is_called_by_its_name(void **state)
     assert_non_null(strstr(err.text, "cannot reach Valkey at"));
 }
 
-static void nobody_there(void **state)
+static void no_server_listens(void **state)
 {
     int64_t began = lk_test_now_ms();
     locker_error err;
@@ -590,14 +590,14 @@ static const struct CMUnitTest tests[] = {
     server_test(an_acl_user),
     server_test(the_fewest_rights_are_enough),
     server_test(a_missing_right_is_denied),
-    server_test(who_may_run_no_scripts_takes_nothing),
+    server_test(a_user_without_the_right_to_run_scripts_takes_no_lock),
     server_test(without_the_time_nothing_is_numbered),
     server_test(a_right_that_is_taken_away_is_denied),
     cmocka_unit_test_setup_teardown(a_cluster_is_refused, start_cluster, lk_env_end),
     server_test(databases),
     server_test(a_unix_socket),
     server_test(valkey_is_called_by_its_name),
-    cmocka_unit_test(nobody_there),
+    cmocka_unit_test(no_server_listens),
     cmocka_unit_test(a_server_that_says_nothing),
     cmocka_unit_test(a_server_that_is_no_redis),
     cmocka_unit_test(a_server_that_repeats_the_password),

@@ -152,7 +152,7 @@ static bool is_told_twice(void *context)
 }
 
 /* The holder does not know yet that it is one, so nobody else knows who it is. */
-static void a_break_is_told_behind_a_late_hand_over(void **state)
+static void a_break_is_notified_after_a_late_hand_over(void **state)
 {
     lk_env *env = *state;
     lk_asker asker;
@@ -245,7 +245,7 @@ static void a_break_that_overtakes_the_grant_is_heard_of(void **state)
     lk_alone_end();
 }
 
-static void a_message_is_no_word_of_the_replicas(void **state)
+static void a_message_does_not_count_as_confirmation_by_replicas(void **state)
 {
     lk_env *env = *state;
     lk_asker asker;
@@ -276,7 +276,7 @@ static void *end_beside(void *none)
 }
 
 /* Its place can't be taken out of the queue, for as long as that is tried. */
-static void who_closes_is_handed_nothing(void **state)
+static void a_closing_locker_is_handed_no_lock(void **state)
 {
     lk_env *env = *state;
     lk_asker asker;
@@ -305,7 +305,7 @@ static bool is_free(void *context)
 }
 
 /* Its entry of the queue could not be taken out: it is handed the lock, and nobody is there. */
-static void a_lock_for_one_that_is_gone_is_given_back(void **state)
+static void a_lock_handed_to_a_waiter_that_has_gone_is_given_back(void **state)
 {
     lk_env *env = *state;
     lk_asker asker;
@@ -326,7 +326,7 @@ static void a_lock_for_one_that_is_gone_is_given_back(void **state)
 }
 
 /* Likewise, and it is closed before it could read that. */
-static void what_one_that_closes_was_handed_is_given_back(void **state)
+static void a_lock_handed_to_a_locker_before_its_close_is_given_back(void **state)
 {
     lk_env *env = *state;
     lk_asker asker;
@@ -359,7 +359,7 @@ static size_t handed_meanwhile(const lk_message *reply, char *out, size_t size)
 }
 
 /* Likewise, and the message is on its way when it is closed. */
-static void what_one_that_closes_is_handed_just_then_is_given_back(void **state)
+static void a_lock_handed_to_a_locker_during_its_close_is_given_back(void **state)
 {
     lk_env *env = *state;
     lk_asker asker;
@@ -384,7 +384,7 @@ static bool is_anybody_heard(void *context)
 }
 
 /* What the answer to that takes, clean-ups have not. */
-static void who_closes_waits_for_messages_for_a_part_of_its_time(void **state)
+static void closing_waits_for_messages_for_a_part_of_cleanup_timeout(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_through(env, "ttl=30s&cleanup_timeout=200ms");
@@ -430,15 +430,15 @@ static const struct CMUnitTest tests[] = {
     proxied_test(a_message_from_before_the_first_attempt_moved_grants_nothing),
     proxied_test(a_message_from_before_an_unanswered_attempt_grants_nothing),
     server_test(who_is_handed_what_he_holds_has_lost_it),
-    server_test(a_break_is_told_behind_a_late_hand_over),
+    server_test(a_break_is_notified_after_a_late_hand_over),
     server_test(a_break_of_an_earlier_grant_takes_nothing),
     proxied_test(a_break_that_overtakes_the_grant_is_heard_of),
-    server_test(a_message_is_no_word_of_the_replicas),
-    proxied_test(who_closes_is_handed_nothing),
-    server_test(a_lock_for_one_that_is_gone_is_given_back),
-    server_test(what_one_that_closes_was_handed_is_given_back),
-    proxied_test(what_one_that_closes_is_handed_just_then_is_given_back),
-    proxied_test(who_closes_waits_for_messages_for_a_part_of_its_time),
+    server_test(a_message_does_not_count_as_confirmation_by_replicas),
+    proxied_test(a_closing_locker_is_handed_no_lock),
+    server_test(a_lock_handed_to_a_waiter_that_has_gone_is_given_back),
+    server_test(a_lock_handed_to_a_locker_before_its_close_is_given_back),
+    proxied_test(a_lock_handed_to_a_locker_during_its_close_is_given_back),
+    proxied_test(closing_waits_for_messages_for_a_part_of_cleanup_timeout),
     server_test(a_message_of_another_lock_grants_nothing),
 };
 

@@ -129,7 +129,7 @@ static void a_holder_that_may_not_subscribe_is_told_by_its_renewal(void **state)
 }
 
 /* One that could not listen, as it still connected, or its connection was lost, renews what it has when it can. */
-static void a_break_from_before_it_listened_is_heard_of_then(void **state)
+static void a_holder_that_could_not_listen_is_notified_of_a_break_later(void **state)
 {
     lk_env *env = *state;
     const locker_lock_options share = {.size = sizeof share, .wait_ms = -1, .mode = LOCKER_SHARED};
@@ -219,7 +219,7 @@ static void a_hostile_info_says_nothing(void **state)
 
 /* Somebody looks at a key that is no lock but holds a lot: that costs a process no connection, and so none of
  * the leases that it keeps by it. */
-static void a_long_value_is_looked_at(void **state)
+static void a_long_value_costs_show_no_connection(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_at(env->server, "");
@@ -306,7 +306,7 @@ static bool has_looked_thrice(void *server)
 /* A holder says who it is some milliseconds after its grant. Another one comes when the first has been looked
  * at for most of the time that it is given: that one has as much. (On a machine that is busy it may come when
  * all is over, and is left.) */
-static void each_holder_has_its_time_to_say_who_it_is(void **state)
+static void each_new_holder_has_time_to_write_its_name(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_at(env->server, "");
@@ -327,17 +327,17 @@ static void each_holder_has_its_time_to_say_who_it_is(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    server_test(each_holder_has_its_time_to_say_who_it_is),
+    server_test(each_new_holder_has_time_to_write_its_name),
     server_test(a_holder_that_never_waited_is_told_at_once),
     server_test(a_holder_that_waited_is_told_at_once),
     proxied_test(a_break_that_comes_late_takes_nothing),
     server_test(without_the_right_to_its_mark_nothing_is_broken),
     server_test(without_its_rights_nothing_is_broken),
     server_test(a_holder_that_may_not_subscribe_is_told_by_its_renewal),
-    server_test(a_break_from_before_it_listened_is_heard_of_then),
+    server_test(a_holder_that_could_not_listen_is_notified_of_a_break_later),
     server_test(a_lock_given_back_at_once_asks_for_no_subscription),
     server_test(a_hostile_info_says_nothing),
-    server_test(a_long_value_is_looked_at),
+    server_test(a_long_value_costs_show_no_connection),
 };
 
 const lk_group lk_operators = {"operators", tests, sizeof tests / sizeof tests[0], NULL, NULL};

@@ -82,7 +82,7 @@ static void no_more_hand_overs_than_numbers(void **state)
     lk_alone_end();
 }
 
-static void a_renewal_under_way_tells_of_who_has_it(void **state)
+static void a_renewal_in_flight_extends_the_new_holder(void **state)
 {
     lk_env *env = *state;
     lk_asker first, second;
@@ -99,7 +99,7 @@ static void a_renewal_under_way_tells_of_who_has_it(void **state)
     lk_alone_end();
 }
 
-static void who_was_passed_a_lock_hears_of_its_break(void **state)
+static void a_holder_that_was_passed_a_lock_is_notified_of_its_break(void **state)
 {
     lk_env *env = *state;
     lk_asker first, second;
@@ -128,8 +128,8 @@ static const struct CMUnitTest tests[] = {
     server_test(a_lease_that_another_server_confirmed_is_not_passed_on),
     server_test(a_lease_that_is_nearly_over_is_not_passed_on),
     server_test(no_more_hand_overs_than_numbers),
-    server_test(a_renewal_under_way_tells_of_who_has_it),
-    server_test(who_was_passed_a_lock_hears_of_its_break),
+    server_test(a_renewal_in_flight_extends_the_new_holder),
+    server_test(a_holder_that_was_passed_a_lock_is_notified_of_its_break),
 };
 
 const lk_group lk_passing = {"passing", tests, sizeof tests / sizeof tests[0], NULL, NULL};

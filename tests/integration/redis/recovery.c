@@ -129,12 +129,12 @@ static void an_empty_restart_loses_nothing(void **state)
     keep_over(*state, restart_empty, 1);
 }
 
-static void nor_does_a_second_one(void **state)
+static void a_second_empty_restart_loses_nothing(void **state)
 {
     keep_over(*state, restart_empty, 2);
 }
 
-static void nor_does_flushall(void **state)
+static void flushall_loses_nothing_with_recovery(void **state)
 {
     keep_over(*state, flush, 1);
 }
@@ -158,7 +158,7 @@ static void the_mark_is_all_that_it_leaves(void **state)
 }
 
 /* What nobody holds any more is free when the time is over, and no sooner: that is the price. */
-static void what_its_holder_left_is_free_afterwards(void **state)
+static void a_lock_without_a_holder_is_free_after_recovery(void **state)
 {
     lk_env *env = *state;
     locker *l = open_known(env->server);
@@ -271,7 +271,7 @@ static void a_master_of_before_is_not_known(void **state)
 /* ------------------------------------------------------------------ what is asked for meanwhile ---- */
 
 /* A lease that is not renewed is not set again, and is held all the same: nobody else can have got it. */
-static void a_release_meanwhile_is_proven(void **state)
+static void a_release_during_recovery_is_proven(void **state)
 {
     lk_env *env = *state;
     locker *l = open_known(env->server), *rival = lk_open_at(env->server, QUERY);
@@ -294,7 +294,7 @@ static void a_release_meanwhile_is_proven(void **state)
 }
 
 /* A lock that is there is given back, and not handed on, whoever stands in the queue. */
-static void a_release_meanwhile_hands_nothing_on(void **state)
+static void a_release_during_recovery_hands_no_lock_on(void **state)
 {
     lk_env *env = *state;
     locker *l = open_known(env->server), *rival = lk_open_at(env->server, QUERY);
@@ -315,7 +315,7 @@ static void a_release_meanwhile_hands_nothing_on(void **state)
 }
 
 /* Who holds what is not known yet. */
-static void nobody_is_shown_nor_broken_meanwhile(void **state)
+static void no_holder_is_shown_or_broken_during_recovery(void **state)
 {
     lk_env *env = *state;
     locker *l = open_known(env->server);
@@ -407,7 +407,7 @@ static void a_lock_is_set_again_in_place_of_an_earlier_one(void **state)
     renew_beside(*state, OURS, -1, true);
 }
 
-static void a_lock_is_set_again_in_place_of_one_of_whom_nothing_is_told(void **state)
+static void a_lock_is_restored_in_place_of_an_unknown_holder(void **state)
 {
     renew_beside(*state, OURS, 0, true);
 }
@@ -433,7 +433,7 @@ static void strings_of_an_application_are_left_alone(void **state)
     }
 }
 
-static void what_is_no_lock_is_left_as_it_is(void **state)
+static void foreign_data_is_left_unchanged(void **state)
 {
     lk_env *const env = *state;
     locker *const l = open_known(env->server);
@@ -471,7 +471,7 @@ static void set_again_and_count(lk_env *env, locker_mode mode)
 }
 
 /* Its info has the token by which a later holder is told from an earlier. */
-static void what_is_set_again_is_told_and_counted(void **state)
+static void a_restored_lock_is_shown_and_counted(void **state)
 {
     set_again_and_count(*state, LOCKER_EXCLUSIVE);
 }
@@ -503,12 +503,12 @@ static void give_back_what_was_broken(lk_env *env, locker_mode mode)
     expect_release_lost(&asker);
 }
 
-static void what_was_broken_is_not_given_back(void **state)
+static void a_release_after_recovery_reports_a_broken_lock_as_lost(void **state)
 {
     give_back_what_was_broken(*state, LOCKER_EXCLUSIVE);
 }
 
-static void a_share_that_was_broken_is_not_given_back(void **state)
+static void a_release_after_recovery_reports_a_broken_shared_lock_as_lost(void **state)
 {
     give_back_what_was_broken(*state, LOCKER_SHARED);
 }
@@ -540,12 +540,12 @@ static void set_again_what_was_broken(lk_env *env, locker_mode mode)
     end_alone(&asker);
 }
 
-static void what_was_broken_is_not_set_again(void **state)
+static void a_broken_lock_is_not_restored(void **state)
 {
     set_again_what_was_broken(*state, LOCKER_EXCLUSIVE);
 }
 
-static void a_share_that_was_broken_is_not_set_again(void **state)
+static void a_broken_shared_lock_is_not_restored(void **state)
 {
     set_again_what_was_broken(*state, LOCKER_SHARED);
 }
@@ -617,7 +617,7 @@ static void a_replica_that_recovers_is_left_by_a_renewal(void **state)
     renew_at_a_replica_that_recovers(*state, LOCKER_EXCLUSIVE);
 }
 
-static void a_replica_that_recovers_is_left_by_that_of_a_share(void **state)
+static void a_replica_that_recovers_is_left_by_a_renewal_of_a_reader(void **state)
 {
     renew_at_a_replica_that_recovers(*state, LOCKER_SHARED);
 }
@@ -647,7 +647,7 @@ static void a_renewal_that_is_late_sets_nothing_again(void **state)
 }
 
 /* Without memory nothing is written, and nobody has lost anything. */
-static void what_cannot_be_set_now_is_not_lost(void **state)
+static void a_lock_that_cannot_be_restored_yet_is_not_lost(void **state)
 {
     lk_env *env = *state;
     lk_asker asker;
@@ -704,7 +704,7 @@ static void a_mark_that_cannot_be_written_takes_no_connections(void **state)
 
 /* The server is away until the driver waits for half a second before it looks again, and then it is back. A lease that is to be
  * renewed has it look at once. (A machine that is busy may take that long by itself.) */
-static void who_has_a_lease_to_save_comes_back_soon(void **state)
+static void a_locker_with_a_lease_to_renew_reconnects_soon(void **state)
 {
     lk_env *env = *state;
     lk_asker asker, patient;
@@ -774,7 +774,7 @@ static void one_value_for_all_and_no_lease_beyond_it(void **state)
     lk_close_locker(l);
 }
 
-static void who_may_not_know_the_server_is_refused(void **state)
+static void a_user_without_the_right_to_info_is_refused(void **state)
 {
     lk_env *env = *state;
     locker_error err;
@@ -804,7 +804,7 @@ static bool both_are_in(void *server)
 }
 
 /* Readers, and those with permits, find each other again by the marker of before. Each permit has its slot again. */
-static void several_keep_what_they_hold(void **state)
+static void readers_and_permit_holders_keep_their_locks_over_a_flush(void **state)
 {
     lk_env *env = *state;
     locker *a = open_known(env->server), *b = lk_open_at(env->server, QUERY),
@@ -836,7 +836,7 @@ static void several_keep_what_they_hold(void **state)
 }
 
 /* Nobody else can have got it, so it is known to be given back; and it does not come back. */
-static void a_share_given_back_meanwhile_stays_so(void **state)
+static void a_shared_lock_released_during_recovery_stays_released(void **state)
 {
     lk_env *env = *state;
     locker *a = open_known(env->server), *b = lk_open_at(env->server, QUERY);
@@ -856,42 +856,42 @@ static void a_share_given_back_meanwhile_stays_so(void **state)
 
 static const struct CMUnitTest tests[] = {
     server_test(an_empty_restart_loses_nothing),
-    server_test(nor_does_a_second_one),
-    server_test(nor_does_flushall),
+    server_test(a_second_empty_restart_loses_nothing),
+    server_test(flushall_loses_nothing_with_recovery),
     server_test(the_mark_is_all_that_it_leaves),
-    durable_test(what_its_holder_left_is_free_afterwards),
+    durable_test(a_lock_without_a_holder_is_free_after_recovery),
     server_test(a_clock_that_was_set_back_prolongs_nothing),
     server_test(a_failover_that_lost_the_lock_loses_nothing),
     server_test(a_master_of_before_is_not_known),
-    server_test(a_release_meanwhile_is_proven),
-    server_test(a_release_meanwhile_hands_nothing_on),
-    server_test(nobody_is_shown_nor_broken_meanwhile),
+    server_test(a_release_during_recovery_is_proven),
+    server_test(a_release_during_recovery_hands_no_lock_on),
+    server_test(no_holder_is_shown_or_broken_during_recovery),
     server_test(a_lock_is_set_again_in_place_of_an_earlier_one),
-    server_test(a_lock_is_set_again_in_place_of_one_of_whom_nothing_is_told),
+    server_test(a_lock_is_restored_in_place_of_an_unknown_holder),
     server_test(a_later_holder_is_left_alone),
     server_test(a_foreign_client_is_left_alone),
     server_test(strings_of_an_application_are_left_alone),
-    server_test(what_is_no_lock_is_left_as_it_is),
-    server_test(what_is_set_again_is_told_and_counted),
+    server_test(foreign_data_is_left_unchanged),
+    server_test(a_restored_lock_is_shown_and_counted),
     server_test(a_share_that_is_set_again_is_counted),
-    server_test(what_was_broken_is_not_given_back),
-    server_test(a_share_that_was_broken_is_not_given_back),
+    server_test(a_release_after_recovery_reports_a_broken_lock_as_lost),
+    server_test(a_release_after_recovery_reports_a_broken_shared_lock_as_lost),
     server_test(a_release_after_the_deadline_proves_nothing),
-    server_test(what_was_broken_is_not_set_again),
-    server_test(a_share_that_was_broken_is_not_set_again),
+    server_test(a_broken_lock_is_not_restored),
+    server_test(a_broken_shared_lock_is_not_restored),
     server_test(a_share_that_is_over_is_not_set_again),
     server_test(a_replica_tells_a_renewal_of_no_loss),
     server_test(a_replica_that_recovers_is_left_by_a_renewal),
-    server_test(a_replica_that_recovers_is_left_by_that_of_a_share),
+    server_test(a_replica_that_recovers_is_left_by_a_renewal_of_a_reader),
     server_test(a_replica_tells_a_release_of_no_loss),
     server_test(a_renewal_that_is_late_sets_nothing_again),
-    server_test(what_cannot_be_set_now_is_not_lost),
+    server_test(a_lock_that_cannot_be_restored_yet_is_not_lost),
     server_test(a_mark_that_cannot_be_written_takes_no_connections),
-    proxied_test(who_has_a_lease_to_save_comes_back_soon),
+    proxied_test(a_locker_with_a_lease_to_renew_reconnects_soon),
     server_test(one_value_for_all_and_no_lease_beyond_it),
-    server_test(who_may_not_know_the_server_is_refused),
-    server_test(several_keep_what_they_hold),
-    server_test(a_share_given_back_meanwhile_stays_so),
+    server_test(a_user_without_the_right_to_info_is_refused),
+    server_test(readers_and_permit_holders_keep_their_locks_over_a_flush),
+    server_test(a_shared_lock_released_during_recovery_stays_released),
 };
 
 const lk_group lk_recovery = {"recovery", tests, sizeof tests / sizeof tests[0], NULL, NULL};

@@ -108,7 +108,7 @@ static void a_given_up_connection_is_ended_until_that_is_known(void **state)
 }
 
 /* Another life of the server gives the same names to others. */
-static void a_connection_to_an_earlier_life_is_not_ended(void **state)
+static void a_connection_to_an_earlier_server_run_is_not_ended(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_through(env, "ttl=30s");
@@ -280,7 +280,7 @@ static void a_break_whose_answer_was_lost_is_not_sent_again(void **state)
     lk_close_locker(holder);
 }
 
-static void a_swallowed_reply_of_a_release_is_bounded(void **state)
+static void a_release_whose_reply_never_comes_ends_at_command_timeout(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_through(env, "command_timeout=300ms");
@@ -365,7 +365,7 @@ static void garbage_is_not_believed(void **state)
     lk_close_locker(l);
 }
 
-static void a_slow_server_makes_remaining_no_longer_than_the_truth(void **state)
+static void a_slow_server_never_makes_remaining_too_long(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_through(env, "ttl=2s");
@@ -382,7 +382,7 @@ static void a_slow_server_makes_remaining_no_longer_than_the_truth(void **state)
 }
 
 /* So it is with a renewal: it counts from when it was sent. The next one is kept back. */
-static void a_slow_renewal_makes_remaining_no_longer_than_the_truth(void **state)
+static void a_slow_renewal_never_makes_remaining_too_long(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_through(env, "ttl=3s&command_timeout=20s");
@@ -422,12 +422,12 @@ static void hold_back(lk_env *env, int requests, int replies)
     lk_close_locker(l);
 }
 
-static void cut_off_both_ways_it_is_lost_at_the_deadline(void **state)
+static void a_lock_cut_off_both_ways_is_lost_at_the_deadline(void **state)
 {
     hold_back(*state, 1, 1);
 }
 
-static void cut_off_one_way_it_is_lost_at_the_deadline(void **state)
+static void a_lock_cut_off_one_way_is_lost_at_the_deadline(void **state)
 {
     hold_back(*state, 0, 1);
 }
@@ -577,7 +577,7 @@ static void end_newest(lk_env *env)
 }
 
 /* The silent one ends, too, and the other carries renewals no more. */
-static void without_either_connection_it_is_suspect(void **state)
+static void a_lock_without_either_connection_is_suspect(void **state)
 {
     lk_env *env = *state;
     silent_one s = fall_silent(env, "ttl=4s");
@@ -637,7 +637,7 @@ static size_t another_replication(const lk_message *reply, char *out, size_t siz
 }
 
 /* What another life of the server says, or one that does not tell, is not about these locks. */
-static void another_life_of_the_server_renews_nothing(void **state)
+static void a_restarted_server_renews_nothing(void **state)
 {
     static const struct {
         const char *kind;
@@ -661,7 +661,7 @@ static void another_life_of_the_server_renews_nothing(void **state)
 }
 
 /* Without INFO nobody knows whether another connection is to the same server: none is made. */
-static void who_may_not_know_the_server_logs_in_no_more(void **state)
+static void a_user_without_the_right_to_info_opens_no_second_connection(void **state)
 {
     lk_env *env = *state;
     lk_server_do(env->server, "ACL SETUSER default -info");
@@ -808,29 +808,29 @@ static const struct CMUnitTest tests[] = {
     proxied_test(a_grant_that_comes_too_late_is_given_back),
     proxied_test(a_given_up_connection_takes_nothing_afterwards),
     proxied_test(a_given_up_connection_is_ended_until_that_is_known),
-    proxied_test(a_connection_to_an_earlier_life_is_not_ended),
+    proxied_test(a_connection_to_an_earlier_server_run_is_not_ended),
     proxied_test(a_cancelled_request_in_flight_leaves_no_orphan),
     proxied_test(a_lost_reply_of_a_release_is_ok_by_proof),
     proxied_test(a_lost_reply_of_a_hand_over_is_ok_by_proof),
     proxied_test(a_lost_reply_of_a_broken_locks_release_is_lost),
     proxied_test(the_mark_of_an_earlier_grant_is_forgotten),
     proxied_test(a_break_whose_answer_was_lost_is_not_sent_again),
-    proxied_test(a_swallowed_reply_of_a_release_is_bounded),
+    proxied_test(a_release_whose_reply_never_comes_ends_at_command_timeout),
     proxied_test(a_lost_reply_of_a_renewal_is_tried_again),
     proxied_test(a_reply_cut_at_any_byte_is_found_out),
     proxied_test(garbage_is_not_believed),
-    proxied_test(a_slow_server_makes_remaining_no_longer_than_the_truth),
-    proxied_test(a_slow_renewal_makes_remaining_no_longer_than_the_truth),
-    proxied_test(cut_off_both_ways_it_is_lost_at_the_deadline),
-    proxied_test(cut_off_one_way_it_is_lost_at_the_deadline),
+    proxied_test(a_slow_server_never_makes_remaining_too_long),
+    proxied_test(a_slow_renewal_never_makes_remaining_too_long),
+    proxied_test(a_lock_cut_off_both_ways_is_lost_at_the_deadline),
+    proxied_test(a_lock_cut_off_one_way_is_lost_at_the_deadline),
     proxied_test(a_holder_that_stops_answering_is_suspect_first),
     proxied_test(a_connection_that_dies_silently_costs_no_lock),
     proxied_test(a_connection_that_speaks_again_is_kept),
-    proxied_test(without_either_connection_it_is_suspect),
+    proxied_test(a_lock_without_either_connection_is_suspect),
     proxied_test(both_connections_die_silently_and_cost_no_lock),
     proxied_test(a_long_way_costs_no_lock),
-    proxied_test(another_life_of_the_server_renews_nothing),
-    proxied_test(who_may_not_know_the_server_logs_in_no_more),
+    proxied_test(a_restarted_server_renews_nothing),
+    proxied_test(a_user_without_the_right_to_info_opens_no_second_connection),
     proxied_test(a_server_that_is_silent_is_not_stormed),
     proxied_test(a_cycle_is_three_commands),
     proxied_test(a_waiting_process_is_quiet),

@@ -266,7 +266,7 @@ static void a_killed_subscriber_is_woken_all_the_same(void **state)
     lk_close_locker(l);
 }
 
-static void a_pause_makes_remaining_no_longer_than_the_truth(void **state)
+static void a_paused_server_never_makes_remaining_too_long(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_at(env->server, "");
@@ -349,7 +349,7 @@ static void a_try_does_not_wait_for_a_server_that_is_gone(void **state)
 }
 
 /* So is one where no way leads to: to 255.255.255.255 there is none by TCP. */
-static void a_try_does_not_wait_for_a_way(void **state)
+static void a_try_does_not_wait_for_an_unreachable_network(void **state)
 {
     lk_env *env = *state;
     locker *l;
@@ -368,7 +368,7 @@ static void a_try_does_not_wait_for_a_way(void **state)
 }
 
 /* The same for one that was on its way; a call that waits goes on. */
-static void a_try_under_way_is_told_that_the_server_is_gone(void **state)
+static void a_try_in_flight_is_unavailable_when_the_server_has_gone(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_at(env->server, "command_timeout=60s");
@@ -428,12 +428,12 @@ static const struct CMUnitTest tests[] = {
     server_test(a_connection_that_is_made_again_is_told),
     server_test(a_server_that_evicts_is_told),
     server_test(a_killed_subscriber_is_woken_all_the_same),
-    server_test(a_pause_makes_remaining_no_longer_than_the_truth),
+    server_test(a_paused_server_never_makes_remaining_too_long),
     server_test(a_held_lock_lives_through_a_pause),
     server_test(a_frozen_server_gives_unavailable_and_then_serves),
     server_test(a_try_does_not_wait_for_a_server_that_is_gone),
-    server_test(a_try_does_not_wait_for_a_way),
-    durable_test(a_try_under_way_is_told_that_the_server_is_gone),
+    server_test(a_try_does_not_wait_for_an_unreachable_network),
+    durable_test(a_try_in_flight_is_unavailable_when_the_server_has_gone),
     server_test(closing_without_a_server_is_bounded),
     server_test(until_the_next_renewal_two_may_hold),
 };

@@ -13,7 +13,7 @@ static locker_status try_open(const lk_house *h, const char *name, const char *q
     return lk_house_try_open(h, "redis+sentinel", name, query, l, err);
 }
 
-static void the_master_that_they_name_is_used(void **state)
+static void the_master_that_sentinels_name_is_used(void **state)
 {
     const lk_house *h = *state;
     char text[200];
@@ -33,7 +33,7 @@ static void the_master_that_they_name_is_used(void **state)
 }
 
 /* Neither one that is gone nor one that says nothing hides the others; which of them was of use is known then. */
-static void one_that_is_gone_hides_no_other(void **state)
+static void an_unreachable_sentinel_hides_no_other(void **state)
 {
     lk_house *h = *state;
     lk_server_kill(&h->sentinel[0]);
@@ -46,7 +46,7 @@ static void one_that_is_gone_hides_no_other(void **state)
     lk_server_thaw(&h->sentinel[1]);
 }
 
-static void what_they_do_not_know_is_told(void **state)
+static void errors_say_what_the_sentinels_do_not_know(void **state)
 {
     lk_house *h = *state;
     char uri[200];
@@ -77,7 +77,7 @@ static locker_status try_as(const lk_house *h, const char *user, const char *fil
                       h->port[0], lk_master_name, user, file);
 }
 
-static void they_have_users_of_their_own(void **state)
+static void sentinels_have_users_of_their_own(void **state)
 {
     lk_house *h = *state;
     char directory[100], file[120];
@@ -331,7 +331,7 @@ static long long count_connections(const lk_server *sentinel)
 }
 
 /* What most of them name counts: one alone has not heard, or is cut off together with an old master. */
-static void one_that_names_another_is_not_followed(void **state)
+static void a_single_sentinel_that_names_another_master_is_not_followed(void **state)
 {
     lk_house *h = *state;
     char text[256];
@@ -361,7 +361,7 @@ static void one_that_names_another_is_not_followed(void **state)
 }
 
 /* Who lost everything but the master goes back to that; to one that has started again it does not, for that may be another's. */
-static void without_them_the_same_master_is_gone_back_to(void **state)
+static void without_sentinels_a_client_returns_only_to_the_same_master_run(void **state)
 {
     lk_house *h = *state;
     locker *l = lk_house_open(h, "ttl=3s&command_timeout=1s&connect_timeout=2s");
@@ -406,16 +406,16 @@ static void a_silent_master_holds_no_call_up(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    house_test(the_master_that_they_name_is_used),
-    house_test(one_that_is_gone_hides_no_other),
-    house_test(what_they_do_not_know_is_told),
-    house_test(they_have_users_of_their_own),
+    house_test(the_master_that_sentinels_name_is_used),
+    house_test(an_unreachable_sentinel_hides_no_other),
+    house_test(errors_say_what_the_sentinels_do_not_know),
+    house_test(sentinels_have_users_of_their_own),
     house_test(a_failover_is_followed),
     house_test(an_old_master_that_comes_back_is_left),
     house_test(a_planned_failover_loses_no_lease),
     house_test(a_planned_failover_loses_no_share),
-    house_test(one_that_names_another_is_not_followed),
-    house_test(without_them_the_same_master_is_gone_back_to),
+    house_test(a_single_sentinel_that_names_another_master_is_not_followed),
+    house_test(without_sentinels_a_client_returns_only_to_the_same_master_run),
     house_test(a_silent_master_holds_no_call_up),
 };
 

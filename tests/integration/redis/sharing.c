@@ -47,7 +47,7 @@ static void expect_marker(lk_server *server, const char *key, const char *from, 
         test_fails("'%s' is no marker like %s...%s", value, from, to);
 }
 
-static void others_see_it_held_and_nothing_is_left(void **state)
+static void a_shared_lock_is_held_for_foreign_clients_and_leaves_nothing(void **state)
 {
     lk_env *env = *state;
     const locker_lock_options two = permit_of(2);
@@ -86,7 +86,7 @@ static bool has_lost(void *l)
 }
 
 /* What others made of the key meanwhile is theirs, and stays as it is. */
-static void who_lost_the_marker_is_not_revived(void **state)
+static void a_reader_whose_marker_was_overwritten_is_not_revived(void **state)
 {
     lk_env *env = *state;
     locker *a = lk_open_at(env->server, "ttl=1s"), *b = lk_open_at(env->server, "ttl=60s");
@@ -126,7 +126,7 @@ static void a_renewal_leaves_another_lock_alone(void **state)
 }
 
 /* Most of those that are renewed together: no batch is without one. */
-static void what_is_overwritten_costs_no_other_lock(void **state)
+static void an_overwritten_lock_costs_no_other_lock(void **state)
 {
     enum { ALL = 20, WHOLE = 10 };
     lk_env *env = *state;
@@ -155,7 +155,7 @@ static void what_is_overwritten_costs_no_other_lock(void **state)
 }
 
 /* A script ends where a right is missing, whatever it has written by then. */
-static void who_is_denied_leaves_nothing_for_ever(void **state)
+static void a_denied_script_leaves_nothing_for_ever(void **state)
 {
     static const char *const rights[] = {"zadd", "hset", "pexpire", "pexpireat", "set", "zcount", "zrange"};
     lk_env *env = *state;
@@ -180,7 +180,7 @@ static void who_is_denied_leaves_nothing_for_ever(void **state)
 }
 
 /* Earlier releases take what they don't know out of the queue, and give the lock to nobody then. */
-static void an_earlier_release_drops_who_waits(void **state)
+static void an_earlier_liblocker_drops_waiters_for_a_share(void **state)
 {
     lk_env *env = *state;
     locker *a = lk_open_at(env->server, "poll=100ms");
@@ -224,7 +224,7 @@ static void make_sharing(lk_asker *asker, const char *key)
 }
 
 /* A waiter for whom a release keeps the lock gives up before it reads the message. */
-static void what_is_kept_for_a_waiter_that_goes_is_free(void **state)
+static void a_lock_kept_for_a_waiter_that_gives_up_is_free(void **state)
 {
     lk_env *env = *state;
     lk_asker asker;
@@ -313,7 +313,7 @@ static void a_break_of_readers_that_have_gone_takes_nothing(void **state)
 }
 
 /* Of the first of the queue one that wants it alone keeps the others out; when it goes, they are told, without a look. */
-static void who_was_behind_a_writer_hears_that_it_went(void **state)
+static void readers_behind_a_writer_are_notified_when_it_gives_up(void **state)
 {
     lk_env *env = *state;
     locker *a = lk_open_at(env->server, ""), *b = lk_open_at(env->server, "poll=60s&ttl=600s"),
@@ -416,7 +416,7 @@ static void a_marker_without_a_set_is_shown_and_broken(void **state)
 }
 
 /* An earlier release that lets one of ours in writes down what its member says: 2 and 3, where ours write 0 and 1. */
-static void whom_an_earlier_release_let_in_is_named_alike(void **state)
+static void a_reader_granted_by_an_earlier_liblocker_has_the_same_owner(void **state)
 {
     lk_env *env = *state;
     locker_lock_options reads = LOCKER_LOCK_OPTIONS_INIT;
@@ -681,23 +681,23 @@ static void renewals_go_in_pieces(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    server_test(others_see_it_held_and_nothing_is_left),
+    server_test(a_shared_lock_is_held_for_foreign_clients_and_leaves_nothing),
     server_test(the_marker_is_lowered),
-    server_test(who_lost_the_marker_is_not_revived),
+    server_test(a_reader_whose_marker_was_overwritten_is_not_revived),
     server_test(a_renewal_leaves_another_lock_alone),
-    server_test(what_is_overwritten_costs_no_other_lock),
-    server_test(who_is_denied_leaves_nothing_for_ever),
-    server_test(an_earlier_release_drops_who_waits),
+    server_test(an_overwritten_lock_costs_no_other_lock),
+    server_test(a_denied_script_leaves_nothing_for_ever),
+    server_test(an_earlier_liblocker_drops_waiters_for_a_share),
     server_test(the_dead_are_passed_over),
-    server_test(who_was_behind_a_writer_hears_that_it_went),
-    server_test(what_is_kept_for_a_waiter_that_goes_is_free),
+    server_test(readers_behind_a_writer_are_notified_when_it_gives_up),
+    server_test(a_lock_kept_for_a_waiter_that_gives_up_is_free),
     server_test(a_renewal_brings_back_no_share_that_is_over),
     proxied_test(a_break_of_readers_that_have_gone_takes_nothing),
     server_test(a_share_that_no_replica_has_is_given_back),
     server_test(scripts_are_sent_once),
     server_test(a_marker_without_a_set_is_shown_and_broken),
     proxied_test(an_attempt_that_finds_itself_in_moves_the_marker),
-    server_test(whom_an_earlier_release_let_in_is_named_alike),
+    server_test(a_reader_granted_by_an_earlier_liblocker_has_the_same_owner),
     server_test(permits_wait_for_a_uuid),
     server_test(more_than_a_thousand_readers),
     server_test(more_than_a_thousand_readers_of_a_name),

@@ -202,7 +202,7 @@ static void an_address_of_ipv6_is_checked(void **state)
 }
 
 /* The server is told by which name it is called, and never an address. */
-static void the_server_is_told_its_name(void **state)
+static void the_client_sends_the_server_name(void **state)
 {
     static const char *const cases[][3] = {{"localhost", "", "localhost"},
                                            {"127.0.0.1", "", ""},
@@ -499,7 +499,7 @@ static void odd_server_end(odd_server *s)
     close(s->fd);
 }
 
-static void others_protocols_are_told(void **state)
+static void a_server_of_another_protocol_is_reported(void **state)
 {
     lk_env *env = *state;
     odd_server http = {.says = "HTTP/1.1 400 Bad Request\r\n\r\n"};
@@ -545,7 +545,7 @@ static bool is_reached(void *context)
 }
 
 /* While a handshake hangs, nobody else does: calls that don't wait answer, handles tell their state, and closing ends. */
-static void a_handshake_that_hangs_holds_nobody_up(void **state)
+static void a_handshake_that_hangs_delays_no_call(void **state)
 {
     lk_env *env = *state;
     locker *l = open_tls(env, "&connect_timeout=20s&cleanup_timeout=300ms&ttl=2s");
@@ -867,7 +867,7 @@ static const struct CMUnitTest tests[] = {
     tls_test(the_name_is_checked),
     tls_test(the_hosts_name_is_checked),
     tls_test(an_address_of_ipv6_is_checked),
-    tls_test(the_server_is_told_its_name),
+    tls_test(the_client_sends_the_server_name),
     tls_test(a_master_behind_a_replica_is_checked),
     tls_test(what_is_wrong_with_a_certificate_is_told),
     tls_test(other_anchors_are_trusted),
@@ -875,9 +875,9 @@ static const struct CMUnitTest tests[] = {
     tls_test(wrong_options_are_named),
     tls_test(an_unreadable_key_is_told),
     tls_test(a_port_without_tls_is_told),
-    tls_test(others_protocols_are_told),
+    tls_test(a_server_of_another_protocol_is_reported),
     tls_test(silence_ends_in_time),
-    tls_test(a_handshake_that_hangs_holds_nobody_up),
+    tls_test(a_handshake_that_hangs_delays_no_call),
     tls_test(a_lost_connection_loses_no_lock),
     tls_test(a_certificate_that_expires_is_told_and_its_successor_is_taken),
     tls_test(files_are_read_again),

@@ -119,7 +119,7 @@ static bool is_listened_to(void *context)
 }
 
 /* Its server has become a replica, and the connection to it stays: the lock is given back at the master. */
-static void who_waits_finds_the_master(void **state)
+static void a_waiter_finds_the_new_master(void **state)
 {
     lk_env *env = *state;
     lk_locking waiter;
@@ -170,7 +170,7 @@ static void expect_near(lk_env *env, const char *key)
 
 /* Between three that listen and the last it looks each five seconds, since there are five, until it hears that one of the
  * first has gone. */
-static void who_stands_behind_looks_seldom(void **state)
+static void a_waiter_far_behind_polls_seldom(void **state)
 {
     lk_env *env = *state;
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
@@ -200,7 +200,7 @@ static void who_stands_behind_looks_seldom(void **state)
 }
 
 /* ... or that it was handed the lock. */
-static void a_hand_over_tells_who_comes_near(void **state)
+static void a_hand_over_notifies_a_waiter_that_comes_near_the_front(void **state)
 {
     lk_env *env = *state;
     locker *holder = lk_open_at(env->server, ""), *others[OTHERS];
@@ -222,7 +222,7 @@ static void a_hand_over_tells_who_comes_near(void **state)
 }
 
 /* All that are due go together, in commands of 128 locks. */
-static void keys_are_looked_at_together(void **state)
+static void keys_are_polled_together(void **state)
 {
     enum { KEYS = 300 };
     static lk_asker askers[KEYS];
@@ -284,7 +284,7 @@ static lk_child *who_speaks(lk_child *const *children, int count)
 
 /* Who gets the lock by a look of its own tells who comes to stand among the first: three die then, the holder among them, and the
  * last, who looks often, too. */
-static void who_moves_up_without_a_hand_over_is_told(void **state)
+static void a_waiter_that_moves_up_without_a_hand_over_is_notified(void **state)
 {
     enum { TTL = 2000, WAITERS = 10, DEAD = 3, LAST = WAITERS - 1 };
     lk_env *env = *state;
@@ -320,7 +320,7 @@ static void who_moves_up_without_a_hand_over_is_told(void **state)
 }
 
 /* The holder, and the first two that wait, are killed at once: who comes behind them has the lock when the lease is over. */
-static void those_behind_the_dead_have_it_after_the_lease(void **state)
+static void a_waiter_behind_dead_processes_gets_the_lock_after_the_lease(void **state)
 {
     enum { TTL = 2000, WAITERS = 5 };
     lk_env *env = *state;
@@ -558,12 +558,12 @@ static void expect_first_to_go(lk_env *env, const char *kind, const char *first,
 
 /* A process that is cut off, or has left its connection to a child, listens still, as the server sees it: what never looks goes from the
  * front. Of an earlier release nobody clears a doubt, and nobody is doubted. */
-static void the_silent_go_from_the_front(void **state)
+static void silent_waiters_are_dequeued_from_the_front(void **state)
 {
     expect_first_to_go(*state, "", "01 gone", "1 earlier");
 }
 
-static void so_do_those_that_would_share(void **state)
+static void silent_readers_and_permit_waiters_are_dequeued_from_the_front(void **state)
 {
     expect_first_to_go(*state, "S", "0 3 gone", "0 1 earlier");
     expect_first_to_go(*state, "P", "5 2 gone", "5 0 earlier");
@@ -598,7 +598,7 @@ static void doubt_the_first(lk_env *env)
 }
 
 /* A waiter that looks, or asks for the lock, is not doubted any more. */
-static void the_living_clear_a_doubt(void **state)
+static void a_live_waiter_clears_a_doubt(void **state)
 {
     lk_env *env = *state;
     lk_asker asker;
@@ -616,7 +616,7 @@ static void the_living_clear_a_doubt(void **state)
 }
 
 /* Who is doubted looks at once, and not when it would have. */
-static void who_is_doubted_looks_at_once(void **state)
+static void a_doubted_waiter_polls_at_once(void **state)
 {
     lk_env *env = *state;
     lk_asker asker;
@@ -645,7 +645,7 @@ static bool has_answered(void *context)
 }
 
 /* Also when it reads of the doubt before the answer to an earlier look. */
-static void a_doubt_is_heeded_while_an_answer_is_on_its_way(void **state)
+static void a_doubt_is_answered_while_an_answer_is_in_flight(void **state)
 {
     lk_env *env = *state;
     lk_asker asker;
@@ -688,7 +688,7 @@ static void tell(lk_env *env, const char *inst, const char *value, const char *w
 
 /* One that would share the lock, and stands behind three, asks seldom. Told that it stands near it asks at once, and not again where it asks
  * often: another, who is told behind that, has come by then. */
-static void who_would_share_asks_when_it_comes_near(void **state)
+static void a_waiting_reader_asks_when_it_comes_near_the_front(void **state)
 {
     lk_env *env = *state;
     lk_asker asker, other;
@@ -745,13 +745,13 @@ static void expect_no_storm(lk_env *env, const char *uri)
     }
 }
 
-static void those_who_are_told_tell_not_for_ever(void **state)
+static void notified_waiters_do_not_notify_each_other_for_ever(void **state)
 {
     expect_no_storm(*state, "redis://127.0.0.1:%d?poll=100ms&ttl=60s");
 }
 
 /* Their user may only read the doubts, or only write them: so none counts, and nobody is told of any. */
-static void nor_do_they_without_the_right_to_doubt(void **state)
+static void notified_waiters_do_not_notify_without_the_right_to_doubt(void **state)
 {
     static const char *const rights[] = {"%R~{living}:locker:doubt:*", "%W~{living}:locker:doubt:*"};
     lk_env *env = *state;
@@ -766,7 +766,7 @@ static void nor_do_they_without_the_right_to_doubt(void **state)
 }
 
 /* One that would share the lock has no looks: it is told to ask, and clears the doubt by that; here it would have asked soon by itself. */
-static void who_would_share_is_told_to_ask(void **state)
+static void a_doubted_reader_is_notified_to_ask(void **state)
 {
     lk_env *env = *state;
     lk_asker asker;
@@ -858,35 +858,35 @@ static void expect_last(lk_env *env, const char *key, const locker_lock_options 
     lk_server_do(env->server, "DEL %s", key);
 }
 
-static void who_comes_after_a_clock_was_set_back_is_the_last(void **state)
+static void a_waiter_that_enqueues_after_a_clock_step_back_is_the_last(void **state)
 {
     expect_last(*state, "back", NULL);
     expect_last(*state, "back-shared", &share);
 }
 
 static const struct CMUnitTest tests[] = {
-    server_test(who_comes_after_a_clock_was_set_back_is_the_last),
-    server_test(the_silent_go_from_the_front),
-    server_test(so_do_those_that_would_share),
-    server_test(the_living_clear_a_doubt),
-    server_test(who_is_doubted_looks_at_once),
-    proxied_test(a_doubt_is_heeded_while_an_answer_is_on_its_way),
-    server_test(who_would_share_is_told_to_ask),
-    server_test(who_would_share_asks_when_it_comes_near),
-    server_test(those_who_are_told_tell_not_for_ever),
-    server_test(nor_do_they_without_the_right_to_doubt),
+    server_test(a_waiter_that_enqueues_after_a_clock_step_back_is_the_last),
+    server_test(silent_waiters_are_dequeued_from_the_front),
+    server_test(silent_readers_and_permit_waiters_are_dequeued_from_the_front),
+    server_test(a_live_waiter_clears_a_doubt),
+    server_test(a_doubted_waiter_polls_at_once),
+    proxied_test(a_doubt_is_answered_while_an_answer_is_in_flight),
+    server_test(a_doubted_reader_is_notified_to_ask),
+    server_test(a_waiting_reader_asks_when_it_comes_near_the_front),
+    server_test(notified_waiters_do_not_notify_each_other_for_ever),
+    server_test(notified_waiters_do_not_notify_without_the_right_to_doubt),
     server_test(a_doubt_counts_half_spells),
     server_test(a_lock_that_became_free_is_found_by_a_look),
     server_test(the_end_of_a_lease_is_not_missed),
     server_test(the_dead_go_from_the_front),
     server_test(a_place_that_was_lost_is_taken_again),
-    server_test(who_waits_finds_the_master),
-    server_test(who_stands_behind_looks_seldom),
-    server_test(a_hand_over_tells_who_comes_near),
-    server_test(keys_are_looked_at_together),
+    server_test(a_waiter_finds_the_new_master),
+    server_test(a_waiter_far_behind_polls_seldom),
+    server_test(a_hand_over_notifies_a_waiter_that_comes_near_the_front),
+    server_test(keys_are_polled_together),
     server_test(the_last_finds_that_those_before_it_are_dead),
-    server_test(who_moves_up_without_a_hand_over_is_told),
-    server_test(those_behind_the_dead_have_it_after_the_lease),
+    server_test(a_waiter_that_moves_up_without_a_hand_over_is_notified),
+    server_test(a_waiter_behind_dead_processes_gets_the_lock_after_the_lease),
     server_test(nothing_is_left_but_counters),
     server_test(the_info_goes_with_the_lease),
     server_test(keys_of_a_slot_share_a_counter),

@@ -140,7 +140,7 @@ static void expect_left(lk_env *env, locker *l, const char *key, const char *in_
     assert_int_equal(lk_zkc_get(env->client, in_the_way, NULL, 0, NULL), LK_ZKC_NONODE);
 }
 
-static void what_is_no_lock_is_left_as_it_is(void **state)
+static void foreign_data_is_left_unchanged(void **state)
 {
     static const char *const below_a_lock[] = {"/shop/app/config", "/shop/app/node-0000000001"};
     static const char *const below_permits[] = {"/shop/dhcp/leases/10.0.0.1"};
@@ -407,7 +407,7 @@ static void expect_want_of_descriptors(const lk_env *env, const char *host)
 }
 
 /* However many are left, what is missing for opening is a descriptor, and that is said. */
-static void want_of_descriptors_is_told(void **state)
+static void missing_descriptors_are_reported(void **state)
 {
     expect_want_of_descriptors(*state, "127.0.0.1");
     expect_want_of_descriptors(*state, "localhost"); /* a file is read to resolve it */
@@ -484,7 +484,7 @@ static void expect_refused(locker *l, locker_status status, const char *words)
 }
 
 /* Where the nodes for a lock can't be made, the answer is the server's reason. */
-static void why_no_lock_can_be_made_is_told(void **state)
+static void the_error_says_why_no_node_can_be_created(void **state)
 {
     lk_env *env = *state;
     locker *mine = lk_open_uri("zookeeper://me:sesame-4711@127.0.0.1:%d/shop", env->zk->port);
@@ -508,7 +508,7 @@ static void why_no_lock_can_be_made_is_told(void **state)
     assert_true(lk_zkc_clear(env->client, "/zookeeper/quota"));
 }
 
-static void what_the_build_lacks_is_refused(void **state)
+static void options_that_the_build_lacks_are_refused(void **state)
 {
     lk_env *env = *state;
     locker_error err;
@@ -555,7 +555,7 @@ static const struct CMUnitTest tests[] = {
     server_test(keys_have_nodes_of_their_own),
     server_test(tokens_grow_over_sessions),
     server_test(foreign_names),
-    server_test(what_is_no_lock_is_left_as_it_is),
+    server_test(foreign_data_is_left_unchanged),
     proxied_test(a_try_on_a_busy_lock_makes_no_node),
     server_test(a_queue_shows_its_order_and_keeps_it),
     server_test(break_ends_the_holders_lock),
@@ -563,11 +563,11 @@ static const struct CMUnitTest tests[] = {
     proxied_test(a_break_needs_to_read_what_it_marks),
     proxied_test(a_break_that_is_always_overtaken_says_so),
     server_test(dead_hosts_in_the_list),
-    server_test(want_of_descriptors_is_told),
+    server_test(missing_descriptors_are_reported),
     server_test(chroots_and_namespaces_are_apart),
     server_test(a_login_keeps_others_out),
-    server_test(why_no_lock_can_be_made_is_told),
-    server_test(what_the_build_lacks_is_refused),
+    server_test(the_error_says_why_no_node_can_be_created),
+    server_test(options_that_the_build_lacks_are_refused),
     server_test(the_session_is_as_negotiated),
 };
 

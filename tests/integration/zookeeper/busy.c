@@ -117,7 +117,7 @@ static void a_watch_on_ones_own_node(void **state)
 }
 
 /* A place that gave up is deleted later, without a caller; that is not sent again at once either. */
-static void a_delete_that_nobody_waits_for(void **state)
+static void a_delete_without_a_caller(void **state)
 {
     lk_env *env = *state;
     locker *holder = lk_open_at(env->zk, "/shop"), *l = lk_open_through(env, "/shop?ttl=60s");
@@ -209,9 +209,9 @@ static void a_heartbeat_goes_first(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    proxied_test(a_delete_that_nobody_waits_for), proxied_test(a_check_before_a_list),
-    proxied_test(a_check_before_a_grant),         proxied_test(a_mark_that_an_unlock_reads),
-    proxied_test(a_watch_on_ones_own_node),       proxied_test(what_is_in_flight_is_bounded),
+    proxied_test(a_delete_without_a_caller), proxied_test(a_check_before_a_list),
+    proxied_test(a_check_before_a_grant),    proxied_test(a_mark_that_an_unlock_reads),
+    proxied_test(a_watch_on_ones_own_node),  proxied_test(what_is_in_flight_is_bounded),
     proxied_test(a_heartbeat_goes_first),
 };
 

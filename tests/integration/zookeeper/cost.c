@@ -282,19 +282,19 @@ static void spare_a_list(lk_env *env, bool silent)
     lk_close_locker(l);
 }
 
-static void behind_our_own_that_waits_a_list_is_spared(void **state)
+static void behind_our_own_waiting_place_no_list_is_sent(void **state)
 {
     spare_a_list(*state, true);
 }
 
 /* The first of them needs no list either, so the second one still has to ask who stands between them. */
-static void behind_our_own_and_anothers_a_list_is_asked(void **state)
+static void behind_places_of_both_lockers_a_list_is_sent(void **state)
 {
     spare_a_list(*state, false);
 }
 
 /* Behind one place of another locker the server's word that this was deleted is enough, if it has answered just now. */
-static void behind_one_of_anothers_a_list_is_spared(void **state)
+static void behind_a_place_of_another_locker_no_list_is_sent(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=40s"), *other = lk_open_at(env->zk, "/shop?ttl=40s");
@@ -346,7 +346,7 @@ static size_t refuse_both(const lk_message *list, char *out, size_t size)
 
 /* Of a connection that was given up an answer may still be read. The next one tells first what was deleted meanwhile, in any
  * order, so there the same word is only a reason to list. */
-static void what_a_new_connection_tells_first_is_a_hint(void **state)
+static void the_first_events_of_a_new_connection_are_only_hints(void **state)
 {
     lk_env *env = *state;
     const int port = lk_proxy_port(env->proxy); /* twice: of several servers the next one is tried at once */
@@ -378,7 +378,7 @@ static void what_a_new_connection_tells_first_is_a_hint(void **state)
 }
 
 /* The server was too busy for the delete, or so it says: the place behind it can't know that it is first. */
-static void behind_our_own_that_may_stay_a_list_is_asked(void **state)
+static void behind_our_own_place_that_may_stay_a_list_is_sent(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=40s");
@@ -576,7 +576,7 @@ static void go(struct comers *all)
 }
 
 /* The first, whose create is under way, one in the middle and the last: the others go on, in their order. */
-static void who_gives_up_in_line_holds_nobody_up(void **state)
+static void a_queued_waiter_that_gives_up_does_not_delay_the_others(void **state)
 {
     lk_env *env = *state;
     struct comers all;
@@ -599,7 +599,7 @@ static void *lock_and_unlock_comers(void *l)
 }
 
 /* The connection ends while all wait: they come by another one. */
-static void a_lost_connection_in_line(void **state)
+static void a_connection_lost_while_waiters_queue(void **state)
 {
     lk_env *env = *state;
     pthread_t threads[COMERS];
@@ -627,7 +627,7 @@ static void a_lost_connection_in_line(void **state)
 }
 
 /* A line of a service that answers is no silence of it, however long one stands there: whose time is over is told TIMEOUT. */
-static void who_stands_for_longer_than_an_answer_takes(void **state)
+static void a_waiter_queued_for_longer_than_command_timeout_gets_timeout(void **state)
 {
     enum { ANSWER_MS = 1100, COMMAND_MS = 3000, WAIT_MS = COMMAND_MS + 150, STAND = 24 };
     lk_env *env = *state;
@@ -660,7 +660,7 @@ static void who_stands_for_longer_than_an_answer_takes(void **state)
 
 /* One that gave up, and whose delete is under way, is not followed: create and list are sent as if it were
  * not there. */
-static void behind_our_own_that_goes_a_list_is_asked(void **state)
+static void behind_our_own_place_that_is_being_deleted_a_list_is_sent(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=20s&command_timeout=20s"),
@@ -719,7 +719,7 @@ static bool nothing_is_spent(lk_env *env, locker *l, locker *other, const char *
 /* What is ours further ahead has to be deleted before: the watch of the one in between goes along with that.
  * After 250 ms, which this thread may have been kept from running, it goes along with the watch of the place
  * itself. */
-static void behind_our_own_and_anothers_no_request_is_spent(void **state)
+static void behind_places_of_both_lockers_no_extra_request_is_sent(void **state)
 {
     enum { TRIES = 5 };
     lk_env *env = *state;
@@ -760,7 +760,7 @@ static void the_last_ahead_gives_up(lk_env *env, locker *l, locker *const *ahead
     line_end(&line);
 }
 
-static void one_that_gives_up_hands_nothing_over(void **state)
+static void a_waiter_that_gives_up_hands_nothing_over(void **state)
 {
     enum { MOST = 4 };
     lk_env *env = *state;
@@ -806,20 +806,20 @@ static const struct CMUnitTest tests[] = {
     proxied_test(a_release_wakes_one),
     proxied_test(behind_our_own_place_nothing_is_watched),
     proxied_test(behind_our_own_place_in_one_flight),
-    proxied_test(behind_our_own_that_waits_a_list_is_spared),
-    proxied_test(behind_our_own_and_anothers_a_list_is_asked),
-    proxied_test(behind_one_of_anothers_a_list_is_spared),
-    proxied_test(what_a_new_connection_tells_first_is_a_hint),
-    proxied_test(behind_our_own_that_may_stay_a_list_is_asked),
+    proxied_test(behind_our_own_waiting_place_no_list_is_sent),
+    proxied_test(behind_places_of_both_lockers_a_list_is_sent),
+    proxied_test(behind_a_place_of_another_locker_no_list_is_sent),
+    proxied_test(the_first_events_of_a_new_connection_are_only_hints),
+    proxied_test(behind_our_own_place_that_may_stay_a_list_is_sent),
     proxied_test(a_place_deleted_before_anothers_is_not_granted),
     proxied_test(a_place_deleted_before_our_own_is_not_granted),
     proxied_test(many_of_ours_are_served_without_lists),
-    proxied_test(who_gives_up_in_line_holds_nobody_up),
-    proxied_test(who_stands_for_longer_than_an_answer_takes),
-    proxied_test(a_lost_connection_in_line),
-    proxied_test(behind_our_own_that_goes_a_list_is_asked),
-    proxied_test(behind_our_own_and_anothers_no_request_is_spent),
-    server_test(one_that_gives_up_hands_nothing_over),
+    proxied_test(a_queued_waiter_that_gives_up_does_not_delay_the_others),
+    proxied_test(a_waiter_queued_for_longer_than_command_timeout_gets_timeout),
+    proxied_test(a_connection_lost_while_waiters_queue),
+    proxied_test(behind_our_own_place_that_is_being_deleted_a_list_is_sent),
+    proxied_test(behind_places_of_both_lockers_no_extra_request_is_sent),
+    server_test(a_waiter_that_gives_up_hands_nothing_over),
     proxied_test(one_heartbeat_for_many_locks),
 };
 

@@ -186,7 +186,7 @@ LK_UNCHECKED static void a_connection_after_the_last_refusal(void **state)
 }
 
 /* One of two is listed twice: each of the three attempts fits into the time to connect. */
-LK_UNCHECKED static void one_that_is_listed_twice_has_no_more_time(void **state)
+LK_UNCHECKED static void a_call_listed_twice_has_no_more_time(void **state)
 {
     char addresses[] = "127.0.0.1:1,127.0.0.1:2,127.0.0.1:1";
     const lk_zk_net net = {
@@ -319,7 +319,7 @@ static void answer(const void *request)
 }
 
 /* As much is in flight as may be. An answer lets in the calls that have time enough for one like it. */
-LK_UNCHECKED static void room_for_who_has_time(void **state)
+LK_UNCHECKED static void room_for_a_call_that_has_time(void **state)
 {
     enum { IN_FLIGHT = 64 };
     const void *sent[IN_FLIGHT];
@@ -402,11 +402,11 @@ int main(void)
         cmocka_unit_test(servers_that_have_moved),
         cmocka_unit_test(servers_that_have_moved_before_an_answer),
         cmocka_unit_test(a_connection_after_the_last_refusal),
-        cmocka_unit_test(one_that_is_listed_twice_has_no_more_time),
+        cmocka_unit_test(a_call_listed_twice_has_no_more_time),
         cmocka_unit_test(a_try_whose_second_list_is_not_sent),
         cmocka_unit_test(a_socket_with_the_number_of_the_last),
         cmocka_unit_test(a_connection_that_breaks_while_it_is_read),
-        cmocka_unit_test(room_for_who_has_time),
+        cmocka_unit_test(room_for_a_call_that_has_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

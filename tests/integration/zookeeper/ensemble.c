@@ -112,7 +112,7 @@ static void the_leader_is_killed(void **state)
 
 /* Another server has taken the session over, for a connection that was given up meanwhile. The heartbeats are
  * refused then; the client has to come again. */
-static void a_session_is_moved_behind_our_back(void **state)
+static void a_session_is_moved_to_another_server(void **state)
 {
     lk_env *env = *state;
     lk_server *leader = lk_test_leader(env->members);
@@ -161,7 +161,7 @@ static void the_quorum_is_lost(void **state)
 
 /* Followers learn of a change a little later than the leader. Whoever asks after a call has returned gets an
  * answer that knows of it, at whichever server. */
-static void an_answer_knows_of_what_was_answered_before(void **state)
+static void an_answer_includes_earlier_answers_of_other_servers(void **state)
 {
     enum { ROUNDS = 60 };
     lk_env *env = *state;
@@ -284,9 +284,9 @@ static void a_rolling_restart_under_load(void **state)
 
 static const struct CMUnitTest tests[] = {
     ensemble_test(the_leader_is_killed),
-    ensemble_test(a_session_is_moved_behind_our_back),
+    ensemble_test(a_session_is_moved_to_another_server),
     ensemble_test(the_quorum_is_lost),
-    ensemble_test(an_answer_knows_of_what_was_answered_before),
+    ensemble_test(an_answer_includes_earlier_answers_of_other_servers),
     ensemble_test(a_follower_lags),
     ensemble_test(a_create_is_found_through_another_server),
     ensemble_test(a_rolling_restart_under_load),

@@ -111,7 +111,7 @@ static bool one_more_set(void *context)
 }
 
 /* Who waits behind it hears nothing of it, and asks nothing. */
-static void the_time_of_a_grant_wakes_nobody(void **state)
+static void writing_the_time_of_a_grant_wakes_no_waiter(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_through(env, "/shop"), *other = lk_open_through(env, "/shop");
@@ -189,7 +189,7 @@ static void short_and_free_locks_write_nothing(void **state)
 }
 
 /* Somebody keeps something of his own at the key's node. */
-static void what_somebody_else_wrote_is_left_alone(void **state)
+static void foreign_data_at_the_key_is_left_unchanged(void **state)
 {
     static const char theirs[] = "locker: grants nothing";
     lk_env *env = *state;
@@ -209,10 +209,10 @@ static void what_somebody_else_wrote_is_left_alone(void **state)
 
 static const struct CMUnitTest tests[] = {
     server_test(a_lock_that_was_waited_for_is_held_since_its_grant),
-    proxied_test(the_time_of_a_grant_wakes_nobody),
+    proxied_test(writing_the_time_of_a_grant_wakes_no_waiter),
     proxied_test(the_time_of_an_older_grant_comes_late),
     proxied_test(short_and_free_locks_write_nothing),
-    server_test(what_somebody_else_wrote_is_left_alone),
+    server_test(foreign_data_at_the_key_is_left_unchanged),
 };
 
 const lk_group lk_grant_time = {"grant_time", tests, sizeof tests / sizeof tests[0], NULL, NULL};

@@ -363,7 +363,7 @@ static void a_try_does_not_wait_for_servers_that_are_gone(void **state)
 }
 
 /* The same for one that was on its way; a call that waits goes on. */
-static void a_try_under_way_is_told_that_the_server_is_gone(void **state)
+static void a_try_in_flight_is_unavailable_when_the_server_has_gone(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_at(env->zk, "/shop?command_timeout=60s&ttl=20s");
@@ -543,7 +543,7 @@ static const struct CMUnitTest tests[] = {
     empty_test(an_address_that_is_out_of_reach),
     empty_test(an_address_of_a_family_that_is_off),
     server_test(a_try_does_not_wait_for_servers_that_are_gone),
-    server_test(a_try_under_way_is_told_that_the_server_is_gone),
+    server_test(a_try_in_flight_is_unavailable_when_the_server_has_gone),
     server_test(one_server_of_two_that_refuses_proves_nothing),
     server_test(a_deleted_node_is_a_lost_lock),
     server_test(a_lost_lock_leaves_the_next_holder_alone),

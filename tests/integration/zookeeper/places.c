@@ -110,7 +110,7 @@ static void a_late_create_is_looked_for_after_a_reconnection(void **state)
 }
 
 /* The caller has given up before its create could be looked for, and nobody else uses the key. */
-static void a_late_create_of_one_that_gave_up(void **state)
+static void a_late_create_of_a_waiter_that_gave_up(void **state)
 {
     struct late late;
     locker_lock_options options = lk_wait_options(300);
@@ -131,7 +131,7 @@ static void a_late_create_of_one_that_gave_up(void **state)
 
 /* A search finds the name, but the node is another session's: it ends with that one, and nobody's lock hangs
  * on it. */
-static void a_name_that_another_session_has(void **state)
+static void a_node_name_of_another_session(void **state)
 {
     struct late late;
     lk_locking entering;
@@ -152,7 +152,7 @@ static void a_name_that_another_session_has(void **state)
 }
 
 /* A node that was in doubt, and is found to be there, is deleted as soon as nobody wants it any more. */
-static void one_that_gave_up_while_its_node_was_found(void **state)
+static void a_waiter_that_gave_up_while_its_node_was_found(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_through(env, "/shop?ttl=60s&command_timeout=20s");
@@ -931,9 +931,9 @@ static const struct CMUnitTest tests[] = {
     proxied_test(two_late_creates_are_looked_for),
     proxied_test(a_late_create_is_swept_by_a_list),
     proxied_test(a_late_create_is_looked_for_after_a_reconnection),
-    proxied_test(a_late_create_of_one_that_gave_up),
-    proxied_test(a_name_that_another_session_has),
-    proxied_test(one_that_gave_up_while_its_node_was_found),
+    proxied_test(a_late_create_of_a_waiter_that_gave_up),
+    proxied_test(a_node_name_of_another_session),
+    proxied_test(a_waiter_that_gave_up_while_its_node_was_found),
     proxied_test(closing_waits_for_no_doubt),
     proxied_test(a_place_that_its_list_does_not_show),
     proxied_test(two_cuts_in_a_row),

@@ -702,7 +702,7 @@ static void a_connection_that_breaks_again_and_again(void **state)
 
 /* A server that has lost a deletion never tells of it: those who wait find out when they ask the leader, and leave it.
  * Here each of two waiters stands behind a node whose end is not told. */
-static void a_deletion_that_is_never_told(void **state)
+static void a_deletion_without_a_watch_event_is_found(void **state)
 {
     enum { TTL = 4000 };
     lk_env *env = *state;
@@ -831,7 +831,7 @@ static void the_third_server_is_tried_third(void **state)
 }
 
 /* What a look has asked for is asked for again where the connection is lost: it changes nothing. A break looks first. */
-static void who_looks_asks_again(void **state)
+static void show_and_break_are_retried_over_a_lost_connection(void **state)
 {
     static const char *const kinds[] = {LK_ZKP_MULTI, LK_ZKP_LIST, LK_ZKP_GET};
     lk_env *env = *state;
@@ -953,7 +953,7 @@ static void a_queue_whose_first_thousand_go_has_a_holder(void **state)
 }
 
 /* A foreign client's name may be so long that the driver doesn't read it. */
-static void a_place_too_long_to_read_is_a_holder(void **state)
+static void a_foreign_name_too_long_to_read_is_a_holder(void **state)
 {
     lk_env *env = *state;
     char path[2300] = "/shop/wide/";
@@ -1005,7 +1005,7 @@ static const struct CMUnitTest tests[] = {
     proxied_test(two_servers_that_are_silent_lose_no_lock),
     proxied_test(the_third_server_is_tried_third),
     proxied_test(a_question_that_is_lost_is_asked_again),
-    proxied_test(a_deletion_that_is_never_told),
+    proxied_test(a_deletion_without_a_watch_event_is_found),
     proxied_test(a_session_without_answers_ends),
     proxied_test(a_connection_that_is_never_served),
     proxied_test(connections_that_are_never_served),
@@ -1014,10 +1014,10 @@ static const struct CMUnitTest tests[] = {
     proxied_test(a_server_that_opens_a_session_slowly),
     proxied_test(a_slow_server_is_no_lost_lock),
     proxied_test(a_connection_that_breaks_again_and_again),
-    proxied_test(who_looks_asks_again),
+    proxied_test(show_and_break_are_retried_over_a_lost_connection),
     server_test(a_queue_without_memory_has_no_holder),
     server_test(a_queue_whose_first_thousand_go_has_a_holder),
-    server_test(a_place_too_long_to_read_is_a_holder),
+    server_test(a_foreign_name_too_long_to_read_is_a_holder),
 };
 
 const lk_group lk_replies = {"replies", tests, sizeof tests / sizeof tests[0], NULL, NULL};

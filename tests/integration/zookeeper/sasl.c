@@ -109,7 +109,7 @@ static void refused(const lk_env *env, locker_status wanted, const char *login, 
     assert_timely(lk_test_now_ms() - began, 5000); /* the answer, not the time-out */
 }
 
-static void who_does_not_log_in_is_refused(void **state)
+static void a_client_that_does_not_log_in_is_refused(void **state)
 {
     lk_env *env = *state;
     locker *plain = lk_open_at(env->zk, "/shop");
@@ -275,7 +275,7 @@ static void many_log_in_at_once(void **state)
 
 static const struct CMUnitTest tests[] = {
     sasl_test(locks_are_the_users_alone),
-    sasl_test(who_does_not_log_in_is_refused),
+    sasl_test(a_client_that_does_not_log_in_is_refused),
     server_test(a_server_without_sasl_refuses),
     sasl_test(a_login_that_does_not_begin_says_why),
     sasl_test(a_lost_connection_loses_no_lock),

@@ -340,7 +340,7 @@ static void a_claim_without_a_permit_leaves_no_parent(void **state)
 
 /* A client of another kind stands in the queue and takes none of the two permits. Who comes behind it can have none: a try says so
  * soon, and leaves nothing. */
-static void a_try_behind_one_who_takes_none_is_busy(void **state)
+static void a_try_behind_a_client_that_takes_no_permit_is_busy(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_at(env->zk, "/shop?command_timeout=20s");
@@ -438,7 +438,7 @@ static void stand_for(lk_env *env, const char *key, int32_t permits, char *made)
 }
 
 /* A permit is held. A call that names another number of permits stands in the queue until it has counted, and holds nothing. */
-static void who_names_the_holders_number_is_not_refused(void **state)
+static void a_call_with_the_number_of_permits_of_the_holder_is_not_refused(void **state)
 {
     lk_env *env = *state;
     locker *a = lk_open_at(env->zk, "/shop"), *b = lk_open_at(env->zk, "/shop");
@@ -485,7 +485,7 @@ static void a_waiter_is_refused_when_its_number_is_used_no_more(void **state)
 
 /* No permit is held, so the first in the queue says how many there are. The second call of a locker stands behind the first one, and
  * asks for no list for that. */
-static void who_names_another_number_than_the_first_is_refused(void **state)
+static void a_call_with_another_number_of_permits_than_the_first_is_refused(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_at(env->zk, "/shop");
@@ -506,7 +506,7 @@ static void who_names_another_number_than_the_first_is_refused(void **state)
 }
 
 /* A node of a lock's that is younger than a waiter's place, and was left there by a client that looks for no permits. */
-static void a_younger_lock_does_not_refuse_who_waits(void **state)
+static void a_younger_lock_does_not_refuse_a_waiter(void **state)
 {
     lk_env *env = *state;
     locker *a = lk_open_at(env->zk, "/shop"), *b = lk_open_at(env->zk, "/shop");
@@ -617,7 +617,7 @@ __attribute__((visibility("default"))) ssize_t send(int fd, const void *bytes, s
 /* Of several requests that are sent together, one finds the connection broken. The client library keeps that for the next
  * connection. The requests behind it are not sent, and what they ask for is not missing at the service. A look has seven: two for
  * the list of the key's node, then the record, the lists of places and of permits, and the two permits. */
-static void some_questions_are_not_sent(void **state)
+static void requests_that_are_not_sent_prove_nothing(void **state)
 {
     enum { QUESTIONS = 7 };
     lk_env *env = *state;
@@ -1107,14 +1107,14 @@ static const struct CMUnitTest tests[] = {
     sharing_test(the_answer_to_an_exchange_is_lost),
     sharing_test(a_canceled_exchange_leaves_nothing),
     sharing_test(a_claim_without_a_permit_leaves_no_parent),
-    sharing_test(a_try_behind_one_who_takes_none_is_busy),
+    sharing_test(a_try_behind_a_client_that_takes_no_permit_is_busy),
     sharing_test(parents_of_permits_are_made_again),
     sharing_test(the_head_counts_again),
     sharing_test(the_younger_use_is_refused),
-    sharing_test(who_names_the_holders_number_is_not_refused),
+    sharing_test(a_call_with_the_number_of_permits_of_the_holder_is_not_refused),
     sharing_test(a_waiter_is_refused_when_its_number_is_used_no_more),
-    sharing_test(who_names_another_number_than_the_first_is_refused),
-    sharing_test(a_younger_lock_does_not_refuse_who_waits),
+    sharing_test(a_call_with_another_number_of_permits_than_the_first_is_refused),
+    sharing_test(a_younger_lock_does_not_refuse_a_waiter),
     sharing_test(a_new_place_is_checked_anew),
     sharing_test(a_place_that_has_gone_may_be_a_permit),
     sharing_test(a_refused_lock_hides_no_permit),
@@ -1132,7 +1132,7 @@ static const struct CMUnitTest tests[] = {
 const lk_group lk_sharing = {"sharing", tests, sizeof tests / sizeof tests[0], start_server, stop_server};
 
 static const struct CMUnitTest unsent_tests[] = {
-    sharing_test(some_questions_are_not_sent),
+    sharing_test(requests_that_are_not_sent_prove_nothing),
     sharing_test(a_lost_check_grants_no_lock_beside_a_permit),
 };
 

@@ -188,7 +188,7 @@ static void files_that_others_can_use_are_refused(void **state)
     give_mode(env, "ca.crt", 0644);
 }
 
-static void who_is_not_trusted_is_refused(void **state)
+static void an_untrusted_peer_is_refused(void **state)
 {
     lk_env *env = *state;
     char text[480];
@@ -260,7 +260,7 @@ static void open_gate(locker_handle *lost, void *user)
 }
 
 /* The server takes connections and never answers the handshake: nobody waits for it. */
-static void a_silent_server_holds_nobody_up(void **state)
+static void a_silent_server_delays_no_call(void **state)
 {
     enum { SESSION_MS = 4000 };
     static lk_gate gate;
@@ -319,7 +319,7 @@ static void a_silent_server_is_left_for_the_next(void **state)
 }
 
 /* The library's handshake waits by select, which takes no greater descriptor. */
-static void many_descriptors_are_told(void **state)
+static void too_many_open_descriptors_are_reported(void **state)
 {
     enum { MANY = 1100 };
     lk_env *env = *state;
@@ -470,7 +470,7 @@ static void *ping(void *context)
 /* What OpenSSL has decrypted and nobody has read yet is not seen by poll: an answer left there would come
  * with the next ping, a third of the session time-out later. So have the answers to two callers come
  * together. */
-static void what_is_decrypted_is_read(void **state)
+static void decrypted_answers_are_read_at_once(void **state)
 {
     enum { COUNT = 2, SOON_MS = 6000, MORE_THAN_ONE_ANSWER = 30 };
     static struct pinger pingers[COUNT];
@@ -554,15 +554,15 @@ static const struct CMUnitTest tests[] = {
     tls_test(a_user_logs_in_by_digest),
     tls_test(wrong_files_are_named),
     tls_test(files_that_others_can_use_are_refused),
-    tls_test(who_is_not_trusted_is_refused),
+    tls_test(an_untrusted_peer_is_refused),
     tls_test(the_systems_authorities_are_trusted_too),
     tls_test(a_lost_connection_loses_no_lock),
-    tls_test(a_silent_server_holds_nobody_up),
+    tls_test(a_silent_server_delays_no_call),
     tls_test(a_silent_server_is_left_for_the_next),
-    tls_test(many_descriptors_are_told),
+    tls_test(too_many_open_descriptors_are_reported),
     tls_test(a_broken_connection_raises_no_sigpipe),
     tls_test(many_threads_share_a_connection),
-    tls_test(what_is_decrypted_is_read),
+    tls_test(decrypted_answers_are_read_at_once),
     tls_test(a_forged_record_ends_a_connection),
 };
 
