@@ -2,7 +2,7 @@
  * recovery.pml: Redis loses its data: by a restart without them, by a failover to a replica that lacks the last writes, or because
  * somebody removes them. Do holders keep their locks, and is there ever a second one?
  *
- * The design, which the scripts of backends/redis/lock/recovery_scripts.c carry out:
+ * The design, which the scripts of backends/redis/lua/recovery carry out:
  * - Among the data is a mark of the life of the server that they are of. Each request says which life its client speaks with,
  *   as a handshake told, and does nothing but fail when the mark is not of that: then the client connects anew.
  * - Who connects and finds another's mark, or none, writes this life's, and the time at which RECOVERY is over. Until then

@@ -11,7 +11,7 @@ import sys
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 SKIPPED = re.compile(r"build.*|\.(?!ci$|clang).*|__pycache__")
-ENDINGS = ("c", "h", "in", "py", "sh", "md", "pml", "map", "cmake", "txt", "mutants")
+ENDINGS = ("c", "h", "in", "py", "sh", "md", "pml", "map", "cmake", "txt", "mutants", "faults", "lua")
 PATH = re.compile(r"[\w.*-]+(/[\w.*-]+)*/?")
 WORD = re.compile(r"\b(?:lk_|LK_|locker_|LOCKER_)\w+\*?")
 MADE = ("builtin-*.c", "version.h")  # by the build

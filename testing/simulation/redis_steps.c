@@ -113,7 +113,7 @@ static size_t script_of(lk_sr_text name)
 {
     size_t script = 0;
     while (script < LK_REDIS_SCRIPT_COUNT && !lk_sr_same(name, lk_sr_word(steps.names[script])) &&
-           !lk_sr_same(name, lk_sr_word(lk_redis_script_text[script])))
+           !lk_sr_same(name, lk_sr_word(lk_redis_one_text[script])))
         script++;
     return script;
 }
@@ -165,7 +165,7 @@ void lk_sim_redis_steps_begin(lk_sim_redis *redis)
 {
     memset(&steps, 0, sizeof steps);
     for (size_t i = 0; i < LK_REDIS_SCRIPT_COUNT; i++)
-        lk_sr_sha1(lk_sr_word(lk_redis_script_text[i]), steps.names[i]);
+        lk_sr_sha1(lk_sr_word(lk_redis_one_text[i]), steps.names[i]);
     redis->ran = ran;
     lk_sim_step("clock 0 %lld", (long long)redis->machine.rate_ppm);
 }

@@ -90,7 +90,7 @@ class Drawn:
         self.old, self.new, self.equivalent, self.why = source.text, new, None, operator
 
     def apply(self, _tree):
-        return self.new, None
+        return {self.path: self.new}, ""
 
     def diff(self):
         return "".join(difflib.unified_diff(self.old.splitlines(True), self.new.splitlines(True), self.path, self.path, n=2))

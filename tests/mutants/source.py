@@ -1,4 +1,4 @@
-"""A C file as tokens, for what changes it: script/mutate."""
+"""A file of C or Lua as tokens, for what changes it: script/mutate and script/simulate --planted."""
 import re
 
 TOKEN = re.compile(r"""(?P<skip>\s+|//[^\n]*|/\*.*?\*/|^[ \t]*\#(?:\\\n|[^\n])*)
@@ -7,6 +7,11 @@ TOKEN = re.compile(r"""(?P<skip>\s+|//[^\n]*|/\*.*?\*/|^[ \t]*\#(?:\\\n|[^\n])*)
                       |(?P<number>\d[\w.]*)
                       |(?P<sign><<=|>>=|\.\.\.|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|.)""",
                    re.VERBOSE | re.DOTALL | re.MULTILINE)
+LUA_TOKEN = re.compile(r"""(?P<skip>\s+|--[^\n]*)
+                          |(?P<text>"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')
+                          |(?P<word>[A-Za-z_]\w*)
+                          |(?P<number>\d[\w.]*)
+                          |(?P<sign>\.\.\.|\.\.|[<>=~]=|.)""", re.VERBOSE | re.DOTALL)
 KEYWORDS = {"if", "while", "for", "switch", "return", "sizeof", "do", "else", "case", "goto", "break", "continue", "default",
             "static", "const", "struct", "enum", "union", "typedef", "extern", "_Static_assert", "_Alignof"}
 CLOSES = {"(": ")", "[": "]", "{": "}"}
@@ -17,8 +22,9 @@ class Source:
     stands in."""
 
     def __init__(self, path, text):
-        self.path, self.text = path, text
-        self.tokens = [(m.lastgroup, m[0], m.start(), m.end()) for m in TOKEN.finditer(text) if m.lastgroup != "skip"]
+        self.path, self.text, self.is_lua = path, text, path.endswith(".lua")
+        self.tokens = [(m.lastgroup, m[0], m.start(), m.end())
+                       for m in (LUA_TOKEN if self.is_lua else TOKEN).finditer(text) if m.lastgroup != "skip"]
         self.partner, self.opener, self.depth, self.is_void, self.inside = {}, {}, [], {}, []
         stack, depth, void, declared = [], 0, False, 0
         for i, (_, word, _, _) in enumerate(self.tokens):
@@ -89,16 +95,29 @@ class Source:
             i = self.partner.get(i, i) + 1
         return found + [(first, end - 1)] if end > opening + 1 else []
 
-    def body(self, function):
-        """Of a function that the file defines, the tokens of its braces; (0, 0): it defines none of that name."""
-        for i in range(len(self.tokens)):
-            if self.word(i) == function and self.depth[i] == 0 and self.word(i + 1) == "(":
-                brace = self.partner.get(i + 1, i) + 1
-                while self.kind(brace) == "word" or self.word(brace) == "(":  # attributes
-                    brace = self.partner.get(brace, brace) + 1
-                if self.word(brace) == "{":
-                    return brace, self.partner[brace]
-        return 0, 0
+    def body(self, name):
+        """The first and the last brace of a function, a table or a struct of that name that the file defines, as tokens; ""
+        stands for the whole file; None: the file defines no such name."""
+        if name == "":
+            return -1, len(self.tokens)
+        if self.is_lua:
+            return self.lua_body(name)
+        named = [i for i in range(len(self.tokens)) if self.word(i) == name and self.depth[i] == 0]
+        for i in sorted(named, key=lambda i: self.word(i + 1) != "("):  # a function comes before a struct of the same name
+            after = i + 1
+            while self.word(after) in ("(", "[", "=") or self.kind(after) == "word":  # parameters, attributes, an array's size
+                after = self.partner.get(after, after) + 1
+            if self.word(after) == "{":
+                return after, self.partner[after]
+        return None
+
+    def lua_body(self, name):
+        """As body(), of Lua: from the parameters to the `end` at the beginning of a line."""
+        ends = [i for i, t in enumerate(self.tokens) if t[1] == "end" and self.text[t[2] - 1] == "\n"]
+        for i in range(2, len(self.tokens)):
+            if self.word(i) == name and self.word(i - 1) == "function":
+                return i, next(e for e in ends if e > i)
+        return None
 
     def match(self, i, end, pattern):
         """Where the pattern's tokens end, if they stand there, and what each `$` stands for: a token, or brackets and all in them."""
@@ -111,10 +130,20 @@ class Source:
             i = last + 1
         return i - 1, found
 
-    def find(self, function, pattern):
-        """(first token, last, what each `$` stands for) of each place in the function where the pattern's tokens stand, however
-        they are laid out."""
-        words = [t[1] for t in Source("", pattern).tokens]
-        begin, end = self.body(function)
-        matches = ((i, self.match(i, end, words)) for i in range(begin + 1, end))
+    def find(self, name, pattern):
+        """(first token, last, what each `$` stands for) of each place in the body of that name where the pattern's tokens stand,
+        however they are laid out."""
+        words = [t[1] for t in Source(self.path, pattern).tokens]
+        begin, end = self.body(name) or (0, 0)
+        matches = ((i, self.match(i, end, words)) for i in range(begin + 1, end)) if words else ()
         return [(i, found[0], found[1]) for i, found in matches if found]
+
+    def definition(self, name):
+        """Where the definition of that name begins in the text; None: the file does not define the name."""
+        body = self.body(name)
+        if body is None:
+            return None
+        if self.is_lua:
+            return self.text.rindex("local function", 0, self.tokens[body[0]][2])
+        first = next((i + 1 for i in range(body[0] - 1, -1, -1) if self.depth[i] == 0 and self.word(i) in (";", "}")), 0)
+        return self.tokens[first][2]

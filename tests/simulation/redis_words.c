@@ -495,17 +495,16 @@ static const char *const small_scripts[] = {
 
 static const char *driver_script(char which)
 {
-    return which == 'A'   ? lk_redis_script_text[LK_REDIS_SCRIPT_ACQUIRE]
-           : which == 'R' ? lk_redis_script_text[LK_REDIS_SCRIPT_RELEASE]
-           : which == 'E' ? lk_redis_script_text[LK_REDIS_SCRIPT_RENEW]
-           : which == 'W' ? lk_redis_script_text[LK_REDIS_SCRIPT_WAIT]
-           : which == 'S' ? lk_redis_script_text[LK_REDIS_SCRIPT_SHOW]
-           : which == 'B' ? lk_redis_script_text[LK_REDIS_SCRIPT_BREAK]
-           : which == 'Y' ? lk_redis_script_text[LK_REDIS_SCRIPT_SHARED_ACQUIRE]
-           : which == 'Z' ? lk_redis_script_text[LK_REDIS_SCRIPT_SHARED_RELEASE]
-           : which == 'X' ? lk_redis_script_text[LK_REDIS_SCRIPT_SHARED_RENEW]
-           : which == 'U' ? lk_redis_script_text[LK_REDIS_SCRIPT_SHARED_SHOW]
-           : which == 'J' ? lk_redis_script_text[LK_REDIS_SCRIPT_SHARED_BREAK]
+    return which == 'A'   ? lk_redis_one_text[LK_REDIS_SCRIPT_ACQUIRE]
+           : which == 'R' ? lk_redis_one_text[LK_REDIS_SCRIPT_RELEASE]
+           : which == 'E' ? lk_redis_one_text[LK_REDIS_SCRIPT_RENEW]
+           : which == 'W' ? lk_redis_one_text[LK_REDIS_SCRIPT_WAIT]
+           : which == 'S' ? lk_redis_one_text[LK_REDIS_SCRIPT_SHOW]
+           : which == 'B' ? lk_redis_one_text[LK_REDIS_SCRIPT_BREAK]
+           : which == 'Y' ? lk_redis_one_text[LK_REDIS_SCRIPT_SHARED_ACQUIRE]
+           : which == 'Z' ? lk_redis_one_text[LK_REDIS_SCRIPT_SHARED_RELEASE]
+           : which == 'U' ? lk_redis_one_text[LK_REDIS_SCRIPT_SHARED_SHOW]
+           : which == 'J' ? lk_redis_one_text[LK_REDIS_SCRIPT_SHARED_BREAK]
                           : NULL;
 }
 

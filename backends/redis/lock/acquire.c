@@ -2,7 +2,7 @@
  * counter is likely to be there, it is two plain commands in one flight, which cost the server the least: SET
  * key value NX PX ttl; INCR counter, which gives the fencing number. On another it is a script that takes the
  * lock and numbers the grant, or tells how long the holder's lease goes on and puts us in the queue
- * (scripts.c). A release elsewhere may have handed the lock to us meanwhile: then the message that said so is
+ * (scripts.h). A release elsewhere may have handed the lock to us meanwhile: then the message that said so is
  * enough, and nothing is sent.
  *
  * The numbers of plain commands grow from grant to grant: the SET of a later grant runs after the release or the end of this
@@ -350,8 +350,9 @@ __attribute__((noinline)) static lk_redis_outcome call_torn(struct attempt *a)
     lk_redis_call *const call = &a->call;
     const uint16_t slot = a->data->slot;
     const lk_redis_command take =
-        LK_REDIS_COMMAND("EVAL", lk_redis_torn_take, "1", a->keys.lock, a->value, a->ttl);
-    const lk_redis_command number = LK_REDIS_COMMAND("EVAL", lk_redis_torn_number, "1", a->keys.fence);
+        LK_REDIS_COMMAND("EVAL", lk_redis_migrating_take_text, "1", a->keys.lock, a->value, a->ttl);
+    const lk_redis_command number =
+        LK_REDIS_COMMAND("EVAL", lk_redis_migrating_number_text, "1", a->keys.fence);
     a->data->unsure = true;
     lk_redis_outcome outcome = lk_redis_torn_ask_at(a->r, slot, call, &take, &a->node, a->err);
     const int64_t sent = call->sent;
@@ -482,7 +483,7 @@ static bool is_numbers(const redisReply *reply, size_t count)
     return is;
 }
 
-/* `state`: as scripts.c tells. */
+/* `state`: as lua/acquire.lua answers it. */
 static locker_status read_busy(struct attempt *a, int64_t left_ms, int64_t counter, int64_t state)
 {
     if (state >= hash_state)

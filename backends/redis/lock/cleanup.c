@@ -66,7 +66,8 @@ static void torn_done_locked(void *context, redisReply *reply, lk_redis_pipeline
 static void submit_torn_locked(lk_redis_cleanup *c) LK_REDIS_LOCKED
 {
     const lk_redis_command forget = LK_REDIS_COMMAND("DEL", lk_redis_keys_info(&c->keys));
-    const lk_redis_command drop = LK_REDIS_COMMAND("EVAL", lk_redis_torn_drop, "1", c->keys.lock, c->value);
+    const lk_redis_command drop =
+        LK_REDIS_COMMAND("EVAL", lk_redis_migrating_drop_text, "1", c->keys.lock, c->value);
     const lk_redis_command leave = LK_REDIS_COMMAND("ZREM", lk_redis_keys_queue(&c->keys), c->member);
     c->sent = true;
     if (c->member[0] != '\0')

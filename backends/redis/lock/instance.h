@@ -37,9 +37,7 @@ typedef struct {
 
 /* With the parameter `recovery` (recovery.h). */
 typedef struct {
-    char *mark;    /* the name of the key; NULL: without; constant, as the next */
-    char *scripts; /* the allocation of what `text` points to */
-    const char *text[LK_REDIS_SCRIPT_COUNT];
+    char *mark; /* the name of the key; NULL: without; constant */
     /* "recovery_ms run replication ", of the server as the command connection's handshake learned it. */
     char life[LK_REDIS_LIFE_MAX] LK_GUARDED_BY(mutex);
     /* Why the server could not write the mark, as it said last on this connection; "": it could, or has not said yet. It is asked

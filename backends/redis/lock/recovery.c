@@ -5,7 +5,6 @@
 
 #include "net/reply.h"
 #include "recovery.h"
-#include "recovery_scripts.h"
 
 static const char mark_name[] = "locker:recovery";
 
@@ -15,8 +14,7 @@ bool lk_redis_recovery_init(lk_redis *r)
     if (r->set.recovery_ns == 0)
         return true;
     r->recovery.mark = malloc(prefix->len + sizeof mark_name);
-    r->recovery.scripts = lk_redis_recovery_scripts_make(r->recovery.text);
-    if (r->recovery.mark == NULL || r->recovery.scripts == NULL)
+    if (r->recovery.mark == NULL)
         return false;
     memcpy(r->recovery.mark, prefix->text, prefix->len);
     memcpy(r->recovery.mark + prefix->len, mark_name, sizeof mark_name);
@@ -26,7 +24,6 @@ bool lk_redis_recovery_init(lk_redis *r)
 void lk_redis_recovery_clear(lk_redis *r)
 {
     free(r->recovery.mark);
-    free(r->recovery.scripts);
 }
 
 /* ------------------------------------------------------------------ the server's life ---- */
@@ -53,7 +50,7 @@ static lk_redis_command meeting(const lk_redis *r, const char *life, char ms[LK_
 /* "RECOVERS ms": of others. */
 static bool is_another_time(const lk_redis *r, const redisReply *reply, locker_error *err)
 {
-    static const char recovers[] = LK_REDIS_RECOVERS;
+    static const char recovers[] = "RECOVERY ";
     const char *const text = reply->type == REDIS_REPLY_ERROR ? reply->str : "";
     if (strncmp(text, recovers, sizeof recovers - 1) != 0)
         return false;
@@ -186,7 +183,7 @@ static bool is_unwritten(lk_redis *r, const redisReply *reply, char text[LK_REDI
 bool lk_redis_recovery_refuses(lk_redis *r, const redisReply *reply, int64_t *left_ms, locker_status *status,
                                locker_error *err)
 {
-    static const char recovering[] = LK_REDIS_RECOVERING;
+    static const char recovering[] = "RECOVERING ";
     char why[LK_REDIS_UNWRITTEN_MAX];
     *left_ms = 0;
     if (r->recovery.mark == NULL || reply->type != REDIS_REPLY_ERROR)

@@ -9,7 +9,7 @@
 
 static const char counter_name[] = "locker:fence:";
 
-/* Three keys and up to six arguments for each, the first of which is the lock's with its info. */
+/* Three keys and seven arguments for each, the first of which is the lock's with its info. */
 size_t lk_redis_recovery_room(const lk_redis *r, const locker_claim *claim)
 {
     return lk_redis_batch_room(r, claim) + r->set.prefix.len + sizeof counter_name + 32 +
@@ -29,48 +29,49 @@ static char *put_counter(lk_redis *r, const lk_redis_claim *data, char *out)
     return lk_redis_put_end(out + tag_len);
 }
 
+/* Put the text about a claim in a set: as the script that let it in wrote it (lua/lib/set.lua). */
+static const char *share_info_locked(lk_redis *r, const locker_claim *claim,
+                                     char info[LK_REDIS_INFO_MAX]) LK_REDIS_LOCKED
+{
+    const lk_redis_claim *const data = lk_redis_claim_of(claim);
+    (void)snprintf(info, LK_REDIS_INFO_MAX, "%" PRIu64 " %" PRIu64 " %d %s %d %.*s",
+                   lk_redis_server_us(&lk_redis_node_of(r, data->slot)->time, data->since) / 1000,
+                   LK_READ(data->fence), (int)claim->slot, r->values.name, data->numbers > 0,
+                   LOCKER_OWNER_MAX, claim->owner);
+    return info;
+}
+
 static char *put_lease_locked(lk_redis *r, const locker_claim *claim, char *out) LK_REDIS_LOCKED
 {
-    char value[LK_REDIS_VALUE_LEN + 1], info[LK_REDIS_INFO_MAX];
+    char value[LK_REDIS_VALUE_LEN + 1], marker[LK_REDIS_MARKER_MAX] = "", info[LK_REDIS_INFO_MAX];
     lk_redis_claim *const data = lk_redis_claim_of(claim);
     const uint64_t first = LK_READ(data->fence);
+    const bool shares = !locker_claim_is_plain(claim);
+    if (shares)
+        lk_redis_marker_text(claim, marker);
+    else
+        data->noted = true; /* it may be, from here on */
     lk_redis_value_text(&r->values, data->number, value);
     out = lk_redis_put_text(out, value);
     out = lk_redis_put_number(out, (size_t)(claim->ttl_ns / LK_MS));
-    out = lk_redis_put_number(out, (size_t)(first + data->passes));
-    out = lk_redis_put_number(out, (size_t)(first + data->numbers - 1));
-    data->noted = true; /* it may be, from here on */
-    return lk_redis_put_text(out, lk_redis_info_text(r, data, info));
-}
-
-static char *put_share_locked(lk_redis *r, const locker_claim *claim, char *out) LK_REDIS_LOCKED
-{
-    char value[LK_REDIS_VALUE_LEN + 1], marker[LK_REDIS_MARKER_MAX], info[LK_REDIS_INFO_MAX];
-    const lk_redis_claim *const data = lk_redis_claim_of(claim);
-    const uint64_t token = LK_READ(data->fence);
-    lk_redis_value_text(&r->values, data->number, value);
-    lk_redis_marker_text(claim, marker);
-    (void)snprintf(info, sizeof info, "%" PRIu64 " %" PRIu64 " %d %s %d %.*s",
-                   lk_redis_server_us(&lk_redis_node_of(r, data->slot)->time, data->since) / 1000, token,
-                   (int)claim->slot, r->values.name, data->numbers > 0, LOCKER_OWNER_MAX, claim->owner);
-    out = lk_redis_put_text(out, value);
-    out = lk_redis_put_number(out, (size_t)(claim->ttl_ns / LK_MS));
-    out = lk_redis_put_number(out, (size_t)token);
+    out = lk_redis_put_number(out, (size_t)(shares ? first : first + data->passes));
+    out = lk_redis_put_number(out, (size_t)(shares ? first : first + data->numbers - 1));
+    out = lk_redis_put_text(out,
+                            shares ? share_info_locked(r, claim, info) : lk_redis_info_text(r, data, info));
     out = lk_redis_put_text(out, marker);
-    out = lk_redis_put_number(out, (size_t)claim->slot);
-    return lk_redis_put_text(out, info);
+    return lk_redis_put_number(out, shares ? (size_t)claim->slot : 0);
 }
 
-char *lk_redis_recovery_put_locked(lk_redis *r, const lk_redis_renewed *slots, size_t count, bool shares,
+char *lk_redis_recovery_put_locked(lk_redis *r, const lk_redis_renewed *slots, size_t count,
                                    const char *script, bool whole, char *out)
 {
-    out = lk_redis_batch_begin(out, script, whole, 3 * count + 1, (shares ? 6 : 5) * count + 1);
+    out = lk_redis_batch_begin(out, script, whole, 3 * count + 1, 7 * count + 1);
     for (size_t i = 0; i < count; i++) {
-        out = lk_redis_batch_keys(r, slots[i].claim, shares ? LK_REDIS_QUEUE : LK_REDIS_INFO, out);
+        out = lk_redis_batch_keys(r, slots[i].claim, LK_REDIS_QUEUE, out);
         out = put_counter(r, lk_redis_claim_of(slots[i].claim), out);
     }
     out = lk_redis_put_text(out, r->recovery.mark);
     for (size_t i = 0; i < count; i++)
-        out = shares ? put_share_locked(r, slots[i].claim, out) : put_lease_locked(r, slots[i].claim, out);
+        out = put_lease_locked(r, slots[i].claim, out);
     return lk_redis_put_text(out, r->recovery.life);
 }

@@ -3,7 +3,8 @@
 
 #include "instance.h"
 
-/* It is of locks that may have to be set again (`shares`: by several who hold them); the most that it takes for one, and its end. */
+/* Return the most bytes that a claim takes of the command. */
 size_t lk_redis_recovery_room(const lk_redis *r, const locker_claim *claim);
-char *lk_redis_recovery_put_locked(lk_redis *r, const lk_redis_renewed *slots, size_t count, bool shares,
+/* Put the command that extends these leases, and sets the locks again where the server lost them. Return its end. */
+char *lk_redis_recovery_put_locked(lk_redis *r, const lk_redis_renewed *slots, size_t count,
                                    const char *script, bool whole, char *out) LK_REDIS_LOCKED;

@@ -72,9 +72,9 @@ LK_UNCHECKED static bool make_parts(lk_redis *r, const locker_services *svc, uin
     lk_list_init(&r->cleanups);
     lk_list_init(&r->notes.grants);
     r->owner = &owner;
-    r->script = r->set.target.cluster      ? lk_redis_cluster_script_text
-                : r->recovery.mark != NULL ? r->recovery.text
-                                           : lk_redis_script_text;
+    r->script = r->set.target.cluster      ? lk_redis_cluster_text
+                : r->recovery.mark != NULL ? lk_redis_recovery_text
+                                           : lk_redis_one_text;
     const bool made = lk_redis_node_new(r, NULL) != NULL && lk_redis_nodes_init(r);
     if (!made && r->nodes != NULL) {
         lk_redis_net_settle(r->nodes->net);

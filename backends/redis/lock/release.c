@@ -116,7 +116,8 @@ static void follow_up(release *x)
 __attribute__((noinline)) static lk_redis_outcome ask_torn(release *x, lk_redis_call *call, locker_error *err)
 {
     lk_redis *const r = x->r;
-    const lk_redis_command drop = LK_REDIS_COMMAND("EVAL", lk_redis_torn_drop, "1", x->keys.lock, x->value);
+    const lk_redis_command drop =
+        LK_REDIS_COMMAND("EVAL", lk_redis_migrating_drop_text, "1", x->keys.lock, x->value);
     lk_redis_call other = *call;
     const lk_redis_outcome outcome = lk_redis_torn_ask(r, x->data->slot, call, &drop, err);
     if (outcome != LK_REDIS_CALL_ANSWERED || call->reply->type != REDIS_REPLY_INTEGER)

@@ -85,13 +85,13 @@ static bool of_one_length(const struct renewal *n)
     return i == n->count;
 }
 
-/* The command, as scripts.c describes its arguments; answers its end. Every slot holds a claim. */
+/* The command, with the arguments of lua/renew.lua; answers its end. Every slot holds a claim. */
 static char *put_command_locked(lk_redis *r, const struct renewal *n, const char *script, bool whole,
                                 char *out) LK_REDIS_LOCKED
 {
     const size_t lengths = of_one_length(n) ? 1 : n->count;
     if (r->recovery.mark != NULL)
-        return lk_redis_recovery_put_locked(r, n->ref, n->count, n->shares, script, whole, out);
+        return lk_redis_recovery_put_locked(r, n->ref, n->count, script, whole, out);
     out = lk_redis_batch_begin(out, script, whole, 2 * n->count, 1 + lengths);
     for (size_t i = 0; i < n->count; i++)
         out = lk_redis_batch_keys(r, n->ref[i].claim, n->shares ? LK_REDIS_QUEUE : LK_REDIS_INFO, out);
@@ -174,10 +174,9 @@ static int64_t patience_locked(const struct renewal *n) LK_REDIS_LOCKED
 static bool submit_locked(struct renewal *n) LK_REDIS_LOCKED
 {
     lk_redis *r = n->node->r;
-    const lk_redis_script which = n->shares ? LK_REDIS_SCRIPT_SHARED_RENEW : LK_REDIS_SCRIPT_RENEW;
-    const char *const sha = lk_redis_sha(r, which);
+    const char *const sha = lk_redis_sha(r, LK_REDIS_SCRIPT_RENEW);
     const bool whole = n->whole || sha[0] == '\0';
-    const char *script = whole ? r->script[which] : sha;
+    const char *script = whole ? r->script[LK_REDIS_SCRIPT_RENEW] : sha;
     size_t room = LK_REDIS_BATCH_BYTES + strlen(script);
     for (size_t i = 0; i < n->count; i++)
         room += r->recovery.mark != NULL ? lk_redis_recovery_room(r, n->ref[i].claim)
@@ -405,7 +404,8 @@ static void tear_locked(struct renewal *n) LK_REDIS_LOCKED
         refer_locked(&one->ref[0], claim);
         lk_redis_value_text(&r->values, lk_redis_claim_of(claim)->number, value);
         (void)lk_redis_number_text(ttl, (uint64_t)(claim->ttl_ns / LK_MS));
-        const lk_redis_command a = LK_REDIS_COMMAND("EVAL", lk_redis_torn_extend, "1", keys.lock, value, ttl);
+        const lk_redis_command a =
+            LK_REDIS_COMMAND("EVAL", lk_redis_migrating_extend_text, "1", keys.lock, value, ttl);
         const lk_redis_command info = LK_REDIS_COMMAND("PEXPIRE", lk_redis_keys_info(&keys), ttl);
         one->sent = lk_redis_now(&r->shared);
         one->leaps = LK_READ(n->node->r->shared.leaps);
@@ -530,7 +530,7 @@ static bool are_mixed(const lk_redis *r, locker_claim *const *grants, size_t cou
     size_t i = 0;
     if (r->map != NULL)
         return true;
-    if (lk_redis_sha(r, LK_REDIS_SCRIPT_SHARED_RENEW)[0] == '\0')
+    if (lk_redis_sha(r, LK_REDIS_SCRIPT_SHARED_ACQUIRE)[0] == '\0')
         return false;
     while (i < count && locker_claim_is_plain(grants[i]))
         i++;

@@ -1,4 +1,10 @@
-/* scripts.h: the Lua that runs inside Redis. */
+/* scripts.h: the Lua that runs inside Redis (5 or later), one atomic step each. The texts are made of backends/redis/lua at build time.
+ *
+ * KEYS are the lock, its queue, the counter of its slot's fencing numbers and its info, as far as a script uses them (keys.c). The lock
+ * is a plain string: the holder's value. The queue is a sorted set of the waiters in the order in which they came, each "instance value
+ * ttl_ms numbers owner". A release hands the lock on to the first waiter that still listens: it sets the lock to the waiter's value, and
+ * notifies the waiter's process on its own channel. So one release wakes one process, and no other client takes the lock in between. The
+ * info is written by grant_info.c, and ends with the lock. A foreign client may have left any type of value under our names. */
 #pragma once
 
 typedef enum {
@@ -11,13 +17,24 @@ typedef enum {
     LK_REDIS_SCRIPTS_LOADED, /* by each handshake; the others when they are used for the first time (script_call.h) */
     LK_REDIS_SCRIPT_SHARED_ACQUIRE = LK_REDIS_SCRIPTS_LOADED,
     LK_REDIS_SCRIPT_SHARED_RELEASE,
-    LK_REDIS_SCRIPT_SHARED_RENEW,
     LK_REDIS_SCRIPT_SHARED_SHOW,
     LK_REDIS_SCRIPT_SHARED_BREAK,
     LK_REDIS_SCRIPT_COUNT
 } lk_redis_script;
 
-extern const char *const lk_redis_script_text[LK_REDIS_SCRIPT_COUNT];
-/* In a cluster. WAIT has one argument more there, the tag of its locks' slot. */
-extern const char *const lk_redis_cluster_script_text[LK_REDIS_SCRIPT_COUNT];
-extern const char *const lk_redis_note_text; /* asked for by EVAL alone */
+extern const char
+    *const lk_redis_one_text[LK_REDIS_SCRIPT_COUNT]; /* for a single server or a group with Sentinels */
+/* In a cluster. WAIT has one more argument there, the tag of its locks' slot. */
+extern const char *const lk_redis_cluster_text[LK_REDIS_SCRIPT_COUNT];
+extern const char
+    *const lk_redis_recovery_text[LK_REDIS_SCRIPT_COUNT]; /* for a locker with `recovery` (recovery.h) */
+
+/* Called by EVAL alone. */
+extern const char *const lk_redis_note_text, *const lk_redis_recovery_meet_text;
+extern const char *const lk_redis_migrating_take_text,
+    *const lk_redis_migrating_number_text, *const lk_redis_migrating_drop_text,
+                                               *const lk_redis_migrating_drop_hash_text,
+                                                   *const lk_redis_migrating_extend_text,
+                                                       *const lk_redis_migrating_lock_text,
+                                                           *const lk_redis_migrating_queue_text,
+                                                               *const lk_redis_migrating_info_text;

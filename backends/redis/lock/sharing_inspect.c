@@ -21,7 +21,7 @@ enum {
     TOLD_MAX = 1000 /* holders that are told of, as the script shows them at once */
 };
 
-/* What the script answers (shared_show_lua). */
+/* What the script answers (lua/shared_show.lua). */
 enum { MARKER, HOLDERS, NEXT, WAITERS, QUEUE, COUNTER, ANSWERS };
 
 /* Some of those who hold the lock, as one look shows them. */

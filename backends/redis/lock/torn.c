@@ -6,59 +6,6 @@
 #include "node.h"
 #include "torn.h"
 
-/* The lock's value v. A lock of another type is a table. */
-#define OURS_LUA                                                                                             \
-    "local v = redis.pcall('GET', KEYS[1])\n"                                                                \
-    "if type(v) == 'table' and not string.find(v.err, 'WRONGTYPE', 1, true) then return v end\n"
-
-const char *const lk_redis_torn_take =
-    "local set = redis.pcall('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])\n"
-    "if set and not set.err then return 1 end\n" OURS_LUA "if v == ARGV[1] then\n"
-    "  redis.call('PEXPIRE', KEYS[1], ARGV[2])\n"
-    "  return 1\n"
-    "end\n"
-    "if set then return set end\n"
-    "local sort = type(v) == 'table' and redis.pcall('TYPE', KEYS[1]).ok\n"
-    "if sort and sort ~= 'hash' then return redis.error_reply('NOLOCK ' .. sort) end\n"
-    "return {redis.call('PTTL', KEYS[1]), 0, sort and 4503599627370496 or 0}\n";
-
-const char *const lk_redis_torn_number =
-    "local t = redis.call('TIME')\n"
-    "local n, now = redis.pcall('INCR', KEYS[1]), t[1] * 1000000 + t[2]\n"
-    "if type(n) ~= 'number' then return n end\n"
-    "if n >= 9007199254740992 then\n"
-    "  return redis.error_reply('ERR value is not an integer or out of range')\n"
-    "end\n"
-    "if n <= now then\n"
-    "  n = now + 1\n"
-    "  redis.call('SET', KEYS[1], string.format('%.0f', n))\n"
-    "end\n"
-    "return n\n";
-
-const char *const lk_redis_torn_drop =
-    OURS_LUA "if type(v) == 'string' and #v > 4096 then v = redis.sha1hex(v) end\n" /* as it was shown */
-             "if v == ARGV[1] then return redis.call('DEL', KEYS[1]) end\n"
-             "return 0\n";
-
-const char *const lk_redis_torn_drop_hash = "if redis.pcall('TYPE', KEYS[1]).ok ~= 'hash' then return 0 end\n"
-                                            "return redis.call('DEL', KEYS[1])\n";
-
-const char *const lk_redis_torn_extend = OURS_LUA "if v ~= ARGV[1] then return '0' end\n"
-                                                  "redis.call('PEXPIRE', KEYS[1], ARGV[2])\n"
-                                                  "return '1'\n";
-
-const char *const lk_redis_torn_seen =
-    OURS_LUA "local held = v and 1 or 0\n"
-             "if type(v) == 'table' then held, v = 2, redis.pcall('TYPE', KEYS[1]).ok or '' end\n"
-             "if v and #v > 4096 then v = redis.sha1hex(v) end\n"
-             "return {held, v or '', redis.call('PTTL', KEYS[1])}\n";
-
-const char *const lk_redis_torn_waiting =
-    "local count = redis.pcall('ZCOUNT', KEYS[1], 0, 4503599627370496)\n"
-    "local queue = redis.pcall('ZRANGEBYSCORE', KEYS[1], 0, 4503599627370496, 'LIMIT', 0, 1000)\n"
-    "for i, member in ipairs(queue) do queue[i] = string.sub(member, 1, 512) end\n"
-    "return {type(count) == 'number' and count or 0, queue.err and {} or queue, ''}\n";
-
 /* Whether that is where its key has gone; then `to` is who has it, and else what it was. */
 static bool is_elsewhere_locked(lk_redis_node *at, const redisReply *reply,
                                 lk_redis_node **to) LK_REDIS_LOCKED

@@ -11,18 +11,6 @@
 
 #include "instance.h"
 
-/* Scripts of one key, sent whole. */
-extern const char
-    *const lk_redis_torn_take; /* lock; value, ttl_ms: 1, or {PTTL, 0, 0} of another's, as *acquire* */
-extern const char
-    *const lk_redis_torn_number; /* counter: a number above all that it gave, and its server's time */
-extern const char *const lk_redis_torn_drop; /* lock; value: 1: it was ours, and is gone; 0: it was not */
-extern const char *const lk_redis_torn_drop_hash; /* lock: 1: it was a hash, and is gone; 0: it was not */
-extern const char
-    *const lk_redis_torn_extend; /* lock; value, ttl_ms: "1": its lease begins anew; "0": it is not ours */
-extern const char *const lk_redis_torn_seen;    /* lock: {held, value, PTTL}, as *show* */
-extern const char *const lk_redis_torn_waiting; /* queue: {how many wait, the first of them, ''} */
-
 /* As lk_redis_ask(), one command of one key in that slot. ANSWERED also where it was sent around in vain. `at`: who was asked
  * last. */
 lk_redis_outcome lk_redis_torn_ask_at(lk_redis *r, uint16_t slot, lk_redis_call *call,

@@ -7,9 +7,6 @@
 
 enum { LOOK = 3, ALL = 7, MESSAGE_MAX = LK_REDIS_VALUE_LEN + LK_REDIS_NUMBER_MAX + 16 };
 
-static const char info_lua[] = "local v = redis.pcall('GET', KEYS[1])\n"
-                               "return type(v) == 'string' and string.sub(v, 1, 512) or ''\n";
-
 /* What the commands have in common. */
 typedef struct {
     lk_redis *r;
@@ -63,7 +60,8 @@ static lk_redis_outcome look(inquiry *q, lk_redis_keys *keys, redisReply **seen)
 {
     redisReply *part[LOOK] = {0};
     const char *const key[LOOK] = {keys->lock, lk_redis_keys_info(keys), lk_redis_keys_queue(keys)};
-    const char *const script[LOOK] = {lk_redis_torn_seen, info_lua, lk_redis_torn_waiting};
+    const char *const script[LOOK] = {lk_redis_migrating_lock_text, lk_redis_migrating_info_text,
+                                      lk_redis_migrating_queue_text};
     *seen = NULL;
     for (size_t i = 0; i < LOOK; i++) {
         const lk_redis_outcome outcome = ask_script(q, script[i], key[i], &part[i]);
@@ -152,9 +150,9 @@ static lk_redis_outcome take_away(inquiry *q, lk_redis_keys *keys, const redisRe
     const long long left = seen->element[2]->integer;
     (void)lk_redis_number_text(ttl, left > 0 ? (uint64_t)left : 1);
     const lk_redis_command set = LK_REDIS_COMMAND("SET", mark, "1", "PX", ttl);
-    const lk_redis_command drop = is_type
-                                      ? LK_REDIS_COMMAND("EVAL", lk_redis_torn_drop_hash, "1", keys->lock)
-                                      : LK_REDIS_COMMAND("EVAL", lk_redis_torn_drop, "1", keys->lock, value);
+    const lk_redis_command drop =
+        is_type ? LK_REDIS_COMMAND("EVAL", lk_redis_migrating_drop_hash_text, "1", keys->lock)
+                : LK_REDIS_COMMAND("EVAL", lk_redis_migrating_drop_text, "1", keys->lock, value);
     const bool marks = left > 0 && is_holder(value, is_type);
     lk_redis_outcome outcome = marks ? ask(q, &set, &reply) : LK_REDIS_CALL_ANSWERED;
     const bool ready = outcome == LK_REDIS_CALL_ANSWERED && (!marks || reply->type == REDIS_REPLY_STATUS);

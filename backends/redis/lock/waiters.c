@@ -150,7 +150,7 @@ static void compact_locked(look *l) LK_REDIS_LOCKED
     l->count = kept;
 }
 
-/* The command, as scripts.c describes its arguments; answers its end. */
+/* The command, with the arguments of lua/wait.lua; answers its end. */
 static char *put_command_locked(const look *l, const char *script, bool whole, char *out) LK_REDIS_LOCKED
 {
     lk_redis *const r = l->node->r;

@@ -1,9 +1,7 @@
-"""Faults that there were, put back one at a time: a simulation in which nothing can fail shows nothing. Each is a patch in
-testing/simulation/planted, under lines that say what it is (README.md there)."""
+"""Defects that are put into the code one at a time: a simulation in which nothing can fail shows nothing. They stand in
+testing/simulation/planted (README.md there)."""
 import os
-import re
 import shutil
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -11,26 +9,30 @@ from pathlib import Path
 import program
 
 FOLDER = Path(program.ROOT) / "testing" / "simulation" / "planted"
-STEPS = FOLDER / "steps"  # what the models refuse (script/prove --traces --planted)
 sys.path.insert(0, os.path.join(program.ROOT, "tests", "mutants"))
+import faults  # noqa: E402
 from workshop import Workshop, git  # noqa: E402
 
 
 class Plant:
-    def __init__(self, file):
-        self.file, self.name = file, file.stem
-        head = dict(re.findall(r"^(finding|what|driver|seeds): (.*)$", file.read_text().partition("\n--- ")[0], re.MULTILINE))
-        if {"finding", "what", "driver", "seeds"} - head.keys():
-            sys.exit(f"simulate: {file.name} lacks a line of finding, what, driver and seeds")
-        self.finding, self.what, self.driver, self.seeds = head["finding"], head["what"], head["driver"], int(head["seeds"])
+    def __init__(self, fault):
+        self.fault, self.name = fault, fault.id
+        self.finding, self.driver, self.seeds = fault.fields.get("finding", "–"), fault.fields["driver"], int(fault.fields["seeds"])
 
-    def apply(self, folder, *how):
-        """What git says against it."""
-        return subprocess.run(("git", "apply", *how, str(self.file)), cwd=folder, capture_output=True, text=True).stderr
+    def apply(self, tree):
+        """Change the files of the tree. What is wrong with the fault, if it does not apply."""
+        changed, complaint = self.fault.apply(tree)
+        for path, text in changed.items():
+            (tree / path).write_text(text)
+        return complaint
 
 
-def chosen(names, folder=FOLDER):
-    plants = [Plant(file) for file in sorted(folder.glob("*.patch"))]
+def listed(name):
+    return [Plant(fault) for fault in faults.read(FOLDER / f"{name}.faults", ("finding",), ("what", "driver", "seeds"))]
+
+
+def chosen(names):
+    plants = listed("defects")
     for name in names:
         if name not in [plant.name for plant in plants]:
             print(f"simulate: there is no planted fault {name}; use one of {', '.join(plant.name for plant in plants)}",
@@ -41,10 +43,10 @@ def chosen(names, folder=FOLDER):
 
 def check(names):
     """Whether each applies to the files as they are."""
-    plants = chosen(names) + ([] if names else chosen([], STEPS))
-    bad = [plant for plant in plants if plant.apply(program.ROOT, "--check")]
-    for plant in bad:
-        print(f"simulate: {plant.file.name} does not apply; write it again for the current lines", file=sys.stderr)
+    plants = chosen(names) + ([] if names else listed("steps"))
+    bad = [complaint for complaint in (plant.fault.apply(Path(program.ROOT))[1] for plant in plants) if complaint]
+    for complaint in bad:
+        print(f"simulate: {complaint}", file=sys.stderr)
     print(f"{len(plants)} planted faults, {len(bad)} that do not apply")
     return 1 if bad else 0
 

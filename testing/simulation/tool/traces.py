@@ -161,8 +161,8 @@ def is_refused(check, seeds):
 
 
 def run_planted():
-    """Faults of a driver that its model forbids, each as a patch: a trace of it has to be refused."""
-    plants = planted.chosen([], planted.STEPS)
+    """Faults of a driver that its model forbids: the model has to refuse a trace of each."""
+    plants = planted.listed("steps")
     shop = planted.Workshop(ROOT / "build" / "planted", planted.git("rev-parse", "HEAD"), "locker-simulate")
     missed = 0
     for plant in plants:
@@ -183,7 +183,7 @@ def main():
     parser.add_argument("--seeds", type=int, metavar="N", default=10)
     parser.add_argument("--show", action="store_true", help="print the events of each trace")
     parser.add_argument("--program", metavar="FILE", help="the program locker-simulate (default: that of build/)")
-    parser.add_argument("--planted", action="store_true", help="check that the models refuse traces of the faults in planted/steps")
+    parser.add_argument("--planted", action="store_true", help="check that the models refuse traces of the faults in planted/steps.faults")
     options = parser.parse_args()
     for tool in ("spin", "cpp", "cc"):
         if shutil.which(tool) is None:

@@ -121,7 +121,7 @@ static bool has_had_it(void *asker)
 }
 
 /* Between our lockers a lock goes from one to the next and is never free, but for a moment now and then. */
-static void who_polls_has_a_turn_beside_ours(void **state)
+static void a_polling_foreign_client_gets_turns(void **state)
 {
     lk_env *env = *state;
     struct asker asker[4];
@@ -294,6 +294,130 @@ static void a_break_deletes_no_neighbour(void **state)
     lk_close_locker(l);
 }
 
+/* ------------------------------------------------------------------ the keys that scripts touch ---- */
+
+static int start_monitor(lk_env *env)
+{
+    char line[16] = "";
+    const int fd = lk_server_connect(env->server, LK_TEST_PATIENCE_MS);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, "MONITOR\r\n", 9), 9);
+    for (size_t len = 0; strchr(line, '\n') == NULL; len++) {
+        assert_true(len < sizeof line - 1);
+        assert_int_equal(read(fd, line + len, 1), 1);
+    }
+    assert_string_equal(line, "+OK\r\n");
+    return fd;
+}
+
+/* Read what the monitor has seen until now; free it. */
+static char *end_monitor(lk_env *env, int fd)
+{
+    enum { ROOM = 1 << 20 };
+    char *const seen = calloc(1, ROOM);
+    size_t len = 0;
+    assert_non_null(seen);
+    lk_server_do(env->server, "ECHO end-of-the-monitor");
+    while (strstr(seen, "end-of-the-monitor") == NULL) {
+        assert_true(len < ROOM - 1);
+        const ssize_t got = read(fd, seen + len, ROOM - 1 - len);
+        assert_true(got > 0);
+        len += (size_t)got;
+    }
+    close(fd);
+    return seen;
+}
+
+/* A lock may have each other name, so a script that writes to such a name could destroy a lock. */
+static bool is_lock_or_reserved(const char *name)
+{
+    static const char lock[] = "a{b}c", companion[] = "a{b}c:locker:";
+    static const char *const words[] = {"queue", "info", "fence"}, *const values[] = {
+                                                                       "broken:", "given:", "doubt:"};
+    const char *const rest = name + sizeof companion - 1;
+    if (strcmp(name, lock) == 0 || strncmp(name, "locker:fence:{", 14) == 0)
+        return true;
+    if (strncmp(name, companion, sizeof companion - 1) != 0)
+        return false;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(rest, words[i]) == 0)
+            return true;
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+        if (strncmp(rest, values[i], strlen(values[i])) == 0 &&
+            strspn(strchr(rest, ':') + 1, "0123456789abcdef") == 32)
+            return true;
+    return strncmp(rest, "shared:", 7) == 0;
+}
+
+/* A line is `+TIME [0 lua] "COMMAND" "key" ...`. Return how many keys were seen. */
+static int expect_reserved_keys(char *seen)
+{
+    int count = 0;
+    for (char *line = strtok(seen, "\r\n"); line != NULL; line = strtok(NULL, "\r\n")) {
+        char command[32], name[256];
+        const char *const call = strstr(line, " lua] ");
+        if (call == NULL || sscanf(call, " lua] \"%31[^\"]\" \"%255[^\"]\"", command, name) != 2)
+            continue;
+        if (strcmp(command, "PUBLISH") == 0 || strcmp(command, "PUBSUB") == 0)
+            continue;
+        if (!is_lock_or_reserved(name))
+            test_fails("a script touches %s: %s", name, line);
+        count++;
+    }
+    return count;
+}
+
+static bool has_waiter(void *server)
+{
+    return lk_server_integer(server, "ZCARD a{b}c:locker:queue") == 1;
+}
+
+/* Lock, wait, show, renew, break and release: also of locks that are gone. */
+static void use_the_lock(lk_env *env, const locker_lock_options *options)
+{
+    locker *l = lk_open_at(env->server, "ttl=1s"), *other = lk_open_at(env->server, "ttl=90s");
+    locker_info info = LOCKER_INFO_INIT;
+    locker_error err;
+    lk_locking waiter;
+    locker_handle *held = lk_take(l, "a{b}c", options);
+    lk_locking_start(&waiter, other, "a{b}c", options->permits > 0 ? options : NULL);
+    lk_require_waiting(other, 1);
+    lk_require(has_waiter, env->server, "the waiter should be in the queue");
+    assert_ok(locker_show(l, "a{b}c", &info, &err), err);
+    locker_info_clear(&info);
+    lk_give(held);
+    assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
+    assert_ok(locker_break(l, "a{b}c", NULL, NULL, &err), err);
+    lk_give_lost(waiter.held);
+    held = lk_take(l, "a{b}c", options);
+    lk_server_do(env->server, "DEL a{b}c");
+    assert_true(lk_readable(locker_handle_fd(held), LK_TEST_PATIENCE_MS)); /* by the renewal */
+    lk_give_lost(held);
+    held = lk_take(other, "a{b}c", options);
+    lk_server_do(env->server, "DEL a{b}c");
+    lk_give_lost(held);
+    held = lk_take(other, "a{b}c", options);
+    assert_ok(locker_break(l, "a{b}c", NULL, NULL, &err), err);
+    lk_give_lost(held);
+    lk_close_locker(other);
+    lk_close_locker(l);
+}
+
+static void scripts_touch_only_the_lock_and_reserved_names(void **state)
+{
+    lk_env *env = *state;
+    for (int kind = 0; kind < 3; kind++) {
+        locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
+        options.mode = kind == 1 ? LOCKER_SHARED : LOCKER_EXCLUSIVE;
+        options.permits = kind == 2;
+        const int fd = start_monitor(env);
+        use_the_lock(env, &options);
+        char *const seen = end_monitor(env, fd);
+        assert_true(expect_reserved_keys(seen) > 20);
+        free(seen);
+    }
+}
+
 /* ------------------------------------------------------------------ what others see ---- */
 
 static void expect_plain_string(lk_server *server, const char *key)
@@ -352,7 +476,7 @@ static void nothing_stays_for_ever(void **state)
 }
 
 /* A locker's threads wait as one, and the holder's own not at all: they stand in the locker's own line. */
-static void show_names_those_who_wait(void **state)
+static void show_names_the_waiters(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_at(env->server, ""), *rival = lk_open_at(env->server, "owner=the-rival");
@@ -421,19 +545,20 @@ static const struct CMUnitTest tests[] = {
     server_test(redis_py_lets_its_lease_end),
     server_test(we_hold_and_redis_py_waits),
     server_test(a_redis_py_lock_that_took_our_place_stays),
-    server_test(who_polls_has_a_turn_beside_ours),
+    server_test(a_polling_foreign_client_gets_turns),
     server_test(a_holder_without_a_ttl),
     server_test(a_holder_whose_ttl_ends),
     server_test(the_poll_is_a_parameter),
     server_test(a_foreign_lock_is_broken),
     server_test(the_lock_is_a_plain_string),
     server_test(nothing_stays_for_ever),
-    server_test(show_names_those_who_wait),
+    server_test(show_names_the_waiters),
     server_test(show_names_a_holder_at_once),
     server_test(a_key_in_braces_is_another),
     server_test(a_release_of_what_is_gone_deletes_no_neighbour),
     server_test(a_renewal_of_what_is_gone_deletes_no_neighbour),
     server_test(a_break_deletes_no_neighbour),
+    server_test(scripts_touch_only_the_lock_and_reserved_names),
 };
 
 const lk_group lk_clients = {"clients", tests, sizeof tests / sizeof tests[0], NULL, NULL};

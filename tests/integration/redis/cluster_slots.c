@@ -260,7 +260,7 @@ static void require_kept(lk_cluster *cluster, int (*hold)(lk_cluster *cluster), 
     }
 }
 
-static void a_slot_that_is_half_moved_serves_locks(void **state)
+static void a_half_migrated_slot_serves_locks(void **state)
 {
     require_kept(*state, hold_half_moved, HALF_TTL_MS);
 }
@@ -286,7 +286,7 @@ static void half_show_and_break(struct half *h)
     expect_no_twins(h, "after the break");
 }
 
-static void what_is_half_moved_is_shown_and_broken(void **state)
+static void a_lock_in_a_half_migrated_slot_is_shown_and_broken(void **state)
 {
     struct half *cases = begin_cases(*state, COMBINATIONS, 500);
     for (int i = 0; i < COMBINATIONS; i++)
@@ -450,7 +450,7 @@ static void a_break_in_a_slot_that_moves_needs_no_message(void **state)
 }
 
 /* By itself it would look again after a minute. */
-static void a_release_in_a_slot_that_moves_calls_who_waits(void **state)
+static void a_release_in_a_migrating_slot_notifies_the_waiter(void **state)
 {
     struct half h;
     one_begin(&h, *state, 57);
@@ -739,7 +739,7 @@ static void a_renewal_in_a_slot_that_moves_needs_its_replicas(void **state)
 }
 
 /* The driver's script for a slot that moves (backends/redis/lock/torn.h). */
-extern const char *const lk_redis_torn_take;
+extern const char *const lk_redis_migrating_take_text;
 
 /* Its first answer was lost, and it asks again, later: the lease starts anew at the server, as it does for the holder. */
 static void an_attempt_that_finds_the_lock_its_own_starts_the_lease_anew(void **state)
@@ -752,7 +752,8 @@ static void an_attempt_that_finds_the_lock_its_own_starts_the_lease_anew(void **
     assert_non_null(server);
     (void)snprintf(value, sizeof value, "%032x", 1u);
     freeReplyObject(redisCommand(server, "SET %s %s PX 20000", key, value));
-    redisReply *const taken = redisCommand(server, "EVAL %s 1 %s %s 60000", lk_redis_torn_take, key, value);
+    redisReply *const taken =
+        redisCommand(server, "EVAL %s 1 %s %s 60000", lk_redis_migrating_take_text, key, value);
     assert_non_null(taken);
     assert_int_equal(taken->type, REDIS_REPLY_INTEGER);
     assert_int_equal(taken->integer, 1);
@@ -768,7 +769,7 @@ static const locker_lock_options share = {
     .size = sizeof(locker_lock_options), .wait_ms = -1, .mode = LOCKER_SHARED};
 
 /* All of the keys are needed at once: while some are here and some there nothing is said, and nothing is lost. */
-static void sharing_waits_until_a_slot_has_moved(void **state)
+static void readers_and_permits_wait_until_a_slot_has_migrated(void **state)
 {
     lk_cluster *const cluster = *state;
     char key[32];
@@ -816,7 +817,7 @@ static void leave_foreign(lk_cluster *cluster, locker *l, int kind, bool moved)
     lk_foreign_delete(&cluster->node[lk_node_of(cluster, key)], key, !goes);
 }
 
-static void what_is_no_lock_is_left_while_its_slot_moves(void **state)
+static void foreign_data_in_a_migrating_slot_is_left_unchanged(void **state)
 {
     lk_cluster *const cluster = *state;
     locker *const l = lk_open_cluster(cluster, 0, "poll=100ms");
@@ -826,14 +827,14 @@ static void what_is_no_lock_is_left_while_its_slot_moves(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cluster_test(a_slot_that_is_half_moved_serves_locks),
-    cluster_test(what_is_half_moved_is_shown_and_broken),
+    cluster_test(a_half_migrated_slot_serves_locks),
+    cluster_test(a_lock_in_a_half_migrated_slot_is_shown_and_broken),
     cluster_test(a_break_in_a_slot_that_moves_is_told_and_marked),
     cluster_test(a_break_of_an_unknown_holder_in_a_slot_that_moves_is_told),
     cluster_test(a_break_in_a_slot_that_moves_is_told_though_its_counter_is_gone),
     cluster_test(a_break_in_a_slot_that_moves_may_be_refused_at_each_step),
     cluster_test(a_break_in_a_slot_that_moves_needs_no_message),
-    cluster_test(a_release_in_a_slot_that_moves_calls_who_waits),
+    cluster_test(a_release_in_a_migrating_slot_notifies_the_waiter),
     cluster_test(a_release_in_a_slot_that_moves_leaves_anothers_lock),
     cluster_test(a_renewal_in_a_slot_that_moves_proves_nothing_to_a_release),
     cluster_test(a_note_follows_its_slot),
@@ -841,8 +842,8 @@ static const struct CMUnitTest tests[] = {
     cluster_test(several_are_unlocked_where_their_slots_are_now),
     cluster_test(a_renewal_in_a_slot_that_moves_needs_its_replicas),
     cluster_test(an_attempt_that_finds_the_lock_its_own_starts_the_lease_anew),
-    cluster_test(sharing_waits_until_a_slot_has_moved),
-    cluster_test(what_is_no_lock_is_left_while_its_slot_moves),
+    cluster_test(readers_and_permits_wait_until_a_slot_has_migrated),
+    cluster_test(foreign_data_in_a_migrating_slot_is_left_unchanged),
 };
 
 const lk_group lk_cluster_slots = {"cluster_slots", tests, sizeof tests / sizeof tests[0], begin,
