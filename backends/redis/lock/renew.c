@@ -25,6 +25,21 @@ enum {
 static const int64_t apart_ns = LK_MS;
 static const int64_t patience_least_ns = 250 * LK_MS;
 
+/* What the script's answer says. One function sets it: answered_locked(). */
+typedef enum {
+    RESULT_NONE,    /* nothing: no lease is extended, and core asks again */
+    RESULT_RENEWED, /* the claims that the renewal still refers to have their leases at the server */
+    RESULT_UNKNOWN, /* the server does not know the script */
+    RESULT_MOVED    /* another server has the slot now */
+} renewal_result;
+
+/* How far the script's answer has come. While it is read, the connection may end, and with it the WAIT behind the script: the renewal
+ * stays until it is read. */
+typedef enum { SCRIPT_SENT, SCRIPT_IS_READ, SCRIPT_DONE } script_step;
+
+/* Whether enough replicas have what the script wrote (wait_locked, wait_done_locked). */
+typedef enum { REPLICAS_UNPROVEN, REPLICAS_ASKED, REPLICAS_PROVEN } replicas_step;
+
 struct renewal {
     lk_redis_node *node;
     lk_redis_pipeline *on; /* it was sent */
@@ -34,17 +49,13 @@ struct renewal {
     uint16_t slot;         /* of a cluster: of all of them */
     size_t load;           /* so many of them are counted as under way */
     unsigned hops;         /* how often another server was said to have the slot */
-    bool moved;            /* so it was just now */
-    bool torn;             /* its slot is on its way from one server to another; it is one alone */
-    bool shares;           /* all of them are among several who hold their locks */
-    bool whole;            /* the script's text was sent */
-    bool answered;  /* by the script: the claims that it still refers to have their leases at the server */
-    bool again;     /* the server does not know the script */
-    lk_list flight; /* of those that one WAIT is about */
-    bool waits;     /* an answer to WAIT is to come behind the script's */
-    bool scripted;  /* the script's has come, or none will */
-    bool inside;    /* ... just now */
-    bool proven;    /* enough replicas have what was written */
+    script_step script;
+    renewal_result result;
+    replicas_step replicas;
+    lk_list flight; /* of the renewals that one WAIT is about */
+    bool torn;      /* its slot is being migrated; it is one alone */
+    bool shares;    /* all its claims are among several that hold their locks */
+    bool whole;     /* the script's text was sent */
     size_t count;
     lk_redis_renewed ref[]; /* so many at first */
 };
@@ -140,7 +151,7 @@ static void wait_locked(lk_redis_node *node, lk_redis_pipeline *on, lk_list *sen
         lk_list_init(&f->renewals);
     }
     for (lk_list *link; (link = lk_list_take(sent)) != NULL;) {
-        LK_CONTAINER(link, struct renewal, flight)->waits = waits;
+        LK_CONTAINER(link, struct renewal, flight)->replicas = waits ? REPLICAS_ASKED : REPLICAS_UNPROVEN;
         if (waits)
             lk_list_append(&f->renewals, link);
     }
@@ -153,7 +164,7 @@ static void wait_for_one_locked(struct renewal *n) LK_REDIS_LOCKED
 {
     lk_list sent;
     lk_list_init(&sent);
-    if (n->proven)
+    if (n->replicas == REPLICAS_PROVEN)
         return;
     lk_list_append(&sent, &n->flight);
     wait_locked(n->node, n->on, &sent);
@@ -169,6 +180,11 @@ static int64_t patience_locked(const struct renewal *n) LK_REDIS_LOCKED
     const int64_t patience_ns = lk_time_later(ttl_ns / 6, patience_least_ns);
     return lk_time_earlier(patience_ns, set->target.command_timeout_ns / 2) +
            (set->wait_replicas > 0 ? set->wait_timeout_ns : 0);
+}
+
+static replicas_step replicas_at_first(const lk_redis *r)
+{
+    return r->set.wait_replicas == 0 ? REPLICAS_PROVEN : REPLICAS_UNPROVEN;
 }
 
 static bool submit_locked(struct renewal *n) LK_REDIS_LOCKED
@@ -188,11 +204,12 @@ static bool submit_locked(struct renewal *n) LK_REDIS_LOCKED
     lk_redis_pipeline_bear_locked(n->on, patience_locked(n));
     n->sent = lk_redis_now(&r->shared);
     n->leaps = LK_READ(n->node->r->shared.leaps);
-    n->answered = n->again = n->waits = n->scripted = false;
+    n->script = SCRIPT_SENT;
+    n->result = RESULT_NONE;
     if (out == NULL ||
         !lk_redis_submit_locked(n->on, put_command_locked(r, n, script, whole, out), script_done_locked, n))
         return false;
-    n->proven = r->set.wait_replicas == 0;
+    n->replicas = replicas_at_first(r);
     return true;
 }
 
@@ -310,7 +327,7 @@ static void send_locked(lk_redis_node *node, int64_t now) LK_REDIS_LOCKED
         }
         count_locked(n, load_of(n));
         node->renewals.next_at = now + apart_ns;
-        if (!n->proven)
+        if (n->replicas != REPLICAS_PROVEN)
             lk_list_append(&sent, &n->flight);
     }
     if (up)
@@ -328,7 +345,6 @@ int64_t lk_redis_renewals_run_locked(lk_redis_node *node, int64_t now)
 /* To whom has the slot now. */
 static void follow_locked(struct renewal *n) LK_REDIS_LOCKED
 {
-    n->moved = false;
     n->node = lk_redis_node_of(n->node->r, n->slot);
     lk_list_append(&n->node->renewals.waiting, &n->link);
     n->node->r->shared.svc->attend(n->node->r->shared.svc); /* another's connection is pumped now */
@@ -343,9 +359,9 @@ static void end_locked(struct renewal *n) LK_REDIS_LOCKED
         free_locked(n);
         return;
     }
-    if (n->again || n->moved)
+    if (n->result == RESULT_UNKNOWN || n->result == RESULT_MOVED)
         compact_locked(n);
-    if (n->again && !n->whole && n->count > 0) {
+    if (n->result == RESULT_UNKNOWN && n->count > 0) {
         n->whole = true;
         if (submit_locked(n)) {
             count_locked(n, load_of(n));
@@ -353,10 +369,10 @@ static void end_locked(struct renewal *n) LK_REDIS_LOCKED
             return;
         }
     }
-    if (n->moved && n->count > 0) {
+    if (n->result == RESULT_MOVED && n->count > 0) {
         follow_locked(n);
     } else {
-        if (n->answered && n->proven)
+        if (n->result == RESULT_RENEWED && n->replicas == REPLICAS_PROVEN)
             extend_locked(n);
         free_locked(n);
     }
@@ -375,15 +391,15 @@ static void torn_done_locked(void *context, redisReply *reply, lk_redis_pipeline
     struct renewal *const n = context;
     n->on = on;
     if (reply != NULL && reply->type == REDIS_REPLY_STRING && reply->len == 1) {
-        n->answered = true;
+        n->script = SCRIPT_DONE;
+        n->result = RESULT_RENEWED;
         tell_lost_locked(n, reply->str);
-        n->proven = n->node->r->set.wait_replicas == 0;
-        n->scripted = true;
+        n->replicas = replicas_at_first(n->node->r);
         wait_for_one_locked(n);
     } else if (reply != NULL) {
         tell_fault_locked(n->node->r, reply, "renewing a lease in a migrating slot");
     }
-    if (!n->waits)
+    if (n->replicas != REPLICAS_ASKED)
         end_locked(n);
 }
 
@@ -416,30 +432,37 @@ static void tear_locked(struct renewal *n) LK_REDIS_LOCKED
     }
 }
 
-/* What is heeded may end the connection, and with it the WAIT behind this: it leaves this one alone meanwhile. */
+/* Return what the script's answer says, and act on it. NULL: no answer came. */
+static renewal_result answered_locked(struct renewal *n, redisReply *reply) LK_REDIS_LOCKED
+{
+    lk_redis *const r = n->node->r;
+    const lk_redis_fault fault = reply != NULL ? lk_redis_reply_fault(reply) : LK_REDIS_FAULT_NONE;
+    if (reply == NULL)
+        return RESULT_NONE;
+    if (reply->type == REDIS_REPLY_STRING && reply->len == n->count) {
+        tell_lost_locked(n, reply->str);
+        return RESULT_RENEWED;
+    }
+    if (fault == LK_REDIS_FAULT_NOSCRIPT && !n->whole)
+        return RESULT_UNKNOWN;
+    if (fault == LK_REDIS_FAULT_TORN && r->map != NULL && !n->shares) {
+        tear_locked(n);
+        return RESULT_NONE;
+    }
+    lk_redis_heed_locked(n->node, n->slot, reply);
+    if (fault == LK_REDIS_FAULT_MOVED)
+        return r->map != NULL && n->hops++ < LK_REDIS_HOPS_MAX ? RESULT_MOVED : RESULT_NONE;
+    tell_fault_locked(r, reply, "renewing leases");
+    return RESULT_NONE;
+}
+
 static void script_done_locked(void *context, redisReply *reply)
 {
     struct renewal *n = context;
-    n->scripted = n->inside = true;
-    const lk_redis_fault fault = reply != NULL ? lk_redis_reply_fault(reply) : LK_REDIS_FAULT_NONE;
-    if (reply == NULL) {
-        /* no answer is no extension, and core asks again */
-    } else if (reply->type == REDIS_REPLY_STRING && reply->len == n->count) {
-        n->answered = true;
-        tell_lost_locked(n, reply->str);
-    } else if (fault == LK_REDIS_FAULT_NOSCRIPT && !n->whole) {
-        n->again = true;
-    } else if (fault == LK_REDIS_FAULT_MOVED) {
-        lk_redis_heed_locked(n->node, n->slot, reply);
-        n->moved = n->node->r->map != NULL && n->hops++ < LK_REDIS_HOPS_MAX;
-    } else if (fault == LK_REDIS_FAULT_TORN && n->node->r->map != NULL && !n->shares) {
-        tear_locked(n);
-    } else {
-        lk_redis_heed_locked(n->node, n->slot, reply);
-        tell_fault_locked(n->node->r, reply, "renewing leases");
-    }
-    n->inside = false;
-    if (!n->waits)
+    n->script = SCRIPT_IS_READ;
+    n->result = answered_locked(n, reply);
+    n->script = SCRIPT_DONE;
+    if (n->replicas != REPLICAS_ASKED)
         end_locked(n);
 }
 
@@ -463,9 +486,8 @@ static void wait_done_locked(void *context, redisReply *reply)
     }
     for (lk_list *link; (link = lk_list_take(&f->renewals)) != NULL;) {
         struct renewal *const n = LK_CONTAINER(link, struct renewal, flight);
-        n->waits = false;
-        n->proven = proven;
-        if (n->scripted && !n->inside)
+        n->replicas = proven ? REPLICAS_PROVEN : REPLICAS_UNPROVEN;
+        if (n->script == SCRIPT_DONE)
             end_locked(n);
     }
     free(f);
