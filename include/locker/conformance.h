@@ -31,8 +31,8 @@
  *     operation. The checker also checks the claims that the driver passes to services of core, and detects a driver
  *     that uses a claim after the claim's end.
  *
- * The kit skips tests of properties that the service does not promise (locker_semantics), and tests that need a hook that
- * is NULL. The summary counts the skipped tests.
+ * The kit skips a test if the service does not promise the tested property (locker_semantics), or if a hook that the
+ * test needs is NULL. The summary counts the skipped tests.
  *
  * docs/drivers.md walks through writing a driver and running the kit on it. */
 #ifndef LOCKER_CONFORMANCE_H
@@ -44,11 +44,11 @@
 extern "C" {
 #endif
 
-/** The driver under test, and hooks. Hooks start and stop the driver's service, and cause faults of the service. The kit
- * calls hooks on the main thread, one at a time (exception: hang_ms). Hooks may block. A hook that fails must print the
- * reason on standard error, and must return NULL or false. The test then fails. Hooks get the same keys as lock calls,
- * without a namespace: if the URI has a namespace, the hook must add the namespace. Tests also open lockers with other
- * namespaces. */
+/** The driver under test, and hooks. Hooks start and stop the driver's service, and cause faults of the service. The
+ * kit calls hooks on the main thread, one at a time (exception: see hang_ms). Hooks may block. A hook that fails must
+ * print the reason on standard error, and must return NULL or false. The test then fails. A hook gets the same key as a
+ * lock call, without a namespace. If the URI from `start` has a namespace, the hook must add this namespace to the key.
+ * Some tests use other namespaces, and call no hook with a key. */
 typedef struct locker_conformance_subject {
     size_t size; /**< sizeof(locker_conformance_subject) */
 
@@ -56,17 +56,17 @@ typedef struct locker_conformance_subject {
      * from 300 ms to 30 s. */
     const locker_driver *driver;
 
-    /** Start the service without data, for a group of tests. Write the service's URI to `uri`, at most `size` bytes with
-     * the NUL. The tests start processes, and these processes also open this URI. The tests append parameters to the URI
-     * (`&ttl=300ms`). The returned pointer is passed to the other hooks. */
+    /** Start the service without data, for a group of tests. Write the service's URI to `uri`, at most `size` bytes
+     * with the NUL. The tests start processes, and these processes also open this URI. The tests append parameters such
+     * as `ttl=300ms` to the URI, after `?` or `&`. The returned pointer is passed to the other hooks. */
     void *(*start)(char *uri, size_t size);
 
     /** Stop the service, and remove all that the service leaves behind. */
     void (*stop)(void *service);
 
-    /** Interval in ms at which the driver polls while a call waits for a held lock (the default of the driver's parameter
-     * `poll`). The tests allow one attempt in each interval. 0: the driver does not poll, because the service wakes its
-     * waiters. */
+    /** Time in ms between two polls while a call waits for a held lock. This is the default of the driver's parameter
+     * `poll`. The tests allow one attempt in each interval. 0: the driver does not poll, because the service wakes up
+     * the waiters. */
     int64_t poll_ms;
 
     /* Each of the hooks below may be NULL if the service cannot do what the hook asks for. */
@@ -80,7 +80,7 @@ typedef struct locker_conformance_subject {
      * neither. */
     bool (*replace)(void *service, const char *key);
 
-    /** Stop the service from answering until `thaw`. Connections stay open. Set both `freeze` and `thaw`, or neither. */
+    /** Make the service silent until `thaw` is called. Connections stay open. Set both `freeze` and `thaw`, or neither. */
     bool (*freeze)(void *service);
 
     /** Let the service answer again. The kit may call this hook even if the kit has not called `freeze`. */
@@ -89,40 +89,41 @@ typedef struct locker_conformance_subject {
     /** Stop the service and start it again under the same URI. The restart may end the service's locks. */
     bool (*restart)(void *service);
 
-    /** Shortest lease time in ms that renewals can keep alive on a busy machine, at most 30,000; 0: 500. Storms that use
-     * several processes request this lease time, and fail if a call reports an outage. Some drivers change to another
-     * server only after a part of the lease time. Such a driver needs a longer time here. */
+    /** Shortest lease time in ms with which renewals keep a lock even on a busy machine. At most 30,000; 0 means 500.
+     * Storms that use several processes request this lease time, and fail if a call reports an outage. Some drivers
+     * change to another server only after a part of the lease time. Such a driver needs a longer time here. */
     int64_t kept_ttl_ms;
 
-    /** Sum in ms of two times: the service's shortest lease time, and the interval at which the service checks for
-     * expired leases. At most 30,000. A dead holder's lock may stay held for this sum, even if the holder requested a
-     * shorter lease. 0: the service frees the lock at the end of the requested lease. */
+    /** Longest time in ms for which a dead holder's lock may stay held, even if the holder requested a shorter lease.
+     * At most 30,000. The time is the sum of the service's shortest lease time and the interval at which the service
+     * checks for expired leases. 0: the service frees the lock at the end of the requested lease. */
     int64_t freed_ttl_ms;
 
-    /** Time in ms without progress after which the kit treats a test as hanging, at least 1,000; 0: one minute. On
-     * standard error, the kit then prints the name of the test, and the names of the driver's operations that may have
-     * caused the hang. If no hook hangs, the kit calls `stop` on another thread. Then the kit ends the process with exit
-     * code 1. Each call of a hook and each round of a storm is progress. While the processors are busy, only a quarter
-     * of the time is counted. While the process is stopped, at most half a second is counted. So a slow machine does not
-     * end a run. */
+    /** Time in ms without progress after which the kit treats a test as hanging. At least 1,000; 0 means one minute. On
+     * standard error, the kit then prints the test's name, and the names of the driver's operations that may have
+     * caused the hang. If a hook hangs, the kit does not call `stop`. Otherwise the kit calls `stop` on another thread.
+     * In both cases, the run ends with exit code 1. Each call of a hook and each round of a storm is progress. While
+     * the processors are busy, the kit counts only a quarter of the time. While the process is stopped, the kit counts
+     * at most half a second. So a slow machine does not end a run. */
     int64_t hang_ms;
 } locker_conformance_subject;
 
-/** Run the tests. main() calls only this function, once, on the main thread. The command lines are:
+/** Run the tests. Call this function once, on the main thread. main() needs no other call. The command lines are:
  *
  *     PROGRAM                  Run every group.
- *     PROGRAM GROUP [TEST]     Run a group, or its tests that match the pattern TEST (* and ?).
+ *     PROGRAM GROUP [TEST]     Run a group. With TEST, run only the tests that match this pattern (* and ?).
  *     PROGRAM --rounds N --seed S storms [TEST]
- *                              Run storms of N rounds each (default: for a short time), with the random seed S
- *                              that a failed storm printed (default: from the time).
+ *                              Run N rounds of each storm (default: as many rounds as fit in a short time). S is
+ *                              the random seed that a failed storm printed (default: a seed from the time).
  *     PROGRAM --percent 100 scale
- *                              Run scale at its full sizes (default: a tenth of them; for permits, a hundredth).
+ *                              Run the group scale at its full sizes (default: a tenth of each full
+ *                              size, but a hundredth of the full number of permits).
  *     PROGRAM --list           List the tests as GROUP/TEST, a test on each line.
  *     PROGRAM --help           Print the usage.
  *
  * Prints results on standard output and standard error, as cmocka does (CMOCKA_MESSAGE_OUTPUT selects another form).
- * Each finding of the checker begins with "contract: CHECK:", where CHECK is the name of the check. The last line counts
- * skipped tests. A skipped test is not a failure, even if all tests of a group are skipped.
+ * Each finding of the checker begins with "contract: CHECK:", where CHECK is the name of the check. The last line
+ * counts skipped tests. A skipped test is not a failure, even if all tests of a group are skipped.
  *
  * Some tests need several processes. For such a test, the program starts itself again, as /proc/self/exe with "--child".
  * So main() must pass its own arguments to this function, and must call this function before main() starts threads or

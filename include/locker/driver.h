@@ -126,8 +126,9 @@ struct locker_claim {
     void *data;        /**< the driver's own bytes, aligned for any type */
     int64_t ttl_ns;    /**< requested lease time in ns */
     bool
-        will_wait; /**< True if the call waits after BUSY; the driver must enqueue the claim. False: the claim is a try. */
-    bool renewed; /**< True if the lease is renewed. */
+        will_wait; /**< True if the call waits after BUSY. The driver must then enqueue the claim. False: the claim is a try. */
+    bool
+        renewed; /**< True if the lock call did not set no_renew. Core, or the driver's session, then renews the lease. */
     /* Set by core before each acquire. */
     bool
         has_waited; /**< True if the claim has waited in core's FIFO, or if core has made an earlier attempt. */
@@ -137,19 +138,20 @@ struct locker_claim {
     /* The driver sets the next three members when it grants the claim: before acquire returns OK, or already while the
      * claim waits. For the claim `to` of a pass, the operation pass sets these members. */
     uint64_t token; /**< fencing token; 0: none */
-    /** Local deadline of the lease, at most asked_at + ttl_ns. The driver counts the lease from a time before it sent the
-     * request. Exception to this limit: a driver without `renew` keeps a session alive. Such a driver may set the
-     * session's deadline for a claim whose `renewed` is true, even if this deadline is after asked_at + ttl_ns.
-     * LOCKER_NEVER means that there is no lease. A driver must set LOCKER_NEVER if semantics.leases is false, and must
-     * not set it otherwise. */
+    /** Local deadline of the lease. To compute valid_until, add the lease time to a clock value that was read before the
+     * request was sent. The deadline is at most asked_at + ttl_ns. Exception: if `renewed` is true, a driver without
+     * `renew` may set valid_until to the deadline of its session, even if this deadline is after asked_at + ttl_ns. Such a
+     * driver keeps a session alive instead of renewing leases. LOCKER_NEVER means that there is no lease. A driver must set
+     * LOCKER_NEVER if semantics.leases is false. If semantics.leases is true, a driver must not set LOCKER_NEVER. */
     int64_t valid_until;
-    /** Time of the grant; 0: the driver does not know this time, and core reads the clock after the operation. After an
-     * acquire that grants a lease, core reads the clock in any case. */
+    /** Time of the grant; 0: the driver does not know this time. Core then reads the clock when acquire or pass has
+     * returned. If acquire grants a lease, core ignores granted_at and reads the clock. */
     int64_t granted_at;
 
     /** Time at which core makes its next attempt after BUSY or UNAVAILABLE, even without a wake. Core sets LOCKER_NEVER
-     * before each acquire. A time that the driver sets must not be in the past. If retry_at stays LOCKER_NEVER, core waits
-     * for a wake after BUSY, and treats UNAVAILABLE as final (exception: see acquire). */
+     * before each acquire. A time that the driver sets must not be in the past. If retry_at stays LOCKER_NEVER after
+     * BUSY, core waits for a wake. If retry_at stays LOCKER_NEVER after UNAVAILABLE, the failure is final (exception: see
+     * acquire). */
     int64_t retry_at;
 
     /* Set by core, constant for the claim's life. */
@@ -183,30 +185,31 @@ struct locker_services {
         size; /**< sizeof(locker_services) of the library; an older library lacks members that were added later */
     const locker_clock *clock;
 
-    /** Request another attempt for an enqueued claim, because the attempt may succeed now. An unnecessary call costs an
+    /** Request another attempt for an enqueued claim, because the attempt may succeed now. An unnecessary wake costs an
      * attempt. If acquire is running for the claim at the time of the wake, and this acquire returns BUSY, core makes
      * another attempt. If the last attempt for a waiting claim ended without an answer of the service (TIMEOUT,
      * CANCELED, UNAVAILABLE), a wake is also allowed, because the service may have enqueued the claim. A wake just after
      * the grant does no harm. */
     void (*wake)(const locker_services *svc, locker_claim *claim);
 
-    /** Report that the service confirmed a request to extend the lease. `until` is the new deadline of the lease. The
-     * driver counts the new deadline from a time before the driver sent this request. This function never shortens a
-     * lease, and never revives a lost lock. */
+    /** Report that the service confirmed a request to extend the lease. `until` is the new deadline of the lease. To
+     * compute `until`, add the lease time to a clock value that was read before this request was sent. This function
+     * never shortens a lease, and never revives a lost lock. */
     void (*lease_extended)(const locker_services *svc, locker_claim *grant, int64_t until);
 
-    /** Report that the grant has lost its lock, as the service's answer shows. `why` is static text. If `grant` is NULL,
-     * all grants of this instance are lost, because a session ended. If an acquire or a pass is in progress, its grant
-     * is lost, too: core withdraws this grant, and the lock call makes another attempt. From the call of lease_lost on,
-     * the keeper may call withdraw for a lost grant at any time. */
+    /** Report that, according to the service's answer, the grant has lost its lock. `why` is static text. If `grant` is
+     * NULL, all grants of this instance are lost, because a session ended. In this case, an acquire or a pass in progress
+     * also loses its grant: core withdraws that grant, and the lock call makes another attempt. As soon as the driver
+     * calls lease_lost, the keeper may call withdraw for a lost grant, even before lease_lost returns. */
     void (*lease_lost)(const locker_services *svc, locker_claim *grant, const char *why);
 
     /** Report that the service is out of reach (true) or within reach again (false). While the service is out of reach,
-     * every grant with a renewed lease is SUSPECT. When the service is within reach again, core at once renews each
-     * lease whose last renewal has no answer yet. */
+     * each grant that has a lease is SUSPECT if grant->renewed is true. When the service is within reach again, core at
+     * once renews each lease whose last renewal has no answer yet. */
     void (*suspect)(const locker_services *svc, bool out_of_reach);
 
-    /** Request a call of dispatch soon, because a descriptor or a time that dispatch waits for has changed. */
+    /** Ask core to call dispatch soon. For example, a driver calls attend when a watched descriptor has changed, or when
+     * dispatch must run before the deadline that dispatch last returned. */
     void (*attend)(const locker_services *svc);
 
     /** Return true if messages of this level are logged. The driver need not format other messages. */
@@ -219,8 +222,8 @@ struct locker_services {
 #endif
         ;
 
-    /** Report that a shared grant's key has a waiter now. The driver calls this function only for a grant with a true
-     * `alone`. From this call on, no other reader joins the grant. */
+    /** Report that a shared grant's key has a waiter now. The driver calls this function only if grant->alone is
+     * true. From this call on, no other reader joins the grant. */
     void (*awaited)(const locker_services *svc, locker_claim *grant);
 
     /** Shorten a lease. The driver calls this function if the service's clock was set forward, because the service may
@@ -233,7 +236,7 @@ struct locker_services {
 /* ------------------------------------------------------------------ configuration ---- */
 /** The value of a parameter. Values are in the order of the driver's table of parameters. */
 typedef struct locker_value {
-    bool given;       /**< True if the configuration names the parameter. False: the value is its default. */
+    bool given;       /**< True if the configuration names the parameter; false: the default is used. */
     int64_t number;   /**< a number, a duration in ns, or a bool as 0 or 1 */
     const char *text; /**< the value as text; NULL: no value, and number is 0 */
 } locker_value;
@@ -252,7 +255,7 @@ typedef struct locker_driver_config {
     const char *password; /**< NULL: none */
     const locker_host *hosts;
     size_t host_count;
-    const char *path;           /**< decoded, with the slash of the URI; "": none */
+    const char *path;           /**< decoded path, with its slashes; "": no path */
     const char *name_space;     /**< "": none */
     const char *owner;          /**< the locker's label */
     const locker_value *values; /**< a value for each parameter in driver->params, in the same order */
@@ -269,8 +272,8 @@ typedef struct locker_driver_config {
 
 /** Read a secret again from `file`. A password may change while a program runs. So a driver calls this function before
  * each login. If the read fails, the driver uses the last secret that it has read. Any thread may call this function.
- * Blocks while it reads a regular file. The rules of locker_open_profile() about write permissions also apply to this
- * file.
+ * The call reads only a regular file, and blocks during the read. The rules of locker_open_profile() about write
+ * permissions also apply to this file.
  *
  * Returns the first line of the file. The caller must wipe and free this text. NULL: the file cannot be read now, and
  * `err` (NULL: ignored) says why. */
@@ -280,11 +283,11 @@ LOCKER_API char *locker_secret_read(const char *file, locker_error *err);
 /** Capabilities that core cannot see from the operations or the semantics. Core checks these bits, and never a driver's
  * name. */
 enum {
-    /** The service has a queue: core passes every claim to acquire at once. Exception: if a shared claim of the locker
-     * already waits at the service, and a new claim could join the grant of the waiting claim, the new claim waits in
-     * core's FIFO. Without this bit, core calls acquire for only one claim of each key at a time. This claim is the
-     * contender. The other claims wait in core's FIFO. While the locker holds the key, there is a contender only if the
-     * holders share the key or have permits. */
+    /** The service has a queue, so core passes every claim to acquire at once. Exception: a new shared claim can wait in
+     * core's FIFO. This happens if the claim is not a try, a shared claim of the locker already waits at the service, and
+     * both claims could share a grant. Without this bit, core calls acquire for only one claim of each key at a time.
+     * This claim is the contender. The other claims wait in core's FIFO. While the locker holds the key by a plain lock,
+     * the key has no contender. */
     LOCKER_CAP_QUEUE = 1u << 0,
     /** The service takes a user and a password. Without this bit, core refuses a user or a password, and ignores
      * LOCKER_PASSWORD. */
@@ -306,7 +309,8 @@ struct locker_driver {
     size_t claim_size;              /**< number of bytes that the driver needs in each claim */
     int64_t ttl_min_ms, ttl_max_ms; /**< range of lease times in ms; 0: no limit */
     /** The driver's own parameters, in addition to the parameters that every driver takes (locker_common_parameters()).
-     * Core parses and checks the parameters. Core refuses parameters that are not in these two tables. */
+     * Core parses and checks the parameters. Core refuses a parameter that is neither in `params` nor in
+     * locker_common_parameters(). */
     const locker_parameter *params;
     /** Promises of the service, for users and for core. If `leases` is true, each grant has a valid_until, and ends at this
      * time unless a renewal or a session extends the lease. */
@@ -336,15 +340,15 @@ struct locker_driver {
      *   - OK: the lock is granted. The driver has set token and valid_until, and for a permit also slot.
      *   - BUSY: another holder has the key. If claim->will_wait is true, the driver has enqueued the claim. The driver
      *     calls wake when another attempt may succeed, and may set retry_at to limit the wait.
-     *   - UNAVAILABLE, and the driver has set retry_at: the failure is temporary. For example, a server is starting. Or
-     *     a connection broke, and the driver may restore the connection before core checks whether the service is out of
-     *     reach.
+     *   - UNAVAILABLE, and the driver has set retry_at: the failure is temporary. For example, a server is starting, or
+     *     a connection broke. Set retry_at even after suspect(true): the driver may call suspect(false) before core
+     *     examines the failure, and if retry_at is LOCKER_NEVER then, core treats the failure as final.
      *   - UNAVAILABLE, and retry_at is LOCKER_NEVER: the failure is final and ends the lock call, even if the claim is
      *     enqueued. Exception: after suspect(true), core makes an attempt every second until suspect(false). A refused
      *     connection means that no server is running. For a try, the driver must return UNAVAILABLE as soon as the
      *     connection is refused, and must not wait until attempt_until.
-     *   - TIMEOUT: no answer came by attempt_until. If the call waits, core makes the next attempt at once, until the
-     *     call's own deadline.
+     *   - TIMEOUT: no answer came by attempt_until. If the call waits and its own deadline has not passed, core makes the
+     *     next attempt at once.
      *   - CANCELED: interrupt ended the attempt.
      *   - DENIED, INVALID, CONFIG, PROTOCOL, NOMEM, UNSUPPORTED: the lock call fails with this status.
      * After any status except OK, core later calls withdraw or acquire for the claim. So if a request is still in flight
@@ -352,13 +356,13 @@ struct locker_driver {
     locker_status (*acquire)(void *self, locker_claim *claim, locker_error *err);
 
     /** Make a running acquire of the claim return soon with CANCELED, unless the claim is granted. Core may call
-     * interrupt just before the acquire begins. After this acquire, core makes no other attempt for the claim. May be
-     * NULL if acquire never blocks for long. */
+     * interrupt just before acquire begins. In this case, the interrupt applies to the acquire that begins next. After
+     * the interrupted acquire, core makes no other attempt for the claim. May be NULL if acquire never blocks for long. */
     void (*interrupt)(void *self, locker_claim *claim);
 
-    /** End the claim, and report no result. Remove the claim from the queue, and release its grant in the background, even a
-     * grant that arrives later. Repeat failed requests for at most cleanup_ns. After the return, the driver must not use the
-     * claim. */
+    /** End the claim, and report no result. Remove the claim from the queue, and release the claim's grant in the
+     * background. If the service grants the claim later, release that grant, too. Repeat failed requests for at most
+     * cleanup_ns. After the return, the driver must not use the claim. */
     void (*withdraw)(void *self, locker_claim *claim);
 
     /** Release a grant and report the result. After the return, the driver must not use the claim.
@@ -371,12 +375,13 @@ struct locker_driver {
     locker_status (*release)(void *self, locker_claim *grant, int64_t until, locker_error *err);
 
     /** Hand a plain grant to another plain claim of the same key and instance, without asking the service. `to` waits in
-     * core's FIFO, and core has not called acquire for `to`. Core calls this function only if
-     * it renews the leases of both claims, and both claims have the same ttl_ns. NULL: the driver cannot pass grants.
+     * core's FIFO, and core has not called acquire for `to`. Core passes a grant only if `renewed` is true in
+     * both claims, and both claims have the same ttl_ns. NULL: the driver cannot pass grants.
      *
      * Returns:
-     *   - OK: `from` is gone, and `to` has the lock. The driver has set to->token, which is greater than from->token,
-     *     and to->valid_until, which is at most from->valid_until.
+     *   - OK: `from` is gone, and `to` has the lock. The driver has set to->token and to->valid_until. to->token is
+     *     greater than from->token, or is 0 if the driver gives no fencing tokens. to->valid_until is at most
+     *     from->valid_until.
      *   - BUSY: the driver cannot hand over this grant now. Nothing has changed, and the driver must not use `to`
      *     afterwards. Core then releases `from`. */
     locker_status (*pass)(void *self, locker_claim *from, locker_claim *to);
@@ -389,24 +394,24 @@ struct locker_driver {
     /** Return a descriptor that is readable when dispatch has work. An epoll descriptor can stand for many descriptors.
      * Core calls this operation once, after open, so the descriptor must not change. The keeper or a waiting call
      * watches the descriptor. NULL: there is no descriptor. Core then calls dispatch only at the start, after each call
-     * of attend, and when the clock reaches the time that is the return value of the latest call of dispatch. */
+     * of attend, and at the deadline that dispatch last returned. */
     int (*descriptor)(void *self);
 
-    /** Do the work that is due: read messages, call wake, reconnect, clean up. Returns the time at which core must call
-     * dispatch again at the latest, or LOCKER_NEVER. The keeper calls dispatch. A call that waits for a lock also calls
-     * dispatch, when the descriptor is readable. NULL: the driver has no such work. */
+    /** Do the work that is due: read messages, call wake, reconnect, clean up. Returns a deadline: core must call dispatch
+     * again no later than this time (LOCKER_NEVER: no deadline). The keeper calls dispatch. If the descriptor is
+     * readable, a call that waits for a lock may also call dispatch. NULL: the driver has no such work. */
     int64_t (*dispatch)(void *self);
 
-    /** Query the state of a key. Returns the statuses of locker_show(). Core passes *info zeroed, with -1 in members that
-     * can be unknown. Allocate `queue` and `holders` by malloc(), and set queue_stride and holder_stride. Core frees
-     * `queue` and `holders`. If this locker holds the lock without renewal and remaining_ms is still -1, core sets
-     * remaining_ms. */
+    /** Query the state of a key. Returns the statuses of locker_show(). Before the call, core sets *info to
+     * LOCKER_INFO_INIT: members that can be unknown are -1, and all other members except `size` are 0. Allocate `queue`
+     * and `holders` by malloc(), and set queue_stride and holder_stride. Core frees `queue` and `holders`. If this locker
+     * holds the lock without renewal and remaining_ms is still -1, core sets remaining_ms. */
     locker_status (*show)(void *self, const char *key, size_t key_len, int64_t until, locker_info *info,
                           locker_error *err);
 
-    /** Break the lock, as locker_break() does, for the holders that `only` (never NULL) selects. A driver must compare
-     * each holder with `only` before it breaks that holder's lock. NULL: locks cannot be broken, and semantics.can_break
-     * is false. (`break` is a reserved word of C.)
+    /** Break the lock of each holder that `only` selects, as locker_break() does. `only` is never NULL. A driver must
+     * compare each holder with `only` before it breaks that holder's lock. If the member break_lock is NULL, locks cannot
+     * be broken, and semantics.can_break is false. (The member cannot be named `break`, a reserved word of C.)
      *
      * Returns the statuses of locker_break(), in particular:
      *   - OK: the lock is broken. `broken` describes the holders that lost the lock.
@@ -426,10 +431,10 @@ struct locker_driver {
     /** Send the releases of several grants, and return without waiting for the answers. Core then calls release for each
      * grant, and release waits for that grant's answer. So all requests are in flight together. After each release, core
      * calls begin_release again with the remaining grants, on the same thread, until only one grant remains. In each
-     * call, send a request for every grant without a request in flight, unless the grant has a final answer. A repeated
-     * call sends a request again if the grant's connection was lost, or if the server asked for a retry. So a lost
-     * connection costs one more round trip for all grants together, not one for each grant. Return quickly if there is
-     * nothing to send. If a request cannot be sent now, the next call or release must send the request.
+     * call, send a request for every grant that has neither a request in flight nor a final answer. A repeated call
+     * sends a request again if the grant's connection was lost, or if the server asked for a retry. So a lost connection
+     * costs one more round trip for all grants together, not one for each grant. Return quickly if there is nothing to
+     * send. If a request cannot be sent now, the next begin_release or release must send the request.
      *
      * Between the first begin_release and a grant's release, core calls no other operation for this grant, but core may
      * call acquire for a new claim of the same key. NULL: core calls release for each grant in turn, all with the same
@@ -472,7 +477,7 @@ LOCKER_API locker_status locker_error_set(locker_error *err, locker_status statu
 #endif
     ;
 
-/** Return true if the options `only` select the holder with the label `owner` and the token `token`. */
+/** Return true if `only` selects the holder with the label `owner` and the token `token`. */
 LOCKER_API bool locker_break_names(const locker_break_options *only, const char *owner, uint64_t token);
 
 /** Check whether `only` selects `holder`, or an entry of holder->holders. Returns OK if `only` selects one of them,
@@ -482,8 +487,8 @@ LOCKER_API locker_status locker_break_check(const locker_break_options *only, co
 
 /** Complete the description of a key. Before the call, the driver sets `holders` (from malloc()) and `holders_len`, also
  * for a plain lock. With 0 holders, the key is free. The call sorts the holders by token, copies the first holder to the
- * info's own members, and sets the key's mode and permits. The call frees `holders` if the key is free, or if a plain
- * lock holds the key. */
+ * info's own members, and sets the key's mode and permits. The call frees `holders` if the key is free, or if the
+ * key has a plain lock. */
 LOCKER_API void locker_info_settle(locker_info *info, locker_mode mode, int32_t permits);
 
 /** Return CONFIG, with a text that names both uses of the key: the key is in use with `in_use` permits, and a call wants
@@ -496,8 +501,8 @@ typedef struct locker_driver_options {
     /** URI with hosts, path and parameters. NULL means the driver's first scheme followed by a colon, such as `redis:`. */
     const char *uri;
     const locker_options *options; /**< NULL: the defaults */
-    /** The locker's clock; NULL: the system's clock. Core copies the struct, but its context and hooks must outlive the
-     * locker. */
+    /** The locker's clock; NULL: the system's clock. Core copies the struct, but the clock's context and hooks must
+     * outlive the locker. */
     const locker_clock *clock;
 } locker_driver_options;
 

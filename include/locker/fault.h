@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-/** A request to a lock service: the operations of a driver (driver.h). */
+/** A request to a lock service: an operation of a driver (driver.h). */
 typedef enum locker_op {
     LOCKER_OP_ANY = 0,     /**< in a fault: all operations that a fault can name */
     LOCKER_OP_ACQUIRE = 1, /**< an attempt to take a lock; a call that waits makes several attempts */
@@ -35,7 +35,7 @@ typedef enum locker_op {
     LOCKER_OP_PING = 6,
     LOCKER_OP_PASS = 7, /**< the hand-over of a lock to the next caller of the same locker */
     LOCKER_OP_WITHDRAW =
-        8 /**< the end of a claim without a result. A withdrawal cannot fail: only records have this value, faults do not. */
+        8 /**< the end of a claim without a result; only in records, not in faults, because a withdrawal cannot fail */
 } locker_op;
 
 /** The way in which an operation fails. */
@@ -57,9 +57,9 @@ typedef enum locker_fault_kind {
 /** Value for a fault's `times`: the fault acts without limit. */
 enum { LOCKER_FAULT_ALWAYS = -1 };
 
-/** A fault. Functions that add a fault copy the fault and its key. The struct has no size member, so that a test can
- * write a fault in place. Therefore a new member changes the ABI of these functions. `status` must be a status that the
- * operation can return:
+/** A fault. A function that adds a fault makes its own copy of the fault and of the key. The struct has no size member,
+ * so tests can use a plain initializer. Therefore a new member changes the ABI of functions that take a fault.
+ * `status` must be a status that the operation can return:
  *
  *     acquire            busy (a call that waits continues to wait), timeout (no answer in time), unavailable,
  *                        denied, invalid, config, unsupported, protocol, nomem.
@@ -73,14 +73,14 @@ enum { LOCKER_FAULT_ALWAYS = -1 };
 typedef struct locker_fault {
     locker_op op;
     const char *key; /**< NULL: any. A ping has no key. */
-    int64_t skip;    /**< number of matching operations that pass before the fault acts */
+    int64_t skip;    /**< number of matching operations to let through before the fault acts */
     int64_t times;   /**< how often the fault acts; 0: once; LOCKER_FAULT_ALWAYS: without limit */
     locker_fault_kind what;
     locker_status status; /**< only for LOCKER_FAULT_ANSWER */
     /** Delay of the answer in ms. If the caller stops waiting before the delay ends, the caller gets no answer. */
     int64_t delay_ms;
-    /** Time in ms until core's next attempt; 0: the fault sets no time. Only for a fault with which acquire returns busy
-     * or unavailable. */
+    /** Time in ms until core's next attempt; 0: the fault sets no time. A value above 0 needs `op` LOCKER_OP_ACQUIRE,
+     * and `status` LOCKER_BUSY or LOCKER_UNAVAILABLE. */
     int64_t retry_ms;
 } locker_fault;
 
@@ -108,8 +108,8 @@ typedef struct locker_fault {
  *
  * These functions are in liblocker if it was built with LOCKER_FAULT, which is the default only for builds with tests.
  * Without LOCKER_FAULT, `fault+...` is refused as an unknown scheme. Any thread may call these functions while the locker
- * is open, also in a callback. These functions do not block. Functions that return a status return INVALID if the locker
- * was opened without `fault+`. */
+ * is open, also in a callback. These functions do not block. If the locker was opened without `fault+`, functions with
+ * the return type locker_status return INVALID. */
 
 struct locker_driver;
 
@@ -118,7 +118,7 @@ struct locker_driver;
  *
  * Returns:
  *   - OK: the fault was added.
- *   - INVALID: the fault is wrong, and the text of `err` says why. Or the locker was opened without `fault+`.
+ *   - INVALID: the fault is wrong, or the locker was opened without `fault+`. The text of `err` says why.
  *   - NOMEM. */
 LOCKER_API locker_status locker_fault_on(locker *l, const locker_fault *fault, locker_error *err);
 
@@ -126,7 +126,7 @@ LOCKER_API locker_status locker_fault_on(locker *l, const locker_fault *fault, l
  *
  * Returns:
  *   - OK: the faults were added.
- *   - INVALID: a word is wrong, and the text of `err` names the word. Or the locker was opened without `fault+`.
+ *   - INVALID: a word is wrong (the text of `err` names the word), or the locker was opened without `fault+`.
  *   - NOMEM. */
 LOCKER_API locker_status locker_fault_script(locker *l, const char *text, locker_error *err);
 
@@ -139,9 +139,9 @@ LOCKER_API locker_status locker_fault_reconnect(locker *l);
 /** Return the number of operations on which faults have acted; -1: the locker was opened without `fault+`. */
 LOCKER_API int64_t locker_fault_acted(locker *l);
 
-/** Return the number of unfinished faults. A fault is unfinished if it has acted less often than `times` says, or
- * never. Writes a line for each unfinished fault into text[size], cut at the size. If all faults are finished, the text
- * is empty. */
+/** Return the number of unfinished faults. A fault is unfinished if it has acted less often than `times` says. A fault
+ * with LOCKER_FAULT_ALWAYS is unfinished if it has never acted. Writes a line for each unfinished fault into text[size].
+ * A text that is too long is cut. If all faults are finished, the text is empty. */
 LOCKER_API size_t locker_fault_verify(locker *l, char *text, size_t size);
 
 /** Return the table of a fault driver that stands before the driver `inner`. The table is for locker_open_driver()
@@ -153,7 +153,7 @@ LOCKER_API size_t locker_fault_verify(locker *l, char *text, size_t size);
  *   - Memory ran out.
  *   - `inner` has another ABI, or lacks a name, schemes, params or semantics.
  *   - `inner` is a decorator, or has more than 16 schemes or 30 parameters.
- *   - Another driver with the same scheme already has a table. */
+ *   - Another driver with the same scheme already has a table from this function. */
 LOCKER_API const struct locker_driver *locker_fault_over(const struct locker_driver *inner);
 
 #endif /* LOCKER_HAS_FAULT */

@@ -133,8 +133,9 @@ typedef struct locker_options {
     const char *name_space; /**< namespace of the keys; NULL: the configuration's `namespace` */
 
     /** Password for the service. If NULL, the library uses the password of the URI, the profile or the password_file. If
-     * none of them has a password, the library uses the password in the environment variable LOCKER_PASSWORD (ignored with
-     * raised privileges). The library wipes its copy when the locker is closed. */
+     * none of them has a password, the library uses the password in the environment variable LOCKER_PASSWORD. A program
+     * with raised privileges (see locker_open_default()) ignores this variable. The library wipes its copy of the
+     * password when the locker is closed. */
     const char *password;
 
     locker_log_level log_level; /**< most verbose level that is logged; 0: LOCKER_LOG_WARN */
@@ -172,8 +173,8 @@ LOCKER_API LOCKER_MUST_CHECK locker_status locker_open(const char *uri, const lo
  * A profile has either `uri = ...` or the parts `driver`, `host`, `port`, `user` and `path`. In both forms, a profile
  * may also have `password` and any parameter of the driver.
  *
- * The call returns CONFIG if every user can write to the file or to a directory above the file. Exception: a directory
- * that every user can write to is allowed if the directory has the sticky bit (as /tmp has) and the next component of
+ * The call returns CONFIG if every user can write to the file or to a directory above the file. Exception: a
+ * world-writable directory is allowed if the directory has the sticky bit (as /tmp has), and if the next component of
  * the path belongs to the effective user or root. If the file has a password and every user can read the file, the call
  * uses the file and logs a warning.
  *
@@ -183,8 +184,8 @@ LOCKER_API LOCKER_MUST_CHECK locker_status locker_open_profile(const char *file,
                                                                const locker_options *options, locker **out,
                                                                locker_error *err);
 
-/** Open the service that this machine and user are configured for. Programs and the locker command use the first of these
- * sources that exists:
+/** Open the service that is configured for this machine and user. Programs and the locker command use the first of
+ * these sources that exists:
  *   1. the URI in LOCKER_URI;
  *   2. the configuration file that LOCKER_CONFIG names;
  *   3. the user's file: $XDG_CONFIG_HOME/locker/locker.conf, or ~/.config/locker/locker.conf if XDG_CONFIG_HOME is not
@@ -195,19 +196,19 @@ LOCKER_API LOCKER_MUST_CHECK locker_status locker_open_profile(const char *file,
  *      PrivateTmp=. The call returns CONFIG if the directory is a link or belongs to another user.
  *
  * From a file, the call uses the profile that LOCKER_PROFILE names, or "default" if LOCKER_PROFILE is not set. If
- * LOCKER_PROFILE is set, the embedded default (5) does not apply: if there is neither a URI nor a file, the call returns
- * CONFIG. locker_get_origin() returns the source that was used.
+ * LOCKER_PROFILE is set, the embedded default (5) does not apply. If LOCKER_PROFILE is set but no URI and no file
+ * exist, the call returns CONFIG. locker_get_origin() returns the source that was used.
  *
- * A program with raised privileges (set-user-ID, set-group-ID, file capabilities: AT_SECURE of getauxval(3)) ignores its
- * environment, so only /etc/locker.conf (4) and the embedded default (5) apply. In such a program, the embedded default
- * applies only if the effective user is root, or if the effective user is not the user that started the program. Otherwise
- * the call returns CONFIG.
+ * A program has raised privileges if the program is set-user-ID or set-group-ID, or has file capabilities (see AT_SECURE
+ * in getauxval(3)). In such a program, the library ignores the environment, so only /etc/locker.conf (4) and the embedded
+ * default (5) apply. Exception: if the effective user of such a program is the user that started the program, and is
+ * not root, only /etc/locker.conf (4) applies. Without this file, the call then returns CONFIG.
  *
  * Blocks and returns as locker_open() does. */
 LOCKER_API LOCKER_MUST_CHECK locker_status locker_open_default(const locker_options *options, locker **out,
                                                                locker_error *err);
 
-/** Close a locker. Calls that wait return LOCKER_CLOSED, and every lock that is still held through the locker is
+/** Close a locker. A waiting call returns LOCKER_CLOSED, and every lock that is still held through the locker is
  * released. Blocks until all calls in flight have returned. Then blocks until the remaining clean-up is finished, for up
  * to `cleanup_timeout` (2 s by default). After this call has returned, the program must not use `l`. NULL is allowed.
  *
@@ -221,15 +222,15 @@ LOCKER_API LOCKER_MUST_CHECK locker_status locker_open_default(const locker_opti
 LOCKER_API locker_status locker_close(locker *l);
 
 /* ------------------------------------------------------------------ cancelling ---- */
-/** An object that ends waits from another thread or from a signal handler. Any number of calls and lockers can use the same
- * object at the same time. Opaque. The locker_cancel_*() functions allow NULL. */
+/** An object with which another thread or a signal handler ends the wait of a call. Any number of calls and lockers can
+ * use the same object at the same time. Opaque. The locker_cancel_*() functions allow NULL. */
 typedef struct locker_cancel locker_cancel;
 
 /** Create a locker_cancel that is not fired. Returns NULL if memory or descriptors ran out. Free the object with
  * locker_cancel_free(). */
 LOCKER_API locker_cancel *locker_cancel_new(void);
 
-/** Fire `cancel`. Calls that wait with `cancel` return LOCKER_CANCELED, and later calls with `cancel` return
+/** Fire `cancel`. A call that waits with `cancel` returns LOCKER_CANCELED, and a later call with `cancel` returns
  * LOCKER_CANCELED at once. A lock that was already granted stays held. The function is async-signal-safe, keeps errno, and
  * can be called any number of times. */
 LOCKER_API void locker_cancel_fire(locker_cancel *cancel);
@@ -270,7 +271,7 @@ typedef void (*locker_lost_fn)(locker_handle *lost, void *user);
  * U+2069). */
 enum { LOCKER_KEY_MAX = 255, LOCKER_OWNER_MAX = 127 };
 
-/** How a lock shares its key with other holders. */
+/** Mode of a lock: whether its holder shares the key with other holders. */
 typedef enum locker_mode {
     LOCKER_EXCLUSIVE = 0, /**< a writer: the only holder of the key, except with permits */
     LOCKER_SHARED = 1     /**< a reader: holds the key together with other readers, never with a writer */
@@ -285,11 +286,11 @@ typedef struct locker_lock_options {
     int64_t wait_ms; /**< longest wait in ms; 0: try once; -1: no limit */
 
     /** Lease time in ms; 0: the locker's default. For a value outside the driver's range, the call returns CONFIG.
-     * Drivers without leases (file, memory) ignore ttl_ms unless no_renew is set. */
+     * Drivers without leases (file, memory) use ttl_ms only if no_renew is set. */
     int64_t ttl_ms;
 
-    bool no_renew;         /**< True if the lease is not renewed: the lock becomes LOST after ttl_ms. */
-    locker_cancel *cancel; /**< ends the wait when it is fired; NULL: none. Must outlive the call. */
+    bool no_renew;         /**< True if the lease must not be renewed. The lock becomes LOST after ttl_ms. */
+    locker_cancel *cancel; /**< object that ends the wait; must outlive the call; NULL: none */
 
     /** Owner for re-entrant locking, 1 to 127 bytes; NULL: the call never re-enters a lock. If the same owner already
      * holds the key through this locker, the call re-enters that lock: the call returns another handle of the lock at
@@ -297,11 +298,12 @@ typedef struct locker_lock_options {
      * re-enters the lock, too. The lock is released when its last handle is unlocked. Tasks that must exclude each other
      * need different owners.
      *
-     * Re-entering does not change the lease. A call that re-enters returns INVALID in these cases:
-     *   - The call asks for a longer ttl_ms than the first call.
-     *   - The call asks for renewal, but the first call set no_renew.
-     *   - The call asks for LOCKER_EXCLUSIVE, but the owner holds the key shared. If such calls waited, two owners that
-     *     hold the key shared could wait for each other forever.
+     * Re-entering does not change the lease. In the following cases, the call returns INVALID and does not re-enter the
+     * lock:
+     *   - The call asks for a longer ttl_ms than the ttl_ms of the call that got the lock.
+     *   - The call asks for renewal, but no_renew was set in the call that got the lock.
+     *   - The call asks for LOCKER_EXCLUSIVE, but the owner holds the key shared. The call does not wait, because two
+     *     owners that hold the key shared could wait for each other forever.
      * If the owner holds the key exclusively, a call for LOCKER_SHARED re-enters the exclusive lock. */
     const char *owner;
 
@@ -316,13 +318,13 @@ typedef struct locker_lock_options {
      * returns UNSUPPORTED if the driver has no shared locks. If the driver serves waiters in order of arrival
      * (locker_semantics.shared), later readers do not overtake a waiting writer.
      *
-     * If this locker already holds the key shared, the call may join that grant. A call that joins gets a handle with
-     * the grant's token and lease, and does not ask the service. The call that got the grant and the call that joins
-     * must have the same ttl_ms and label, and must not set no_renew or an owner. During the first 50 ms of the grant,
-     * other calls can join. After these 50 ms, a call can join only while the driver knows that the key has no waiter.
+     * If another call of this locker already holds the key shared, this call may join the other call's grant. A call
+     * that joins gets a handle with the grant's token and lease, and does not ask the service. Both calls must have the
+     * same ttl_ms and label. Neither call may set no_renew or an owner. During the first 50 ms of the grant, other
+     * calls can join. After these 50 ms, a call can join only while the driver knows that the key has no waiter.
      * Joining ends when the driver reports a waiter, or when this locker breaks the lock. No call joins while a writer
-     * of this locker waits for the key. With Redis, a call that may wait (wait_ms is not 0) joins only if at least a
-     * third of ttl_ms remains until the grant's lease ends. */
+     * of this locker waits for the key. With Redis, a call with a wait_ms other than 0 joins only if the remaining time
+     * of the grant's lease is at least a third of ttl_ms. */
     locker_mode mode;
 
     /** Number of permits of the key, 1 to LOCKER_PERMITS_MAX; 0: an ordinary lock. A key with permits has at most this
@@ -331,8 +333,8 @@ typedef struct locker_lock_options {
      *   - INVALID: the mode is LOCKER_SHARED.
      *   - UNSUPPORTED: the driver has no permits, or supports fewer permits than this number
      *     (locker_semantics.permits_most).
-     *   - CONFIG: another call holds the key, or waits for the key, with another number of permits or as an ordinary lock.
-     *     The text names both uses. */
+     *   - CONFIG: another holder or waiter uses the key with a different number of permits, or as an ordinary lock. The
+     *     text names both uses. */
     int32_t permits;
 } locker_lock_options;
 
@@ -356,8 +358,8 @@ typedef struct locker_lock_options {
  *   - TIMEOUT: the key did not become free within wait_ms.
  *   - CANCELED: options->cancel was fired.
  *   - UNAVAILABLE: the service was out of reach at the end of the wait. That is, the connection was refused or dropped,
- *     or no answer arrived within `command_timeout`. Exception: if other calls of this same locker hold the key and
- *     leave no room for this call, the status is TIMEOUT even during an outage.
+ *     or no answer arrived within `command_timeout`. Exception: if locks that this locker holds are enough to exclude
+ *     this call, the status is TIMEOUT even during an outage.
  *   - UNAVAILABLE, before the end of the wait: the directory with the lock files is gone, so waiting cannot help.
  *   - CONFIG: ttl_ms is out of range, the key is used with another number of permits, or an application keeps data at the
  *     key.
@@ -373,8 +375,8 @@ LOCKER_API LOCKER_MUST_CHECK locker_status locker_lock(locker *l, const char *ke
  * Returns as locker_lock() does, with these differences:
  *   - If the connection is refused or the host is unreachable, the call returns UNAVAILABLE at once. Each call tries to
  *     connect again.
- *   - If the service has no queue (Redis) and another call of this locker waits for the key, this call returns the waiting
- *     call's latest result: BUSY, or UNAVAILABLE if the service was out of reach. */
+ *   - If the service has no queue (Redis) and another call of this locker waits for the key, this call returns the result
+ *     of the waiting call's latest attempt: BUSY, or UNAVAILABLE if the service was out of reach. */
 LOCKER_API LOCKER_MUST_CHECK locker_status locker_try_lock(locker *l, const char *key,
                                                            const locker_lock_options *options,
                                                            locker_handle **out, locker_error *err);
@@ -389,10 +391,11 @@ enum { LOCKER_KEYS_MAX = 64 };
  * The call takes the keys in byte order, each key once, regardless of their order in `keys`. So calls for several keys
  * never wait for each other in a circle. The handle lists the keys in byte order, too.
  *
- * If a key is lost while the call waits for other keys, the call releases all keys and starts again, until wait_ms is
- * over. With wait_ms 0, the call starts again only if less than `command_timeout` has passed since the call began. With
- * wait_ms 0 and no_renew, the call never starts again. If the call does not start again, the call returns UNAVAILABLE.
- * In most cases, the ttl is then too short for that many keys.
+ * If a key is lost while the call waits for another key, the call releases all keys and starts again. The call gives up
+ * when wait_ms is over, as locker_lock() does. With wait_ms 0, the call starts again only if less than
+ * `command_timeout` has passed since the call began. With wait_ms 0 and no_renew, the call never starts again. If a
+ * call with wait_ms 0 does not start again, the call returns UNAVAILABLE. Usually the key was lost because the ttl is
+ * too short for that many keys.
  *
  * A call that fails releases the keys that the call has taken. If the call fails with BUSY, the call releases these keys
  * before it returns, and waits for the service's answers for up to `command_timeout` in all. If the call fails with
@@ -417,13 +420,13 @@ LOCKER_API LOCKER_MUST_CHECK locker_status locker_lock_all(locker *l, const char
  *   - OK: the handle is unlocked. One of these statements is true:
  *       - The service removed the lock.
  *       - With Redis, the lock passed to the next waiter of this locker before the lease could end.
- *       - Other handles keep the grant, because other calls re-entered the lock or joined the shared lock. In this case,
- *         the call does not ask the service. So OK is possible even if the lock was broken and this process has not been
+ *       - Other handles keep the grant, because other calls re-entered the lock or joined the shared lock. Then the
+ *         unlock does not ask the service. So OK is possible even if the lock was broken and this process has not been
  *         notified yet.
  *     If the service's answer to the unlock request was lost, the call repeats the request. If the call then returns OK,
  *     no locker_break() took the lock before this unlock. But a client that does not use liblocker may have deleted the
- *     lock between the two requests. With Redis, OK is also possible in this case: a break or a failover took the lock,
- *     the notification about the loss was still in flight, and meanwhile the lock passed to a waiter of this locker.
+ *     lock between the two requests. With Redis, OK is possible even if a break or a failover took the lock. This
+ *     happens if the lock passes to a waiter of this locker before the notification about the loss arrives.
  *     docs/promises.md lists these cases.
  *   - LOST: the caller had already lost the lock. The call did not change any other lock.
  *   - UNKNOWN: the service did not answer, or its answer does not show whether this call ended the lock. The release
@@ -465,8 +468,8 @@ LOCKER_API locker_state locker_handle_state(const locker_handle *held);
 /** Return the name of a state in lower case. The text is static. */
 LOCKER_API const char *locker_state_name(locker_state state);
 
-/** Return the time in ms, rounded down, for which the handle keeps the lock even if no further answer of the service
- * arrives. 0: the lock is lost or unlocked. -1: the lock has no lease that could end. */
+/** Return the remaining time in ms, rounded down. For this time, the handle keeps the lock even if no further answer of
+ * the service arrives. 0: the lock is lost or unlocked. -1: the lock has no lease that could end. */
 LOCKER_API int64_t locker_handle_remaining_ms(const locker_handle *held);
 
 /** Return the lease time in ms that the lock call asked for. -1: the driver has no leases (locker_semantics.leases). */
@@ -475,7 +478,7 @@ LOCKER_API int64_t locker_handle_ttl_ms(const locker_handle *held);
 /** Return the fencing token, which is greater than the token of every earlier grant of this key. 0: fencing is off. Pass
  * the token to the resource that the lock protects. The resource must reject a token smaller than the greatest token that
  * it has seen (Kleppmann, "How to do distributed locking", 2016). All handles of a re-entered lock have the same token.
- * docs/promises.md lists the cases in which a service cannot keep this promise. */
+ * docs/promises.md lists the cases in which a service cannot promise growing fencing tokens. */
 LOCKER_API uint64_t locker_handle_token(const locker_handle *held);
 
 /** Return a descriptor for poll() and similar calls. The descriptor becomes readable when the lock is lost. The first call
@@ -560,9 +563,9 @@ typedef struct locker_info {
      * joined the queue. */
     int64_t since_unix_ms;
 
-    /** Time in ms until the lease ends if the lease is not renewed; -1: there is no lease, the lease has no end, or the
-     * time is unknown. With file, memory, ZooKeeper and etcd, only the locker that holds the lock knows the time, and
-     * only if the lock has no_renew. */
+    /** Time in ms until the lease ends if the lease is not renewed; -1: the time is unknown, or the lock has no lease
+     * that could end. With file, memory, ZooKeeper and etcd, only the holder's own locker can know the time. Even this
+     * locker knows the time only if the lock call set no_renew. */
     int64_t remaining_ms;
 
     /** Fencing token of the current grant. If the key is free, the value is the token of the last grant, as long as the
@@ -571,9 +574,9 @@ typedef struct locker_info {
     uint64_t token;
 
     /** Number of waiters at the service; -1: unknown. File, memory, ZooKeeper and etcd count every waiter. Redis counts
-     * each waiting locker as 1, even if several of its threads wait. Redis does not count foreign clients or lockers
-     * that have not subscribed to their own wake-up channel yet. If a locker holds the key exclusively, Redis does not
-     * count waiters of the same locker. */
+     * each waiting locker as 1, even if several of its threads wait. Redis does not count foreign clients. Redis counts
+     * a locker only after the locker has subscribed to its own wake-up channel. If a locker holds the key exclusively,
+     * Redis does not count waiters of the same locker. */
     int64_t waiters;
 
     locker_waiter *queue; /**< the known waiters, in the order in which they are served; may be NULL */
@@ -598,7 +601,7 @@ typedef struct locker_info {
     }
 
 /** Return the entry of info->queue at `index`. The first index is 0. NULL: `index` is past the last entry. Do not index
- * info->queue itself: entries of later releases can be larger. */
+ * info->queue directly, because an entry may be larger in a later release of liblocker. */
 static inline const locker_waiter *locker_info_waiter(const locker_info *info, size_t index)
 {
     return index < info->queue_len
@@ -618,7 +621,7 @@ static inline const locker_holder *locker_info_holder(const locker_info *info, s
  * *info afterwards by locker_info_clear().
  *
  * Returns:
- *   - OK: *info is filled, also if the key is free.
+ *   - OK: *info is filled, even if the key is free.
  *   - CONFIG: an application keeps data at the key, not a lock.
  *   - UNAVAILABLE, DENIED, INVALID, PROTOCOL, NOMEM, CLOSED, FORKED: see locker_status. */
 LOCKER_API LOCKER_MUST_CHECK locker_status locker_show(locker *l, const char *key, locker_info *info,
@@ -655,8 +658,9 @@ typedef struct locker_break_options {
  * for several holders fails, some of these holders may have lost the lock. Redis breaks the locks of up to 50 holders in
  * a step, and serves other requests between steps. A holder that got its lock after the first step keeps this lock.
  *
- * Fills *broken (NULL: ignored) as locker_show() fills its *info: on OK with the holders that lost the lock, on BUSY
- * with the holders that the call found. The caller must clear *broken by locker_info_clear().
+ * Fills *broken (NULL: ignored) in the same way as locker_show() fills *info. On OK, *broken describes the holders that
+ * lost the lock. On BUSY, *broken describes the holders that the call found. The caller must clear *broken by
+ * locker_info_clear().
  *
  * Returns:
  *   - OK: the selected holders have lost the lock.
@@ -714,8 +718,9 @@ typedef struct locker_semantics {
     const char *driver; /**< name of the driver, such as "redis" */
     locker_scope scope;
     locker_fairness fairness;
-    bool leases; /**< True if a lock ends unless it is renewed; false: a lock ends with its process. */
-    bool tokens_persist;   /**< True if fencing tokens still grow after all processes have restarted. */
+    /** True if a lock ends when it is not renewed. False: a lock ends when its holder's process ends. */
+    bool leases;
+    bool tokens_persist;   /**< True if fencing tokens keep growing after all client processes restart. */
     bool survives_restart; /**< True if locks survive a restart in which the service keeps its data. */
     bool can_break;        /**< True if locker_break() works. */
     bool quorum;           /**< True if a majority of servers agrees to each grant. */
@@ -744,8 +749,9 @@ LOCKER_API const locker_semantics *locker_get_semantics(const locker *l);
  * text is valid until the locker is closed. NULL only if `l` is NULL. */
 LOCKER_API const char *locker_get_service(const locker *l);
 
-/** Return the source of the configuration, in a single line: "from LOCKER_URI", "from /etc/locker.conf, profile [default]",
- * "the embedded default", "named by the program". The text is valid until the locker is closed. NULL only if `l` is NULL. */
+/** Return the source of the configuration, in a single line. Examples: "from LOCKER_URI", "from /etc/locker.conf,
+ * profile [default]", "the embedded default", "named by the program". The text is valid until the locker is closed.
+ * NULL only if `l` is NULL. */
 LOCKER_API const char *locker_get_origin(const locker *l);
 
 /** Type of a parameter's value. */
@@ -758,8 +764,8 @@ typedef enum locker_param_kind {
     LOCKER_PARAM_SECRET_FILE = 6 /**< path of a file whose first line is the value */
 } locker_param_kind;
 
-/** A parameter of a driver's URI query or profile. A table of parameters ends with an entry without a name (NULL). The data
- * are static. */
+/** A parameter of a driver. Users set the parameter in the query of a URI or in a profile. A table of parameters ends with
+ * an entry without a name (NULL). The data are static. */
 typedef struct locker_parameter {
     const char *name;
     locker_param_kind kind;
@@ -775,10 +781,9 @@ LOCKER_API const char *locker_param_kind_name(locker_param_kind kind);
 typedef struct locker_driver_info {
     size_t size; /**< sizeof(locker_driver_info) */
     const char *name;
-    const char *schemes; /**< the URI schemes, separated by single spaces */
-    const char *example; /**< a URI as an example */
-    const char
-        *features; /**< a line about the abilities and limits of the build's client library; may be empty */
+    const char *schemes;  /**< the URI schemes, separated by single spaces */
+    const char *example;  /**< a URI as an example */
+    const char *features; /**< abilities and limits of this build's client library, in a line; may be empty */
     const locker_semantics *semantics;
     const locker_parameter *parameters;
     const char *module; /**< file from which the driver is loaded at its first use; NULL: built in */
@@ -812,21 +817,21 @@ typedef struct locker_histogram {
     uint64_t bucket[LOCKER_HISTOGRAM_BUCKETS];
 } locker_histogram;
 
-/** Return the quantile `q` (0 to 1) of the times in us, rounded up. For example, with `q` 0.99, at least 99 % of the
- * times are at most as long as the result. The result is the upper end of a bucket. If max_us is less than this end, the
- * result is max_us. Times over 2^39 us (about 6 days) count as 2^39 us. 0: `h` is NULL or has no times. */
+/** Return the quantile `q` (0 to 1) of the times, in us. For example, at least 99 % of the times are no longer than the
+ * quantile 0.99. The result is rounded up to the upper end of its bucket, and is at most h->max_us. Times over 2^39 us
+ * (about 6 days) count as 2^39 us. 0: `h` is NULL or has no times. */
 LOCKER_API uint64_t locker_histogram_quantile(const locker_histogram *h, double q);
 
 /** Counts since the locker was opened. `held` and `waiting` are current values. All other counts only grow. */
 typedef struct locker_statistics {
     size_t size;          /**< sizeof(locker_statistics) */
     uint64_t acquired;    /**< grants, including handed_over; re-entries are not counted */
-    uint64_t handed_over; /**< grants passed between calls of this locker without asking the service */
-    uint64_t reentered;   /**< lock calls that re-entered a lock of their owner */
+    uint64_t handed_over; /**< grants passed between calls of this locker without a request to the service */
+    uint64_t reentered;   /**< lock calls that re-entered a lock of the same owner */
     uint64_t busy;        /**< lock calls that returned BUSY */
     uint64_t timed_out;   /**< lock calls that returned TIMEOUT */
     uint64_t canceled;    /**< lock calls that returned CANCELED */
-    uint64_t failed;      /**< lock calls that ended with any other error */
+    uint64_t failed;      /**< lock calls that failed with a status other than BUSY, TIMEOUT and CANCELED */
     uint64_t
         attempts; /**< attempts of the driver to take a lock, including attempts that found the lock busy */
     uint64_t released; /**< locks released by an unlock that returned OK */

@@ -20,20 +20,20 @@
  * ---------
  * Nothing happens by itself. Renewals, ends of leases, time-outs and delays happen during locker_mock_advance(), in the
  * order of their times. When locker_mock_advance() returns, all consequences have happened, too. For example, on_lost
- * has been called. If a locker and the service have work due at the same time, the locker does its work first. So a
- * holder knows that the holder's lease is over before the service gives the lock to another holder.
+ * has been called. If a locker and the service have work due at the same time, the locker does its work first. So when
+ * a lease ends, the old holder notices the end before the service gives the lock to another holder.
  *
  * The thread that made the mock is the test's own thread. If a call on this thread must wait for a held lock or for a
  * delayed answer, the call itself moves the clock from event to event, because no other thread moves the clock. So a
- * lock call that waits 5 s for a busy key returns at once, and the clock is then 5 s later. An event or another thread
- * must end the call within `patience_ms` of real time. Otherwise the mock prints a message and aborts the program. Calls
- * on other threads wait until the clock is moved. locker_mock_await_waiters() returns when a given number of calls wait.
- * With `still_clock`, calls on the test's own thread also wait until the clock is moved.
+ * lock call that waits 5 s for a busy key returns at once, and the clock has then moved by 5 s. An event or another
+ * thread must end the call within `patience_ms` of real time. Otherwise the mock prints a message and aborts the
+ * program. Calls on other threads wait until the clock is moved. locker_mock_await_waiters() returns when a given number
+ * of calls wait. With `still_clock`, calls on the test's own thread also wait until the clock is moved.
  *
  * Any thread may call the functions below, but not inside a callback of a locker (on_lost, log). Most callbacks run on a
- * locker's keeper thread. On a keeper thread, the functions that wait return LOCKER_INVALID: locker_mock_advance() and
- * the locker_mock_await_*() functions. The functions use no test framework. The functions return results, and the test
- * checks the results. */
+ * locker's keeper thread. On a keeper thread, locker_mock_advance() and the locker_mock_await_*() functions return
+ * LOCKER_INVALID, because these functions wait. The functions use no test framework. The functions return results, and
+ * the test checks the results. */
 #ifndef LOCKER_MOCK_H
 #define LOCKER_MOCK_H
 
@@ -56,7 +56,7 @@ typedef enum locker_mock_leases {
     LOCKER_MOCK_LEASES_NONE = 2 /**< locks do not end by themselves, as with files */
 } locker_mock_leases;
 
-/** Options of a mock. Start from LOCKER_MOCK_OPTIONS_INIT, which resembles Redis. */
+/** Options of a mock. Start from LOCKER_MOCK_OPTIONS_INIT. With these values, the mock resembles Redis. */
 typedef struct locker_mock_options {
     size_t size; /**< sizeof(locker_mock_options) */
     locker_mock_leases leases;
@@ -67,14 +67,16 @@ typedef struct locker_mock_options {
 
     bool pass; /**< True if a locker may hand a lock to its next waiter without asking the service. */
 
-    /** Seed of the random numbers. 0: tokens are 1, 2, 3, ... and waiters are served in order. With another seed, tokens
-     * grow by random steps, and if `queue` is false, a free lock goes to a random waiting locker. The same seed leads to
-     * the same run. */
+    /** Seed of the random numbers. 0: tokens are 1, 2, 3, ... and waiters are served in order. With any other value,
+     * tokens grow by random steps, and if `queue` is false, a free lock goes to a random waiting locker. The same seed
+     * leads to the same run. */
     uint64_t seed;
 
-    bool
-        still_clock; /**< True if only locker_mock_advance() moves the clock; false: calls that wait also move it. */
-    /** Longest real time in ms that the threads may take for due work, at most a day; 0: 10 s. */
+    /** True if only locker_mock_advance() moves the clock. False: the clock also moves while a call on the test's own
+     * thread waits. */
+    bool still_clock;
+
+    /** Longest real time in ms for which the mock waits for threads to finish due work. At most a day; 0 means 10 s. */
     int64_t patience_ms;
 } locker_mock_options;
 
@@ -100,7 +102,7 @@ LOCKER_API LOCKER_MUST_CHECK locker_status locker_mock_open(locker_mock *mock, c
                                                             locker_error *err);
 
 /* ------------------------------------------------------------------ the clock ---- */
-/** Return the mock's current time in ms, which begins at 1,000,000. */
+/** Return the mock's current time in ms. The time of a new mock is 1,000,000. */
 LOCKER_API int64_t locker_mock_now_ms(const locker_mock *mock);
 
 /** Move the clock forward by `ms` ms. With `ms` 0, the call only finishes the work that is due now. Blocks until all due
@@ -114,9 +116,9 @@ LOCKER_API int64_t locker_mock_now_ms(const locker_mock *mock);
  *   - INVALID: ms is negative or too large, or the call is inside a callback. */
 LOCKER_API locker_status locker_mock_advance(locker_mock *mock, int64_t ms);
 
-/** Wait until the number of waiting calls, over all lockers, is exactly `count`. A call counts if it waits for the lock
- * `key`, or for a delayed answer about this lock. If `key` is NULL, the lock does not matter. Does not move
- * the clock.
+/** Wait until the number of waiting calls, over all lockers, is exactly `count`. The number covers only calls that
+ * wait for the lock `key`, or for a delayed answer about this lock. If `key` is NULL, the number covers such calls for
+ * all locks. Does not move the clock.
  *
  * Returns:
  *   - OK: exactly `count` calls wait.
@@ -145,7 +147,7 @@ LOCKER_API locker_status locker_mock_on(locker_mock *mock, const locker_fault *f
  * Blanks or commas separate the words. A TIME is a duration as for locker_parse_duration(), such as 500ms or 2s.
  * Examples: "acquire:orders/42 times=2 unavailable", "renew,always,lose-reply;release,delay=50ms".
  *
- * Adds all faults or none. Returns OK, INVALID (the text names the wrong word) or NOMEM. */
+ * Adds all faults or none. Returns OK, INVALID (a word is wrong, and the text of `err` names the word) or NOMEM. */
 LOCKER_API locker_status locker_mock_script(locker_mock *mock, const char *text, locker_error *err);
 
 /** Remove all faults, used or not. */
@@ -156,8 +158,8 @@ LOCKER_API void locker_mock_forget(locker_mock *mock);
  * single holder.) Returns OK, or INVALID if the key has no holder. */
 LOCKER_API locker_status locker_mock_lose(locker_mock *mock, const char *key);
 
-/** Take away all locks of the locker `l` now. If `l` is NULL, take away the locks of all lockers. The sessions of these
- * lockers end, too. Foreign clients keep their locks. */
+/** Take away all locks of the locker `l` now, and end the locker's session. If `l` is NULL, do this for all lockers.
+ * Foreign clients keep their locks. */
 LOCKER_API void locker_mock_lose_all(locker_mock *mock, const locker *l);
 
 /** Disconnect the locker `l` from the service until locker_mock_reconnect(). If `l` is NULL, disconnect all lockers.
@@ -170,7 +172,7 @@ LOCKER_API void locker_mock_lose_all(locker_mock *mock, const locker *l);
  * released at the service when the locker is connected again. */
 LOCKER_API void locker_mock_disconnect(locker_mock *mock, const locker *l);
 
-/** Connect the locker `l` again. If `l` is NULL, connect all lockers again. Overdue leases are renewed at once. */
+/** Connect the locker `l` again. If `l` is NULL, connect all lockers again. Overdue renewals happen at once. */
 LOCKER_API void locker_mock_reconnect(locker_mock *mock, const locker *l);
 
 /** Take the lock `key` for a foreign client with the label `owner`. A foreign client is a client that is no locker of this
@@ -194,8 +196,8 @@ LOCKER_API locker_status locker_mock_take_as(locker_mock *mock, const char *key,
  * lock with the smallest token. Returns OK, or INVALID if no foreign client holds the key. */
 LOCKER_API locker_status locker_mock_leave(locker_mock *mock, const char *key);
 
-/** Wake the waiters for `key` (NULL: all waiters). Each of these waiters makes another attempt, as if the service
- * had sent a message although the lock is not free. */
+/** Wake the waiters for `key` (NULL: all waiters). Each of these waiters makes another attempt. This simulates a
+ * service that notifies waiters although the lock is not free. */
 LOCKER_API void locker_mock_wake(locker_mock *mock, const char *key);
 
 /* ------------------------------------------------------------------ records ---- */
@@ -213,7 +215,7 @@ typedef struct locker_mock_call {
     locker_status status;
 
     bool scripted;   /**< True if a fault acted on the operation. */
-    size_t together; /**< number of leases in the batch that renewed this lease; other operations: 1 */
+    size_t together; /**< for a renewal: number of leases in its batch; for other operations: 1 */
 } locker_mock_call;
 
 /** Copy the recorded operation at `index` to *call. The index begins at 0, and the operations are in the order of their
@@ -236,11 +238,11 @@ LOCKER_API bool locker_mock_held(const locker_mock *mock, const char *key, char 
 LOCKER_API bool locker_mock_holder_at(const locker_mock *mock, const char *key, size_t index,
                                       char owner[LOCKER_OWNER_MAX + 1], uint64_t *token, int32_t *slot);
 
-/** Return the number of problems that the test has left behind. Writes a line for each problem into text[size], cut at the
- * size. Without problems, the text is empty. Each of these is a problem:
+/** Return the number of problems that the test has left behind. Writes a line for each problem into text[size]. A text that
+ * is too long is cut. Without problems, the text is empty. Each of these is a problem:
  *   - A locker still holds a lock.
  *   - A call still waits.
- *   - A fault has acted fewer times than its `times`, or not at all.
+ *   - A fault has acted less often than its member `times` says, or a fault with LOCKER_FAULT_ALWAYS has never acted.
  *   - A call of locker_mock_advance() has timed out.
  *   - Core did not end a claim before the claim's locker was closed (a defect of liblocker). */
 LOCKER_API size_t locker_mock_verify(const locker_mock *mock, char *text, size_t size);
