@@ -10,14 +10,13 @@ for i = 1, #KEYS / 2 do
     redis.call('PEXPIRE', lock, ttl)
     redis.pcall('PEXPIRE', KEYS[2 * i], ttl)
     out[i] = '1'
-  else
-    -- needs: time beside master set extend guard
-    local queue = string.match(KEYS[2 * i], '^.*:') .. 'queue'
+  elseif string.sub(KEYS[2 * i], -5) == 'queue' then
+    -- needs: time master set extend guard
     local answer, refusal = guard(function()
       local _, now = time()
-      local set = set_of(v, queue, now)
+      local set = set_of(v, KEYS[2 * i], now)
       local ends = set.kind and redis.call('ZSCORE', set.name, value)
-      if not ends or tonumber(ends) < now then return '0', (replica_error(queue)) end
+      if not ends or tonumber(ends) < now then return '0', (replica_error(KEYS[2 * i])) end
       write_first(set)
       redis.call('ZADD', set.name, now + ttl, value)
       end_with_latest(set, lock)
@@ -25,6 +24,11 @@ for i = 1, #KEYS / 2 do
     end)
     if refusal then return refusal end
     out[i] = answer
+  else
+    -- needs: master
+    local refusal = replica_error(string.match(KEYS[2 * i], '^.*:') .. 'queue')
+    if refusal then return refusal end
+    out[i] = '0'
   end
 end
 return table.concat(out)

@@ -9,7 +9,7 @@
 local refusal = replica_error(KEYS[2])
 if refusal then return refusal end
 local v = get(KEYS[1])
-local kind, epoch = string.match(v or '', MARKER)
+local kind, epoch = marker_of(v)
 if not kind then return {''} end
 local _, now = time()
 local set, out = beside(KEYS[2], 'shared:') .. epoch, {}

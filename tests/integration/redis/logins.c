@@ -356,6 +356,24 @@ static void without_the_time_nothing_is_numbered(void **state)
     lk_close_locker(l);
 }
 
+/* The lock of another client has the value of a shared lock. That costs the renewal of our locks nothing. */
+static void a_renewal_needs_no_rights_of_shared_locks(void **state)
+{
+    lk_env *env = *state;
+    locker_error err;
+    locker *l;
+    lk_server_do(env->server, "ACL SETUSER app on >pw ~* &* +@all -pexpireat -hset -hget -hdel -zscore");
+    assert_ok(lk_try_uri(&l, &err, "redis://app:pw@127.0.0.1:%d?ttl=1s", env->server->port), err);
+    locker_handle *const overwritten = lk_take(l, "overwritten", NULL), *const kept =
+                                                                            lk_take(l, "kept", NULL);
+    lk_server_do(env->server, "SET overwritten S1700000000000000 PX 60000");
+    assert_true(lk_readable(locker_handle_fd(overwritten), LK_TEST_PATIENCE_MS));
+    lk_give_lost(overwritten);
+    assert_false(lk_readable(locker_handle_fd(kept), 1500)); /* longer than a lease */
+    lk_give(kept);
+    lk_close_locker(l);
+}
+
 static void a_right_that_is_taken_away_is_denied(void **state)
 {
     lk_env *env = *state;
@@ -592,6 +610,7 @@ static const struct CMUnitTest tests[] = {
     server_test(a_missing_right_is_denied),
     server_test(a_user_without_the_right_to_run_scripts_takes_no_lock),
     server_test(without_the_time_nothing_is_numbered),
+    server_test(a_renewal_needs_no_rights_of_shared_locks),
     server_test(a_right_that_is_taken_away_is_denied),
     cmocka_unit_test_setup_teardown(a_cluster_is_refused, start_cluster, lk_env_end),
     server_test(databases),

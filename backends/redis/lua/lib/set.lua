@@ -10,7 +10,11 @@
 -- A set begins when a client asks. A lock that is handed on to a waiter that wants to share it is E and the waiter's value until then.
 -- In the queue, S or P stands before the members that want to share (claim.h). The scripts of an earlier release ignore and drop
 -- these; such waiters ask again by themselves. models/shared.pml is the model.
-local MARKER = '^([SP])(%d+)/?(%d*)$'
+-- Return kind, epoch and number of permits of a marker; nil: `v` is none. The pattern takes time that grows with the square of a long
+-- value, which only a foreign client writes.
+local function marker_of(v)
+  if v and #v <= 64 then return string.match(v, '^([SP])(%d+)/?(%d*)$') end
+end
 
 -- In a migrating slot of a cluster, a key that has gone is an error: let it end the script before anything is written.
 local function need_all_keys(set)
@@ -21,7 +25,7 @@ end
 -- Return the set that the lock's value `v` names, at the time `now` in ms. kind false: `v` is no marker. `many` holders are in the set,
 -- and `over` have left it because their leases were over, once it is swept (sweep.lua). `grown`: a holder has come (enter.lua).
 local function set_of(v, queue, now)
-  local kind, epoch, limit = string.match(v or '', MARKER)
+  local kind, epoch, limit = marker_of(v)
   local set = {kind = kind or false, epoch = epoch or false, limit = limit or false, name = false,
     now = now, many = 0, over = 0, grown = false}
   if kind then

@@ -1,6 +1,6 @@
 -- needs: beside recovery
 -- In front of release.lua. During the recovery time, a lock is released and not handed on: a waiter may stand behind a holder of which
--- the server does not know. ARGV: as release.lua, and behind the least number the token. Returns 2 as well: the lock was missing, and
+-- the server does not know. ARGV: as release.lua, and before the least number the token. Returns 2 as well: the lock was missing, and
 -- no other client has got it since the data were lost.
 do
   local left, refusal = recovery_left()

@@ -1,5 +1,5 @@
 -- needs: beside recovery set leave extend
--- In front of shared_release.lua, as release.lua. ARGV: behind the least number, the token and the marker of the holder's set.
+-- In front of shared_release.lua, as release.lua. ARGV: before the least number, the token and the marker of the holder's set.
 do
   local left, refusal, now = recovery_left()
   if not left then return refusal end
@@ -11,7 +11,7 @@ do
     if ARGV[2] ~= '' then redis.pcall('ZREM', KEYS[2], ARGV[2]) end
     redis.pcall('SET', beside(KEYS[2], 'given:') .. value, '1', 'PX', left)
     local set = {now = now}
-    set.kind, set.epoch = string.match(v or '', MARKER)
+    set.kind, set.epoch = marker_of(v)
     set.name = set.kind and beside(KEYS[2], 'shared:') .. set.epoch
     if set.kind and redis.call('ZSCORE', set.name, value) then
       leave(set, value)
