@@ -94,7 +94,7 @@ typedef struct locker_conformance_subject {
      * change to another server only after a part of the lease time. Such a driver needs a longer time here. */
     int64_t kept_ttl_ms;
 
-    /** Longest time in ms for which a dead holder's lock may stay held, even if the holder requested a shorter lease.
+    /** Longest time in ms for which a dead holder's lock may stay held if the holder requested a shorter lease.
      * At most 30,000. The time is the sum of the service's shortest lease time and the interval at which the service
      * checks for expired leases. 0: the service frees the lock at the end of the requested lease. */
     int64_t freed_ttl_ms;

@@ -284,10 +284,10 @@ LOCKER_API char *locker_secret_read(const char *file, locker_error *err);
  * name. */
 enum {
     /** The service has a queue, so core passes every claim to acquire at once. Exception: a new shared claim can wait in
-     * core's FIFO. This happens if the claim is not a try, a shared claim of the locker already waits at the service, and
-     * both claims could share a grant. Without this bit, core calls acquire for only one claim of each key at a time.
-     * This claim is the contender. The other claims wait in core's FIFO. While the locker holds the key by a plain lock,
-     * the key has no contender. */
+     * core's FIFO. This happens if the claim is not a try, no writer of the locker waits at the service, a shared claim
+     * of the locker already waits there, and both claims could share a grant. Without this bit, core calls acquire for
+     * only one claim of each key at a time. This claim is the contender. The other claims wait in core's FIFO. While the
+     * locker holds the key by a plain lock, the key has no contender. */
     LOCKER_CAP_QUEUE = 1u << 0,
     /** The service takes a user and a password. Without this bit, core refuses a user or a password, and ignores
      * LOCKER_PASSWORD. */

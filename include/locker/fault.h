@@ -80,7 +80,7 @@ typedef struct locker_fault {
     /** Delay of the answer in ms. If the caller stops waiting before the delay ends, the caller gets no answer. */
     int64_t delay_ms;
     /** Time in ms until core's next attempt; 0: the fault sets no time. A value above 0 needs `op` LOCKER_OP_ACQUIRE,
-     * and `status` LOCKER_BUSY or LOCKER_UNAVAILABLE. */
+     * `what` LOCKER_FAULT_ANSWER, and `status` LOCKER_BUSY or LOCKER_UNAVAILABLE. */
     int64_t retry_ms;
 } locker_fault;
 

@@ -14,8 +14,8 @@ extern "C" {
  * the clock knows when all threads sleep. Core holds its mutex while a callback runs. Each callback gets
  * locker_clock.context. Each callback may be NULL. */
 struct locker_clock_hooks {
-    /** Called just before a lock call sleeps. `claim` is the lock call's claim. Immediately after this callback, core
-     * calls locker_clock.wait. Core does not unlock its mutex in between. */
+    /** Called just before a lock call sleeps in locker_clock.wait. `claim` is the lock call's claim. Immediately after
+     * this callback, core calls locker_clock.wait. Core does not unlock its mutex in between. */
     void (*waits)(void *context, const locker_claim *claim);
     /** Called in place of pthread_cond_signal(), to wake up a call in locker_clock.wait. */
     void (*signal)(void *context, pthread_cond_t *cond);

@@ -289,8 +289,8 @@ typedef struct locker_lock_options {
      * Drivers without leases (file, memory) use ttl_ms only if no_renew is set. */
     int64_t ttl_ms;
 
-    bool no_renew;         /**< True if the lease must not be renewed. The lock becomes LOST after ttl_ms. */
-    locker_cancel *cancel; /**< object that ends the wait; must outlive the call; NULL: none */
+    bool no_renew;         /**< True if the lease must not be renewed; the lock becomes LOST after ttl_ms. */
+    locker_cancel *cancel; /**< object that ends the wait when fired; must outlive the call; NULL: none */
 
     /** Owner for re-entrant locking, 1 to 127 bytes; NULL: the call never re-enters a lock. If the same owner already
      * holds the key through this locker, the call re-enters that lock: the call returns another handle of the lock at
@@ -720,7 +720,7 @@ typedef struct locker_semantics {
     locker_fairness fairness;
     /** True if a lock ends when it is not renewed. False: a lock ends when its holder's process ends. */
     bool leases;
-    bool tokens_persist;   /**< True if fencing tokens keep growing after all client processes restart. */
+    bool tokens_persist;   /**< True if fencing tokens keep growing after clients and the service restart. */
     bool survives_restart; /**< True if locks survive a restart in which the service keeps its data. */
     bool can_break;        /**< True if locker_break() works. */
     bool quorum;           /**< True if a majority of servers agrees to each grant. */
