@@ -9,7 +9,7 @@
 
 static const char counter_name[] = "locker:fence:";
 
-/* Three keys and seven arguments for each, the first of which is the lock's with its info. */
+/* A claim has three keys (lock, queue, counter) and seven arguments (lua/recovery/renew.lua). */
 size_t lk_redis_recovery_room(const lk_redis *r, const locker_claim *claim)
 {
     return lk_redis_batch_room(r, claim) + r->set.prefix.len + sizeof counter_name + 32 +

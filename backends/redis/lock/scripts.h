@@ -22,19 +22,20 @@ typedef enum {
     LK_REDIS_SCRIPT_COUNT
 } lk_redis_script;
 
-extern const char
-    *const lk_redis_one_text[LK_REDIS_SCRIPT_COUNT]; /* for a single server or a group with Sentinels */
-/* In a cluster. WAIT has one more argument there, the tag of its locks' slot. */
+/* The scripts for a single server or a group with Sentinels; for a cluster, where WAIT has one more argument, the tag of its locks' slot;
+ * and for a locker with `recovery` (recovery.h). */
+extern const char *const lk_redis_one_text[LK_REDIS_SCRIPT_COUNT];
 extern const char *const lk_redis_cluster_text[LK_REDIS_SCRIPT_COUNT];
-extern const char
-    *const lk_redis_recovery_text[LK_REDIS_SCRIPT_COUNT]; /* for a locker with `recovery` (recovery.h) */
+extern const char *const lk_redis_recovery_text[LK_REDIS_SCRIPT_COUNT];
 
-/* Called by EVAL alone. */
-extern const char *const lk_redis_note_text, *const lk_redis_recovery_meet_text;
-extern const char *const lk_redis_migrating_take_text,
-    *const lk_redis_migrating_number_text, *const lk_redis_migrating_drop_text,
-                                               *const lk_redis_migrating_drop_hash_text,
-                                                   *const lk_redis_migrating_extend_text,
-                                                       *const lk_redis_migrating_lock_text,
-                                                           *const lk_redis_migrating_queue_text,
-                                                               *const lk_redis_migrating_info_text;
+/* Scripts that are always sent as a text (EVAL). */
+extern const char *const lk_redis_note_text;
+extern const char *const lk_redis_recovery_meet_text;
+extern const char *const lk_redis_migrating_take_text;
+extern const char *const lk_redis_migrating_number_text;
+extern const char *const lk_redis_migrating_drop_text;
+extern const char *const lk_redis_migrating_drop_hash_text;
+extern const char *const lk_redis_migrating_extend_text;
+extern const char *const lk_redis_migrating_lock_text;
+extern const char *const lk_redis_migrating_queue_text;
+extern const char *const lk_redis_migrating_info_text;
