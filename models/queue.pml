@@ -723,7 +723,7 @@ end:
     DELETE(0)
     DELETE(1)
     /* the stream answers in order: a list that was sent with a create shows the node; a search goes behind
-     * a sync */
+     * a check, which the leader orders */
     :: d_step { listing[c] == SENT && !(step[c] == ASKED && creating[name[c]]) ->
         listed[c] = there; listing[c] = ANSWERED }
 #ifdef SUCCEEDS_EARLY
