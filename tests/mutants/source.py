@@ -97,7 +97,7 @@ class Source:
 
     def body(self, name):
         """The first and the last brace of a function, a table or a struct of that name that the file defines, as tokens; ""
-        stands for the whole file; None: the file defines no such name."""
+        stands for the whole file; None: the file defines no such name. Of Lua, also a part (embed.cmake)."""
         if name == "":
             return -1, len(self.tokens)
         if self.is_lua:
@@ -112,7 +112,12 @@ class Source:
         return None
 
     def lua_body(self, name):
-        """As body(), of Lua: from the parameters to the `end` at the beginning of a line."""
+        """As body(), of Lua: a part, or from the parameters to the `end` at the beginning of a line."""
+        part = re.search(rf"^-- part: {name}\n", self.text, re.M)
+        if part:
+            following = self.text.find("\n-- part: ", part.end())
+            begin, end = part.end(), following if following >= 0 else len(self.text)
+            return (sum(t[2] < begin for t in self.tokens) - 1, sum(t[2] < end for t in self.tokens))
         ends = [i for i, t in enumerate(self.tokens) if t[1] == "end" and self.text[t[2] - 1] == "\n"]
         for i in range(2, len(self.tokens)):
             if self.word(i) == name and self.word(i - 1) == "function":

@@ -22,10 +22,10 @@ typedef struct {
     int64_t busy_sent;   /* when the last attempt answered BUSY was sent */
     uint64_t busy_fence; /* the counter of fencing numbers then: a message with no more is old; 0: any is */
     atomic_uint_fast64_t fence; /* the first number of the grant; 0: no fencing. Relaxed: held publishes it */
-    uint64_t epoch;    /* of a shared grant or a permit: of the set that it is in (lua/lib/set.lua) */
-    unsigned era;      /* where the lease was confirmed last (guarded once granted) */
-    unsigned asks;     /* how often that server had been asked for its time then (likewise) */
-    unsigned busy_era; /* the same of the last attempt that answered BUSY, or when the claim began */
+    uint64_t epoch;             /* of a shared grant or a permit: of the set that it is in (lua/sets.lua) */
+    unsigned era;               /* where the lease was confirmed last (guarded once granted) */
+    unsigned asks;              /* how often that server had been asked for its time then (likewise) */
+    unsigned busy_era;          /* the same of the last attempt that answered BUSY, or when the claim began */
     unsigned leaps; /* how often a server's clock had leapt when the last attempt was sent (net/shared.h) */
     int64_t valid_until; /* the local deadline; once granted: as last confirmed (guarded) */
     int64_t since;       /* when it was granted; set before it stands in the list of notes */
@@ -76,7 +76,7 @@ void lk_redis_claim_renewals_to_locked(lk_redis_claim *from, locker_claim *to) L
 
 /* The name of a claim in a lock's queue: "instance value ttl_ms numbers owner", with a 0 before the numbers. Of one that shares the lock
  * "Sinstance value ttl_ms 0 told owner", and of one that wants a permit "Pinstance value ttl_ms permits told owner"; `told` is 3 if it is told its
- * number, and else 2. The 0, 2 and 3 mark a waiter that answers when another doubts that it lives (lua/lib/silent.lua). Earlier releases
+ * number, and else 2. The 0, 2 and 3 mark a waiter that answers when another doubts that it lives (lua/prelude.lua). Earlier releases
  * don't answer; they write no 0, and 1 or 0 for `told`. */
 void lk_redis_member_text(const char *instance, const locker_claim *claim, const char *value,
                           char out[LK_REDIS_MEMBER_MAX]);

@@ -31,8 +31,7 @@ locker_status lk_redis_hash_is_busy(const char *lock, locker_error *err)
 
 bool lk_redis_value_is_ours(const char *value, int64_t left_ms)
 {
-    const char *const digits =
-        value + (*value == 'E'); /* the lock is kept for that value (lua/lib/set.lua) */
+    const char *const digits = value + (*value == 'E'); /* the lock is kept for that value (lua/sets.lua) */
     return left_ms >= 0 && strlen(digits) == LK_REDIS_VALUE_LEN &&
            strspn(digits, "0123456789abcdef") == LK_REDIS_VALUE_LEN &&
            digits[LK_REDIS_VALUE_LEN / 2] <= '7'; /* value.c; no UUID has that */

@@ -1,4 +1,4 @@
-/* marker.h: what the key of a lock says that several hold (lua/lib/set.lua). */
+/* marker.h: what the key of a lock says that several hold (lua/sets.lua). */
 #pragma once
 
 #include "claim.h"

@@ -5,7 +5,7 @@
  * run and replication ids, as the handshake of a connection learned them. Each script is told the life that its connection is to,
  * and does nothing unless the mark names it. Whoever connects, and finds none or another's, writes it, together with the time at
  * which `recovery` will be over: until then nothing is granted, and the holders, whose leases can't last for longer, set
- * their locks again by their renewals (lua/recovery/renew.lua). That is enough: a holder whose deadline lies ahead held the lock when the
+ * their locks again by their renewals (lua/recovery.lua). That is enough: a holder whose deadline lies ahead held the lock when the
  * data were lost, because no other client was granted it before that deadline. The holder renews before the deadline, or is LOST, and
  * the deadline is at most `recovery` after the loss. */
 #pragma once

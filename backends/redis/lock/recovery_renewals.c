@@ -9,7 +9,7 @@
 
 static const char counter_name[] = "locker:fence:";
 
-/* A claim has three keys (lock, queue, counter) and seven arguments (lua/recovery/renew.lua). */
+/* A claim has three keys (lock, queue, counter) and seven arguments (lua/recovery.lua). */
 size_t lk_redis_recovery_room(const lk_redis *r, const locker_claim *claim)
 {
     return lk_redis_batch_room(r, claim) + r->set.prefix.len + sizeof counter_name + 32 +
@@ -29,7 +29,7 @@ static char *put_counter(lk_redis *r, const lk_redis_claim *data, char *out)
     return lk_redis_put_end(out + tag_len);
 }
 
-/* Put the text about a claim in a set: as the script that let it in wrote it (lua/lib/set.lua). */
+/* Put the text about a claim in a set: as the script that let it in wrote it (lua/sets.lua). */
 static const char *share_info_locked(lk_redis *r, const locker_claim *claim,
                                      char info[LK_REDIS_INFO_MAX]) LK_REDIS_LOCKED
 {

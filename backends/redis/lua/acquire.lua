@@ -2,11 +2,11 @@
 -- KEYS: lock, queue, counter, and where earlier releases count the lock's numbers: ours go on from there.
 -- ARGV: value; ttl in ms; member of the queue, or ''; how long the queue is kept, in ms; how many numbers the grant wants (0: no
 -- fencing); 1 to try first whether we could release the lock, or 0; 1 if the server may know the value, from the queue or by an attempt
--- of unknown outcome, or 0: then a mark of the value is about a grant that no client was notified of; the least number (counter.lua).
+-- of unknown outcome, or 0: then a mark of the value is about a grant that no client was notified of; the least number (take_numbers).
 -- Returns the last of the numbers (1 without fencing) if the lock is ours, or {that, how many there are} if more than one were wanted.
 -- Ours already means a lost reply, or a lock handed over: then the lease starts anew, with new numbers. Else returns {PTTL, the counter,
 -- state}. State is 2^24 times the number of waiters, plus twice the member's place among them from 1 on (0: it has none), plus 1 if the
--- lock is left free for others for as many ms as the first number says (hand_over.lua), plus 2^52 if the lock is a hash. {3, permits, 0,
+-- lock is left free for others for as many ms as the first number says (hand_over), plus 2^52 if the lock is a hash. {3, permits, 0,
 -- 0}: the key is in use for permits. Error NOLOCK and a type: the key is an application's data.
 local value, ttl, member = ARGV[1], ARGV[2], ARGV[3]
 local may_be_known = ARGV[7] == '1'

@@ -1,7 +1,7 @@
 -- needs: beside master inspect
 -- Take a lock away from its holder. KEYS: lock, queue, counter, info.
 -- ARGV: the value that the lock is to be taken from, or the type of what is no string; 1 or 2 for which of the two it is, as inspect()
--- returns them; the least number (counter.lua). Returns what inspect() found before; nothing has changed if the value is another.
+-- returns them; the least number (take_numbers). Returns what inspect() found before; nothing has changed if the value is another.
 --
 -- The holder is notified on its own channel, which its info names. A holder that has not written the info yet, because it does not know
 -- of its grant, is notified on the channel that follows from the value (redis.c): behind the message of its grant, however late that is,

@@ -1,6 +1,6 @@
 -- Release the lock, and hand it on to the first waiter.
 -- KEYS: lock, queue, counter, and the info if the server has it.
--- ARGV: value; member of the queue, or ''; for how many us the lock has been handed on; the least number (counter.lua).
+-- ARGV: value; member of the queue, or ''; for how many us the lock has been handed on; the least number (take_numbers).
 -- Returns 1: the lock was ours, and is the next waiter's or free. 0: it was not ours, and nothing has changed. -1: likewise, and a break
 -- took it away. A member that goes while the lock is left free may be the waiter that was notified to ask; no other waiter would take
 -- the lock before it polls, so the next waiter is notified. So is a waiter that the member kept from sharing the lock with its holders.

@@ -2,7 +2,7 @@
 -- Share the lock, take a permit, or enqueue. No waiter is overtaken: those that came before enter first, or get the lock if it is free.
 -- KEYS: lock, queue, counter, and where earlier releases count.
 -- ARGV: the member of the queue, which says all that is wanted; 1 if it may stand in the queue, or 0; how long the queue is kept, in ms;
--- 1 if the server may know the value, or 0; the least number (counter.lua).
+-- 1 if the server may know the value, or 0; the least number (take_numbers).
 -- Returns {1, number, slot, epoch} if it holds the lock, also since before: then its lease starts anew. {2, ms, state, the counter} if
 -- it has to wait: as acquire.lua does, also for a hash or an application's data; of permits, the ms are those until the first lease
 -- ends. {3, permits, 0, 0} if one of our locks uses the key in another way. No value of ours is a UUID in hex (value.c), as that of a

@@ -1,6 +1,6 @@
 -- needs: time value beside master notify set sweep extend leave
 -- Take the lock away from some of its holders. KEYS: lock, queue, counter.
--- ARGV: the marker that the caller saw; the values of those holders, one behind the other; the least number (counter.lua).
+-- ARGV: the marker that the caller saw; the values of those holders, one behind the other; the least number (take_numbers).
 -- Returns the values of the holders that lost the lock, in that order; none if the marker is another by now. Each holder's mark is as
 -- break.lua leaves it. Each right that the user may lack is tried with a command that changes nothing, before the first is notified.
 local refusal = replica_error(KEYS[2])

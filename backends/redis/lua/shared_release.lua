@@ -1,6 +1,6 @@
 -- needs: numbers time value beside set sweep
 -- Release a shared lock or a permit, and let waiters enter. KEYS: lock, queue, counter.
--- ARGV: value; member of the queue, or ''; for how many us the lock has been handed on; the least number (counter.lua).
+-- ARGV: value; member of the queue, or ''; for how many us the lock has been handed on; the least number (take_numbers).
 -- Returns what release.lua does; 1: the holder's place is free, and the waiters that can enter have entered. A member that leaves the
 -- queue may have stood before waiters that can enter.
 local value, member, answer, direct = ARGV[1], ARGV[2], 0, tonumber(ARGV[3])
