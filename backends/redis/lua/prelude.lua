@@ -28,11 +28,11 @@ local function is_wrong_type(reply)
 end
 
 -- part: value
--- needs: wrong_type
 -- Return the lock's value: false if there is none, '?' if it is no string. Other errors end the script.
 local function get(lock)
   local v = redis.pcall('GET', lock)
   if type(v) ~= 'table' then return v end
+  -- needs: wrong_type
   if is_wrong_type(v) then return '?' end
   return redis.call('GET', lock)
 end
@@ -183,7 +183,7 @@ local function clear_doubt(queue, value, ttl)
 end
 
 -- part: silent
--- needs: beside notify near
+-- needs: beside notify
 -- A process may have died, or its host may be cut off, while its connection is still open: for minutes the server does not notice. So a
 -- waiter that polls doubts each of the other first three waiters that can clear a doubt (claim.h), and notifies it. A living waiter
 -- polls, or asks for the lock, at once, which clears the doubt (clear_doubt).
@@ -236,7 +236,10 @@ local function drop_silent(lock, queue, member, most, now)
       end
     end
   until not dead or gone >= most
-  if gone > 0 then notify_near(lock, queue, math.max(3 - gone, 0)) end
+  if gone > 0 then
+    -- needs: near
+    notify_near(lock, queue, math.max(3 - gone, 0))
+  end
   return gone
 end
 

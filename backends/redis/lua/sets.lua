@@ -19,21 +19,17 @@ local function marker_of(v)
   if v and #v <= 64 then return string.match(v, '^([SP])(%d+)/?(%d*)$') end
 end
 
--- In a migrating slot of a cluster, a key that has gone is an error: let it end the script before anything is written.
-local function need_all_keys(set)
-  redis.call('HGET', set.name .. ':info', '')
-  if set.kind == 'P' then redis.call('ZCARD', set.name .. ':slots') end
-end
-
 -- Return the set that the lock's value `v` names, at the time `now` in ms. kind false: `v` is no marker. `many` holders are in the set,
 -- and `over` have left it because their leases were over, once it is swept (sweep). `grown`: a holder has come (enter).
+-- In a migrating slot of a cluster, a key that has gone is an error, which ends the script here, before anything is written.
 local function set_of(v, queue, now)
   local kind, epoch, limit = marker_of(v)
   local set = {kind = kind or false, epoch = epoch or false, limit = limit or false, name = false,
     now = now, many = 0, over = 0, grown = false}
   if kind then
     set.name = beside(queue, 'shared:') .. epoch
-    need_all_keys(set)
+    redis.call('HGET', set.name .. ':info', '')
+    if kind == 'P' then redis.call('ZCARD', set.name .. ':slots') end
   end
   return set
 end

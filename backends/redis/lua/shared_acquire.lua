@@ -52,31 +52,37 @@ if left then
   -- needs: free
   left = left_free(left, us)
 end
-local function is_first()
-  local first = redis.call('ZRANGE', KEYS[2], 0, 0)[1]
-  return not first or first == member or first == 'free'
+local first, first_is_other
+local function read_queue()
+  first = redis.call('ZRANGE', KEYS[2], 0, 0)[1]
+  if first == 'free' then first = nil end
+  first_is_other = first and first ~= member
 end
-if not v and not left and not is_first() then
+read_queue()
+if not v and not left and first_is_other then
   -- needs: enqueue hand_over
   if waits then enqueue(member, redis.call) end
   if hand_over(0) then return {2, -1, 0, 0} end
+  read_queue()
 end
 -- needs: enter
+if set.kind and first_is_other then
+  -- needs: admit
+  admit(set, member)
+  read_queue()
+end
 local granted
-for _ = 1, 2 do
-  if set.kind then
-    -- needs: admit
-    admit(set, member)
-  end
-  if granted then break end
-  if not kept and (left or not is_first() or v and not (set.kind and (kind == 'S' or set.many < tonumber(set.limit)))) then break end
+if kept or not (left or first_is_other or v and not (set.kind and (kind == 'S' or set.many < tonumber(set.limit)))) then
   local n, slot = enter(set, kind, limit, inst, owner, value, ttl)
-  if type(n) ~= 'number' then
-    granted = n
-    break
+  granted = n
+  if type(n) == 'number' then
+    redis.call('ZREM', KEYS[2], member)
+    granted = {1, n, slot, tonumber(set.epoch)}
+    if first then
+      -- needs: admit
+      admit(set, member)
+    end
   end
-  redis.call('ZREM', KEYS[2], member)
-  granted = {1, n, slot, tonumber(set.epoch)}
 end
 if set.grown then
   -- needs: extend
