@@ -272,11 +272,35 @@ static void without_the_right_to_read_the_type_a_key_is_not_broken(void **state)
     lk_close_locker(l);
 }
 
+/* A pattern of the scripts could take time that grows with the square of a value's length. The server serves no other client meanwhile. */
+static void a_long_value_keeps_the_server_busy_for_a_moment_only(void **state)
+{
+    lk_env *const env = *state;
+    locker_lock_options reads = LOCKER_LOCK_OPTIONS_INIT;
+    locker *const l = lk_open_at(env->server, "command_timeout=20s");
+    locker_info info = LOCKER_INFO_INIT;
+    locker_handle *held;
+    locker_error err;
+    char text[64];
+    reads.mode = LOCKER_SHARED;
+    ask(env->server, text,
+        "EVAL \"return redis.call('SET', KEYS[1], 'S' .. string.rep('1', 100000) .. 'x')\" 1 long");
+    ask(env->server, text, "CONFIG SET slowlog-log-slower-than 500000");
+    ask(env->server, text, "SLOWLOG RESET");
+    assert_status(LOCKER_BUSY, locker_try_lock(l, "long", &reads, &held, &err), err);
+    assert_ok(locker_show(l, "long", &info, &err), err);
+    locker_info_clear(&info);
+    ask(env->server, text, "SLOWLOG LEN");
+    assert_string_equal(text, "0");
+    lk_close_locker(l);
+}
+
 static const struct CMUnitTest tests[] = {
     server_test(foreign_data_is_left_unchanged),
     server_test(locks_of_liblocker_are_broken_without_force),
     proxied_test(a_type_that_changes_meanwhile_is_left),
     server_test(without_the_right_to_read_the_type_a_key_is_not_broken),
+    server_test(a_long_value_keeps_the_server_busy_for_a_moment_only),
 };
 
 const lk_group lk_foreign = {"foreign", tests, sizeof tests / sizeof tests[0], NULL, NULL};
