@@ -333,7 +333,9 @@ static void show_one(const inhabitant *p, const place *at)
     see_closed(at, opened, status, "show");
     if (status == LOCKER_OK)
         lk_sim_judge_shown(p->process, key, holder, since, &info);
-    else if (status != LOCKER_CLOSED && (status != LOCKER_UNAVAILABLE || lk_sim_judge_was_well(since)))
+    else if (status != LOCKER_CLOSED &&
+             (status != LOCKER_UNAVAILABLE ||
+              (lk_sim_judge_was_well(since) && !lk_sim_judge_was_withheld(key, since))))
         lk_sim_fail("key %u: show answered %s: %s", key, locker_status_name(status), err.text);
     locker_info_clear(&info);
 }

@@ -21,6 +21,7 @@ static const int64_t rest_ns = 20 * MS;     /* from the driver's grant to the ca
 static const int64_t order_ns = 300 * MS;   /* so much later somebody has certainly come */
 static const int64_t rides_ns = 70 * MS;    /* so long may riders pass who waits, and more */
 static const int64_t free_ns = 300 * MS;    /* what is given back is free then */
+static const int64_t retry_ns = 150 * MS;   /* after so long a waiter asks again for what was withheld */
 static const int64_t grace_ns = 3000 * MS;  /* so late may word of a break come */
 
 enum { RELEASED = 64 };
@@ -62,6 +63,7 @@ static struct {
     int64_t used_with_at[LK_SIM_KEYS_MAX][SLOTS + 1]; /* likewise, with so many permits */
     int entering[LK_SIM_KEYS_MAX][SLOTS + 1];         /* calls of owners that enter again, with so many */
     int64_t full_at[LK_SIM_KEYS_MAX];     /* when one who shares it, or wants a permit, last had no room */
+    int64_t withheld_at[LK_SIM_KEYS_MAX]; /* when the service withheld it last; -1: never */
     int64_t idle_since[LK_SIM_KEYS_MAX];  /* since when there is room and somebody waits; -1: not so */
     int64_t free_since[LK_SIM_KEYS_MAX];  /* likewise, and the service has no lock of it */
     int64_t deafened_at[LK_SIM_KEYS_MAX]; /* when its holders ceased to listen, lately; 0: never */
@@ -83,8 +85,8 @@ void lk_sim_judge_begin(const lk_sim_bounds *bounds)
     judge.bounds = *bounds;
     lk_sim_server_clock_begin();
     for (unsigned i = 0; i < LK_SIM_KEYS_MAX; i++)
-        judge.idle_since[i] = judge.free_since[i] = judge.forgot_at[i] = judge.flushed_at[i] =
-            judge.forgot_ends_at[i] = judge.queue_lost_at[i] = -1;
+        judge.withheld_at[i] = judge.idle_since[i] = judge.free_since[i] = judge.forgot_at[i] =
+            judge.flushed_at[i] = judge.forgot_ends_at[i] = judge.queue_lost_at[i] = -1;
     for (unsigned i = 0; i < LK_SIM_KEYS_MAX; i++)
         for (unsigned permits = 0; permits <= SLOTS; permits++)
             judge.used_with_at[i][permits] = -1;
@@ -100,6 +102,11 @@ unsigned lk_sim_judge_grants(void)
 static bool is_well(void)
 {
     return judge.bounds.idle_ns > 0 && judge.lasting == 0 && lk_sim_now() >= judge.well_at;
+}
+
+bool lk_sim_judge_was_withheld(unsigned key, int64_t since)
+{
+    return judge.withheld_at[key] >= since;
 }
 
 /* When all that was left behind is over. */
@@ -768,7 +775,9 @@ void lk_sim_judge_refused(lk_sim_hold *hold, locker_status status, const char *t
                              (hold->waits || is_asked_for(hold->process, hold->key));
     /* whether replicas have it may still be asked for when the call's time is over */
     const bool is_over = judge.bounds.has_replica && hold->waits && lk_sim_now() >= hold->ends_at;
-    if (status == LOCKER_UNAVAILABLE && (may_be_away || is_over || !lk_sim_judge_was_well(hold->asked_at)))
+    if (status == LOCKER_UNAVAILABLE &&
+        (may_be_away || is_over || lk_sim_judge_was_withheld(hold->key, hold->asked_at - retry_ns) ||
+         !lk_sim_judge_was_well(hold->asked_at)))
         return;
     if ((status == LOCKER_BUSY && hold->waits) || (status == LOCKER_TIMEOUT && !hold->waits) ||
         (status != LOCKER_BUSY && status != LOCKER_TIMEOUT && status != LOCKER_CANCELED &&
@@ -1103,7 +1112,8 @@ void lk_sim_judge_broke(lk_sim_break *of, locker_status status, const locker_inf
         if (!is_old)
             see_whom(of, status, broken);
     } else if (status != LOCKER_CLOSED && (status != LOCKER_UNAVAILABLE ||
-                                           (lk_sim_judge_was_well(of->began) && !judge.bounds.has_replica))) {
+                                           (lk_sim_judge_was_well(of->began) && !judge.bounds.has_replica &&
+                                            !lk_sim_judge_was_withheld(of->key, of->began)))) {
         lk_sim_fail("key %u: a break answered %s", of->key, locker_status_name(status));
     }
 }
@@ -1400,7 +1410,10 @@ void lk_sim_judge_look(void)
     for (unsigned key = 0; key < LK_SIM_KEYS_MAX; key++) {
         if (is_full(&of[key]))
             judge.full_at[key] = lk_sim_now();
-        is_idle[key] = is_idle[key] && lk_sim_now() >= judge.strangers[key].until;
+        if (judge.bounds.is_withheld != NULL && judge.bounds.is_withheld(key))
+            judge.withheld_at[key] = lk_sim_now();
+        is_idle[key] = is_idle[key] && lk_sim_now() >= judge.strangers[key].until &&
+                       !lk_sim_judge_was_withheld(key, lk_sim_now());
         see_idle(key, is_idle[key]);
         see_free(key, is_idle[key]);
     }

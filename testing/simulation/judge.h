@@ -103,8 +103,10 @@ typedef struct {
     size_t (*waiters)(unsigned key); /**< how many stand in the service's queue of the key; NULL: not known */
     bool (*is_first)(
         unsigned key,
-        int pid);     /**< a process stands among its first LK_SIM_FIRST alone; set where `waiters` is */
-    bool has_replica; /**< who has only looked may not know yet that he is connected to one */
+        int pid); /**< a process stands among its first LK_SIM_FIRST alone; set where `waiters` is */
+    bool (*is_withheld)(
+        unsigned key); /**< nobody can get the key now, nor see or break its lock; NULL: never */
+    bool has_replica;  /**< who has only looked may not know yet that he is connected to one */
 } lk_sim_bounds;
 
 void lk_sim_judge_begin(const lk_sim_bounds *bounds);
@@ -184,6 +186,8 @@ void lk_sim_judge_shown(const lk_sim_process *process, unsigned key, const lk_si
 void lk_sim_judge_look(void);
 /** Whether nothing has gone wrong since then, nor for a while before. */
 bool lk_sim_judge_was_well(int64_t since);
+/** The service withheld the key at that time or since. */
+bool lk_sim_judge_was_withheld(unsigned key, int64_t since);
 /** Nor is there anything any more that was left behind. */
 bool lk_sim_judge_is_calm(void);
 /** Whether somebody has been granted the key, and has not given it back. */

@@ -277,6 +277,11 @@ bool lk_sim_cluster_find(const char *name, lk_sim_redis **at, bool *is_asking)
     return lk_sim_cluster_is_well(source(s)) && lk_sim_cluster_is_well(*at);
 }
 
+bool lk_sim_cluster_is_moving(unsigned which)
+{
+    return cluster.slots[which].is_moving;
+}
+
 unsigned lk_sim_cluster_place(unsigned which, int64_t *since)
 {
     *since = cluster.slots[which].came_at;

@@ -46,6 +46,9 @@ enum { LK_SIM_CLUSTER_SLOTS = 2 }; /* those that the run's keys have */
  * moves already, or one of the two can't. */
 bool lk_sim_cluster_move(unsigned slot, unsigned steps, int64_t span_ns);
 
+/** True while the slot migrates. */
+bool lk_sim_cluster_is_moving(unsigned slot);
+
 /** Who has the slot, and since when; 0: since the beginning. */
 unsigned lk_sim_cluster_place(unsigned slot, int64_t *since);
 

@@ -42,7 +42,8 @@ static bool has_value(const gift *g)
 static void looks_after(void *context)
 {
     gift *const g = context;
-    if (lk_sim_judge_was_well(g->at) && has_value(g) && !lk_sim_judge_is_used(g->key))
+    if (lk_sim_judge_was_well(g->at) && !lk_sim_judge_was_withheld(g->key, g->at) && has_value(g) &&
+        !lk_sim_judge_is_used(g->key))
         lk_sim_fail("key %u: the lock was handed to a waiter that neither takes nor releases it", g->key);
     free(g);
 }

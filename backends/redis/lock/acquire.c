@@ -7,7 +7,7 @@
  *
  * The numbers of plain commands grow from grant to grant: the SET of a later grant runs after the release or the end of this
  * grant's lease, and each INCR stands right behind its SET in the stream. Attempts that find the lock busy use up numbers. But the
- * stream may be torn between SET and INCR, and break and another's grant come in between, with a lower number
+ * stream may be cut between SET and INCR, and break and another's grant come in between, with a lower number
  * than ours. Then our grant is one that nobody has been told of; and break takes a lock only from the value
  * that it was shown, after it has waited for up to 70 ms for that grant to be noted, which it is after its
  * INCR was answered (inspect.c). So it takes a tear that lasts longer than that, and somebody who breaks the
@@ -23,7 +23,6 @@
 #include "recovery.h"
 #include "script_call.h"
 #include "sharing.h"
-#include "torn.h"
 #include "waiters.h"
 
 static const unsigned busy_step = 4; /* an attempt that was found busy outweighs so many that were not */
@@ -52,7 +51,6 @@ struct attempt {
     unsigned hops;
     lk_redis_call call; /* the one under way, and what came of it */
     bool again;         /* OK is no grant: another call at once, by the script */
-    bool torn;          /* its slot is on its way from one server to another */
     bool shares;        /* it is to be one of several who hold it */
 };
 
@@ -287,8 +285,6 @@ static locker_status refused(struct attempt *a, const redisReply *reply)
     lk_redis_heed(a->node, a->data->slot, reply);
     if (fault == LK_REDIS_FAULT_MOVED && a->hops++ < LK_REDIS_HOPS_MAX)
         a->again = true;
-    if (fault == LK_REDIS_FAULT_TORN && a->r->map != NULL && !a->torn && !a->shares)
-        a->torn = a->again = true;
     if (a->again)
         return LOCKER_OK;
     if (fault == LK_REDIS_FAULT_OTHER && is_no_counter(reply))
@@ -297,7 +293,7 @@ static locker_status refused(struct attempt *a, const redisReply *reply)
                                 "number; delete that key, or set fencing=off (%.80s)",
                                 a->keys.fence, reply->str);
     if (fault == LK_REDIS_FAULT_TRANSIENT || fault == LK_REDIS_FAULT_REFUSED ||
-        fault == LK_REDIS_FAULT_MOVED || fault == LK_REDIS_FAULT_TORN)
+        fault == LK_REDIS_FAULT_MOVED || fault == LK_REDIS_FAULT_MIGRATING)
         a->claim->retry_at = lk_redis_now(&a->r->shared) + LK_REDIS_AGAIN_NS;
     return lk_redis_reply_error(reply, "taking a lock", a->err);
 }
@@ -331,43 +327,6 @@ static lk_redis_outcome call_plain(struct attempt *a)
         LK_REDIS_COMMAND("INCR", a->keys.fence),
     };
     return lk_redis_ask(a->node->commands, &a->call, argv, a->data->numbers > 0 ? 2 : 1, a->err);
-}
-
-/* It has been granted, so it leaves the queue that it stood in before its slot went on its way, lest it be handed the lock when
- * it is gone. */
-static void leave_queue(struct attempt *a)
-{
-    lk_redis_member_text(a->r->values.name, a->claim, a->value, a->member);
-    const lk_redis_command leave = LK_REDIS_COMMAND("ZREM", lk_redis_keys_queue(&a->keys), a->member);
-    lk_redis_lock(&a->r->shared);
-    lk_redis_torn_submit_locked(a->r, a->data->slot, &leave, NULL, NULL);
-    lk_redis_unlock(&a->r->shared);
-}
-
-/* In a slot that is on its way: the lock, and then the number. Nothing is enrolled, and no message grants it. */
-__attribute__((noinline)) static lk_redis_outcome call_torn(struct attempt *a)
-{
-    lk_redis_call *const call = &a->call;
-    const uint16_t slot = a->data->slot;
-    const lk_redis_command take =
-        LK_REDIS_COMMAND("EVAL", lk_redis_migrating_take_text, "1", a->keys.lock, a->value, a->ttl);
-    const lk_redis_command number =
-        LK_REDIS_COMMAND("EVAL", lk_redis_migrating_number_text, "1", a->keys.fence);
-    a->data->unsure = true;
-    lk_redis_outcome outcome = lk_redis_torn_ask_at(a->r, slot, call, &take, &a->node, a->err);
-    const int64_t sent = call->sent;
-    const unsigned on = call->on; /* whose replicas are to have it */
-    if (outcome == LK_REDIS_CALL_ANSWERED && call->reply->type == REDIS_REPLY_INTEGER && a->data->enrolled)
-        leave_queue(a);
-    if (outcome == LK_REDIS_CALL_ANSWERED && call->reply->type == REDIS_REPLY_INTEGER &&
-        a->data->numbers > 0) {
-        lk_redis_call_clear(call);
-        outcome = lk_redis_torn_ask(a->r, slot, call, &number, a->err);
-        call->sent = sent;
-        call->on = on;
-    }
-    call->era = 0; /* no one server has confirmed it */
-    return outcome;
 }
 
 /* Where earlier releases counted, which knew no cluster: its name may be of another slot. */
@@ -572,10 +531,7 @@ static locker_status try_once(struct attempt *a, bool plain)
                               .patient = a->claim->will_wait && (a->claim->has_waited || a->data->unsure)};
     a->node = lk_redis_node_for(a->r, a->data->slot, &a->call);
     a->data->leaps = LK_READ(a->r->shared.leaps);
-    const lk_redis_outcome outcome = a->torn     ? call_torn(a)
-                                     : plain     ? call_plain(a)
-                                     : a->shares ? call_shared(a)
-                                                 : call_script(a);
+    const lk_redis_outcome outcome = plain ? call_plain(a) : a->shares ? call_shared(a) : call_script(a);
     if (outcome != LK_REDIS_CALL_ANSWERED)
         status = unanswered(a, outcome);
     else
@@ -643,7 +599,6 @@ locker_status lk_redis_acquire(void *self, locker_claim *claim, locker_error *er
         r->recovery.mark != NULL ? lk_redis_recovery_check_ttl(r, claim->ttl_ns, err) : LOCKER_OK;
     if (checked != LOCKER_OK)
         return checked;
-    a.torn = false;
     a.shares = !locker_claim_is_plain(claim);
     if (a.data->number == 0)
         start_claim(&a);

@@ -2,10 +2,10 @@
  * is given back in the background, again after each reconnection until its time is over. After that a lock
  * ends with its lease; a place, which would be handed the lock, has a minute. */
 #include "cleanup.h"
+#include "migrating.h"
 #include "net/reply.h"
 #include "node.h"
 #include "script_call.h"
-#include "torn.h"
 
 /* A value that is to be released, or withdrawn from the queue. Guarded by the mutex. */
 typedef struct {
@@ -20,7 +20,7 @@ typedef struct {
     lk_redis_given_back what;
     bool sent, whole; /* awaiting its answer; send the script's text */
     unsigned hops;    /* how often it was sent to another server, in a row */
-    bool torn;        /* its slot is on its way from one server to another */
+    bool migrating;   /* its slot is being migrated */
 } lk_redis_cleanup;
 
 static void remove_locked(lk_redis_cleanup *c) LK_REDIS_LOCKED
@@ -47,7 +47,7 @@ static void watch_locked(const lk_redis_cleanup *c) LK_REDIS_LOCKED
 
 static void done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED;
 
-static void torn_done_locked(void *context, redisReply *reply, lk_redis_pipeline *on) LK_REDIS_LOCKED
+static void migrating_done_locked(void *context, redisReply *reply, lk_redis_pipeline *on) LK_REDIS_LOCKED
 {
     lk_redis_cleanup *const c = context;
     (void)on;
@@ -58,12 +58,12 @@ static void torn_done_locked(void *context, redisReply *reply, lk_redis_pipeline
         watch_locked(c);
     }
     if (reply != NULL && reply->type == REDIS_REPLY_INTEGER && reply->integer == 1)
-        lk_redis_torn_call_first_locked(c->r, c->slot, &c->keys);
+        lk_redis_migrating_call_first_locked(c->r, c->slot, &c->keys);
     done_locked(c, reply);
 }
 
 /* The lock, the place in its queue, and the info, each by itself. */
-static void submit_torn_locked(lk_redis_cleanup *c) LK_REDIS_LOCKED
+static void submit_migrating_locked(lk_redis_cleanup *c) LK_REDIS_LOCKED
 {
     const lk_redis_command forget = LK_REDIS_COMMAND("DEL", lk_redis_keys_info(&c->keys));
     const lk_redis_command drop =
@@ -71,10 +71,10 @@ static void submit_torn_locked(lk_redis_cleanup *c) LK_REDIS_LOCKED
     const lk_redis_command leave = LK_REDIS_COMMAND("ZREM", lk_redis_keys_queue(&c->keys), c->member);
     c->sent = true;
     if (c->member[0] != '\0')
-        lk_redis_torn_submit_locked(c->r, c->slot, &leave, NULL, NULL);
+        lk_redis_migrating_submit_locked(c->r, c->slot, &leave, NULL, NULL);
     if (c->what == LK_REDIS_NOTED)
-        lk_redis_torn_submit_locked(c->r, c->slot, &forget, NULL, NULL);
-    lk_redis_torn_submit_locked(c->r, c->slot, &drop, torn_done_locked, c);
+        lk_redis_migrating_submit_locked(c->r, c->slot, &forget, NULL, NULL);
+    lk_redis_migrating_submit_locked(c->r, c->slot, &drop, migrating_done_locked, c);
 }
 
 static void done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED
@@ -89,10 +89,10 @@ static void done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED
         if (!submit_locked(c))
             watch_locked(c);
         break;
-    case LK_REDIS_FAULT_TORN:
-        c->torn = !c->torn && c->r->map != NULL && c->what != LK_REDIS_SHARING;
-        if (c->torn) {
-            submit_torn_locked(c);
+    case LK_REDIS_FAULT_MIGRATING:
+        c->migrating = !c->migrating && c->r->map != NULL && c->what != LK_REDIS_SHARING;
+        if (c->migrating) {
+            submit_migrating_locked(c);
             break;
         }
         /* fall through */

@@ -10,16 +10,16 @@
  * The instance names the channel on which the holder hears that its lock was broken. So whose grant is noted
  * listens from then on: its claim is found by its value, and its locker subscribes.
  *
- * Of a cluster the slot may have moved, or be moving: then it is sent again, there key by key (torn.h). */
+ * Of a cluster the slot may have moved, or be moving: then it is sent again, there key by key (migrating.h). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "clock_gain.h"
 #include "grant_info.h"
+#include "migrating.h"
 #include "net/reply.h"
 #include "node.h"
-#include "torn.h"
 
 static const int64_t note_after_ns = 5 * LK_MS; /* a grant as old as this is noted */
 static const int64_t again_ns = 100 * LK_MS;    /* without a connection: how soon to look again */
@@ -83,7 +83,7 @@ static lk_redis_claim *claim_of_locked(const errand *e) LK_REDIS_LOCKED
 
 static bool submit_locked(lk_redis *r, lk_redis_claim *data, errand *e) LK_REDIS_LOCKED;
 
-/* In a slot that is on its way: the lock was asked for, and the info comes when it is ours. */
+/* In a migrating slot: the lock was asked for, and the info comes when it is ours. */
 static void lock_seen_locked(void *context, redisReply *reply, lk_redis_pipeline *on) LK_REDIS_LOCKED
 {
     errand *const e = context;
@@ -101,7 +101,7 @@ static void lock_seen_locked(void *context, redisReply *reply, lk_redis_pipeline
     (void)lk_redis_number_text(left, (uint64_t)((data->valid_until - lk_redis_now(&r->shared)) / LK_MS + 1));
     const lk_redis_command a =
         LK_REDIS_COMMAND("SET", lk_redis_keys_info(&keys), lk_redis_info_text(r, data, info), "PX", left);
-    lk_redis_torn_submit_locked(r, data->slot, &a, NULL, NULL);
+    lk_redis_migrating_submit_locked(r, data->slot, &a, NULL, NULL);
     lk_redis_keys_clear(&keys);
 }
 
@@ -119,9 +119,9 @@ static void answered_locked(void *context, redisReply *reply) LK_REDIS_LOCKED
             return;
         }
         lk_redis_note_grant(r, data); /* once there is a connection */
-    } else if (fault == LK_REDIS_FAULT_TORN && lk_redis_keys_of_claim(r, &keys, data->core)) {
+    } else if (fault == LK_REDIS_FAULT_MIGRATING && lk_redis_keys_of_claim(r, &keys, data->core)) {
         const lk_redis_command a = LK_REDIS_COMMAND("GET", keys.lock);
-        lk_redis_torn_submit_locked(r, e->slot, &a, lock_seen_locked, e);
+        lk_redis_migrating_submit_locked(r, e->slot, &a, lock_seen_locked, e);
         lk_redis_keys_clear(&keys);
         return;
     }

@@ -10,7 +10,6 @@
 #include "script_call.h"
 #include "sharing.h"
 #include "sharing_inspect.h"
-#include "torn_inspect.h"
 
 enum { LOOK_TURNS = 3, HOLDERS_MAX = 2, TRIES_MAX = 3 };
 static const int64_t look_again_ns = 10 * LK_MS; /* and twice as long each time */
@@ -120,13 +119,8 @@ static lk_redis_outcome ask(struct look *x, lk_redis_call *call, const redisRepl
                     hops++ < LK_REDIS_HOPS_MAX;
             lk_redis_heed(x->node, x->slot, call->reply);
         }
-        const bool torn = outcome == LK_REDIS_CALL_ANSWERED && x->r->map != NULL &&
-                          lk_redis_reply_fault(call->reply) == LK_REDIS_FAULT_TORN;
-        if ((moved && outcome == LK_REDIS_CALL_ANSWERED) || torn)
+        if (moved && outcome == LK_REDIS_CALL_ANSWERED)
             freeReplyObject(call->reply);
-        if (torn)
-            outcome = lk_redis_torn_look(x->r, x->slot, &x->keys, seen != NULL ? seen->str : NULL,
-                                         x->type != NULL, call, x->err);
     } while (moved || (outcome == LK_REDIS_CALL_CUT && --tries > 0));
     return outcome;
 }

@@ -4,12 +4,12 @@
 
 #include "cleanup.h"
 #include "grant_info.h"
+#include "migrating.h"
 #include "net/reply.h"
 #include "node.h"
 #include "recovery.h"
 #include "script_call.h"
 #include "sharing.h"
-#include "torn.h"
 
 typedef struct lk_redis_release {
     lk_redis *r;
@@ -21,13 +21,13 @@ typedef struct lk_redis_release {
     char token[LK_REDIS_NUMBER_MAX];
     char marker[LK_REDIS_MARKER_MAX]; /* of the set that it is in */
     int64_t until;
-    bool tabled; /* messages find the claim */
-    bool noted;  /* the server was told whose grant it is */
-    bool broken; /* ... where a mark of that was seen */
-    bool shares; /* it is one of several who hold it */
-    bool torn;   /* its slot is on its way from one server to another */
-    bool maybe;  /* a request whose answer was lost may have released it */
-    bool whole;  /* the server did not know the script: what is begun again has its text */
+    bool tabled;    /* messages find the claim */
+    bool noted;     /* the server was told whose grant it is */
+    bool broken;    /* ... where a mark of that was seen */
+    bool shares;    /* it is one of several who hold it */
+    bool migrating; /* its slot is being migrated */
+    bool maybe;     /* a request whose answer was lost may have released it */
+    bool whole;     /* the server did not know the script: what is begun again has its text */
     unsigned hops;
     lk_redis_op *op;    /* the request that was sent when it was begun; NULL: none */
     lk_redis_call call; /* ... and what is known of that */
@@ -87,13 +87,13 @@ static locker_status read_answer(release *x, const lk_redis_call *call, bool *ag
         return unknown(err);
     if (!is_stale(x, call))
         lk_redis_heed(x->node, x->data->slot, reply);
-    *again = fault == LK_REDIS_FAULT_TRANSIENT || fault == LK_REDIS_FAULT_TORN ||
+    *again = fault == LK_REDIS_FAULT_TRANSIENT || fault == LK_REDIS_FAULT_MIGRATING ||
              (fault == LK_REDIS_FAULT_MOVED && x->hops++ < LK_REDIS_HOPS_MAX);
     if (*again) {
-        if (fault == LK_REDIS_FAULT_TRANSIENT || x->torn)
+        if (fault == LK_REDIS_FAULT_TRANSIENT || x->migrating)
             lk_redis_pause(&x->r->shared,
                            lk_time_earlier(x->until, lk_redis_now(&x->r->shared) + LK_REDIS_AGAIN_NS));
-        x->torn = x->torn || (fault == LK_REDIS_FAULT_TORN && x->r->map != NULL);
+        x->migrating = x->migrating || (fault == LK_REDIS_FAULT_MIGRATING && x->r->map != NULL);
         return LOCKER_OK;
     }
     (void)lk_redis_reply_error(reply, "releasing a lock", err);
@@ -106,20 +106,21 @@ static void follow_up(release *x)
     const lk_redis_command forget = LK_REDIS_COMMAND("DEL", lk_redis_keys_info(&x->keys));
     lk_redis_lock(&x->r->shared);
     if (x->noted)
-        lk_redis_torn_submit_locked(x->r, x->data->slot, &forget, NULL, NULL);
-    lk_redis_torn_call_first_locked(x->r, x->data->slot, &x->keys);
+        lk_redis_migrating_submit_locked(x->r, x->data->slot, &forget, NULL, NULL);
+    lk_redis_migrating_call_first_locked(x->r, x->data->slot, &x->keys);
     lk_redis_pump_unlocking(x->node->commands);
     lk_redis_unlock(&x->r->shared);
 }
 
-/* In a slot that is on its way, answered as the script does. Nobody is handed the lock. */
-__attribute__((noinline)) static lk_redis_outcome ask_torn(release *x, lk_redis_call *call, locker_error *err)
+/* In a migrating slot: answer as the script does, but hand the lock to no waiter. */
+__attribute__((noinline)) static lk_redis_outcome ask_migrating(release *x, lk_redis_call *call,
+                                                                locker_error *err)
 {
     lk_redis *const r = x->r;
     const lk_redis_command drop =
         LK_REDIS_COMMAND("EVAL", lk_redis_migrating_drop_text, "1", x->keys.lock, x->value);
     lk_redis_call other = *call;
-    const lk_redis_outcome outcome = lk_redis_torn_ask(r, x->data->slot, call, &drop, err);
+    const lk_redis_outcome outcome = lk_redis_migrating_ask(r, x->data->slot, call, &drop, err);
     if (outcome != LK_REDIS_CALL_ANSWERED || call->reply->type != REDIS_REPLY_INTEGER)
         return outcome;
     if (call->reply->integer == 1)
@@ -134,7 +135,7 @@ __attribute__((noinline)) static lk_redis_outcome ask_torn(release *x, lk_redis_
         return LK_REDIS_CALL_NOMEM;
     }
     const lk_redis_command a = LK_REDIS_COMMAND("GET", mark);
-    const lk_redis_outcome told = lk_redis_torn_ask(r, x->data->slot, &other, &a, err);
+    const lk_redis_outcome told = lk_redis_migrating_ask(r, x->data->slot, &other, &a, err);
     free(mark);
     if (told == LK_REDIS_CALL_ANSWERED && other.reply->type == REDIS_REPLY_NIL) {
         freeReplyObject(other.reply);
@@ -191,8 +192,8 @@ static locker_status ask(release *x, bool *again, locker_error *err)
     lk_redis_command a;
     x->node = lk_redis_node_for(x->r, x->data->slot, &call);
     const lk_redis_script script = command(x, &a);
-    const lk_redis_outcome outcome = x->torn && !x->shares
-                                         ? ask_torn(x, &call, err)
+    const lk_redis_outcome outcome = x->migrating && !x->shares
+                                         ? ask_migrating(x, &call, err)
                                          : lk_redis_ask_script(x->node, &call, script, &a, err);
     return judge(x, &call, outcome, again, err);
 }

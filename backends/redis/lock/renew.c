@@ -10,10 +10,10 @@
 
 #include "batch.h"
 #include "clock_gain.h"
+#include "migrating.h"
 #include "net/reply.h"
 #include "node.h"
 #include "recovery_renewals.h"
-#include "torn.h"
 
 enum {
     BATCH_MAX = 256,          /* leases in one command, for which a server takes a third of a millisecond */
@@ -53,7 +53,7 @@ struct renewal {
     renewal_result result;
     replicas_step replicas;
     lk_list flight; /* of the renewals that one WAIT is about */
-    bool torn;      /* its slot is being migrated; it is one alone */
+    bool migrating; /* its slot is being migrated; it is one alone */
     bool shares;    /* all its claims are among several that hold their locks */
     bool whole;     /* the script's text was sent */
     size_t count;
@@ -272,7 +272,7 @@ static void extend_locked(struct renewal *n) LK_REDIS_LOCKED
         lk_redis_clock_note(n->node, data);
         if (until > data->valid_until)
             data->valid_until = until;
-        data->era = n->torn ? 0 : lk_redis_era(n->node->commands);
+        data->era = n->migrating ? 0 : lk_redis_era(n->node->commands);
         if (r->map != NULL && data->noted) /* word of a break comes from who has the slot now */
             lk_redis_net_subscribe_locked(lk_redis_node_of(r, data->slot)->net, data->slot, false);
         r->shared.svc->lease_extended(r->shared.svc, claim, until);
@@ -386,7 +386,7 @@ static void tell_fault_locked(const lk_redis *r, const redisReply *reply, const 
     r->shared.svc->log(r->shared.svc, LOCKER_LOG_WARN, "redis: %s", error.text);
 }
 
-static void torn_done_locked(void *context, redisReply *reply, lk_redis_pipeline *on) LK_REDIS_LOCKED
+static void migrating_done_locked(void *context, redisReply *reply, lk_redis_pipeline *on) LK_REDIS_LOCKED
 {
     struct renewal *const n = context;
     n->on = on;
@@ -403,8 +403,8 @@ static void torn_done_locked(void *context, redisReply *reply, lk_redis_pipeline
         end_locked(n);
 }
 
-/* Its slot is on its way: the leases go one by one, as each lock may be here or there. */
-static void tear_locked(struct renewal *n) LK_REDIS_LOCKED
+/* Renew the leases one by one: each lock may be at the source or at the target of the migration. */
+static void renew_migrating_locked(struct renewal *n) LK_REDIS_LOCKED
 {
     lk_redis *const r = n->node->r;
     for (size_t i = 0; i < n->count; i++) {
@@ -416,7 +416,7 @@ static void tear_locked(struct renewal *n) LK_REDIS_LOCKED
             free(one);
             continue;
         }
-        *one = (struct renewal){.node = n->node, .slot = n->slot, .count = 1, .torn = true};
+        *one = (struct renewal){.node = n->node, .slot = n->slot, .count = 1, .migrating = true};
         refer_locked(&one->ref[0], claim);
         lk_redis_value_text(&r->values, lk_redis_claim_of(claim)->number, value);
         (void)lk_redis_number_text(ttl, (uint64_t)(claim->ttl_ns / LK_MS));
@@ -426,8 +426,8 @@ static void tear_locked(struct renewal *n) LK_REDIS_LOCKED
         one->sent = lk_redis_now(&r->shared);
         one->leaps = LK_READ(n->node->r->shared.leaps);
         if (lk_redis_claim_of(claim)->noted)
-            lk_redis_torn_submit_locked(r, n->slot, &info, NULL, NULL);
-        lk_redis_torn_submit_locked(r, n->slot, &a, torn_done_locked, one);
+            lk_redis_migrating_submit_locked(r, n->slot, &info, NULL, NULL);
+        lk_redis_migrating_submit_locked(r, n->slot, &a, migrating_done_locked, one);
         lk_redis_keys_clear(&keys);
     }
 }
@@ -445,8 +445,8 @@ static renewal_result answered_locked(struct renewal *n, redisReply *reply) LK_R
     }
     if (fault == LK_REDIS_FAULT_NOSCRIPT && !n->whole)
         return RESULT_UNKNOWN;
-    if (fault == LK_REDIS_FAULT_TORN && r->map != NULL && !n->shares) {
-        tear_locked(n);
+    if (fault == LK_REDIS_FAULT_MIGRATING && r->map != NULL && !n->shares) {
+        renew_migrating_locked(n);
         return RESULT_NONE;
     }
     lk_redis_heed_locked(n->node, n->slot, reply);

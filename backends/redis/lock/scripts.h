@@ -31,11 +31,5 @@ extern const char *const lk_redis_recovery_text[LK_REDIS_SCRIPT_COUNT];
 /* Scripts that are always sent as a text (EVAL). */
 extern const char *const lk_redis_note_text;
 extern const char *const lk_redis_recovery_meet_text;
-extern const char *const lk_redis_migrating_take_text;
-extern const char *const lk_redis_migrating_number_text;
 extern const char *const lk_redis_migrating_drop_text;
-extern const char *const lk_redis_migrating_drop_hash_text;
 extern const char *const lk_redis_migrating_extend_text;
-extern const char *const lk_redis_migrating_lock_text;
-extern const char *const lk_redis_migrating_queue_text;
-extern const char *const lk_redis_migrating_info_text;

@@ -1,7 +1,7 @@
 /* sharing.h: locks that several hold at once: shared ones, and permits. Their scripts are lua/shared_*.lua; how they stand in the
  * server is told in lua/sets.lua. A claim asks for itself each time that it looks, and whoever lets it in tells it to ask. In a
- * slot of a cluster that is on its way none of it can be done, because it takes several keys at once: it waits until the slot has
- * moved. */
+ * migrating slot of a Cluster nothing of this works, because it takes several keys at once: an attempt is UNAVAILABLE until the slot
+ * has migrated. */
 #pragma once
 
 #include "instance.h"

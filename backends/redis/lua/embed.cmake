@@ -120,8 +120,7 @@ foreach(KIND one cluster recovery)
 endforeach()
 
 set(KIND one)
-foreach(name note recovery_meet migrating_take migrating_number migrating_drop migrating_drop_hash migrating_extend migrating_lock
-        migrating_queue migrating_info)
+foreach(name note recovery_meet migrating_drop migrating_extend)
     make_script(literal ${name} ${name})
     string(APPEND C "\nconst char *const lk_redis_${name}_text =\n    ${literal};\n")
 endforeach()

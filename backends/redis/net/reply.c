@@ -13,9 +13,9 @@ static const struct {
 } codes[] = {
     {"NOSCRIPT", LK_REDIS_FAULT_NOSCRIPT},  {"LOADING", LK_REDIS_FAULT_TRANSIENT},
     {"BUSY", LK_REDIS_FAULT_TRANSIENT},     {"MASTERDOWN", LK_REDIS_FAULT_TRANSIENT},
-    {"TRYAGAIN", LK_REDIS_FAULT_TORN},      {"CLUSTERDOWN", LK_REDIS_FAULT_TRANSIENT},
+    {"TRYAGAIN", LK_REDIS_FAULT_MIGRATING}, {"CLUSTERDOWN", LK_REDIS_FAULT_TRANSIENT},
     {"READONLY", LK_REDIS_FAULT_MOVED},     {"MOVED", LK_REDIS_FAULT_MOVED},
-    {"ASK", LK_REDIS_FAULT_TORN},           {"NOAUTH", LK_REDIS_FAULT_DENIED},
+    {"ASK", LK_REDIS_FAULT_MIGRATING},      {"NOAUTH", LK_REDIS_FAULT_DENIED},
     {"WRONGPASS", LK_REDIS_FAULT_DENIED},   {"NOPERM", LK_REDIS_FAULT_DENIED},
     {"OOM", LK_REDIS_FAULT_REFUSED},        {"MISCONF", LK_REDIS_FAULT_REFUSED},
     {"NOREPLICAS", LK_REDIS_FAULT_REFUSED}, {"UNBLOCKED", LK_REDIS_FAULT_TRANSIENT},
@@ -42,7 +42,7 @@ lk_redis_fault lk_redis_reply_fault(const redisReply *reply)
     }
     /* These are said in words only: a key that moved on while a script ran; a master that is one no more, when replicas are waited for; ... */
     if (strstr(text, "access a non local key in a cluster node") != NULL)
-        return LK_REDIS_FAULT_TORN;
+        return LK_REDIS_FAULT_MIGRATING;
     if (strstr(text, "WAIT cannot be used with replica") != NULL)
         return LK_REDIS_FAULT_MOVED;
     /* ... and a user without the right to a command or key that a script uses. */
@@ -66,7 +66,10 @@ locker_status lk_redis_reply_error(const redisReply *reply, const char *doing, l
                                 "the server sent an unexpected answer, while %s; "
                                 "check that it is a Redis or Valkey server",
                                 doing);
-    case LK_REDIS_FAULT_TORN:
+    case LK_REDIS_FAULT_MIGRATING:
+        return lk_unavailable(
+            err, "the key's hash slot is being migrated, while %s (%s); try again when the migration is done",
+            doing, text);
     case LK_REDIS_FAULT_TRANSIENT:
         return lk_unavailable(err, "the server is not ready, while %s (%s); try again later", doing, text);
     case LK_REDIS_FAULT_MOVED:

@@ -9,7 +9,7 @@ typedef enum {
     LK_REDIS_FAULT_NOSCRIPT,  /* EVAL with the text */
     LK_REDIS_FAULT_TRANSIENT, /* LOADING and the like: again in a moment */
     LK_REDIS_FAULT_MOVED,     /* READONLY, MOVED: another server is the master */
-    LK_REDIS_FAULT_TORN,      /* ASK, TRYAGAIN: the slot is moving to another server */
+    LK_REDIS_FAULT_MIGRATING, /* ASK, TRYAGAIN: the slot is moving to another server */
     LK_REDIS_FAULT_DENIED,    /* NOAUTH, WRONGPASS, NOPERM */
     LK_REDIS_FAULT_REFUSED,   /* OOM, MISCONF, NOREPLICAS: it can't write now */
     LK_REDIS_FAULT_DATA,      /* NOLOCK, of scripts of ours: the lock's key holds an application's data */

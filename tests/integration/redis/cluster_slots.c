@@ -1,4 +1,4 @@
-/* cluster_slots.c: slots of a Redis Cluster that move while locks in them are held, waited for, taken and broken. */
+/* cluster_slots.c: hash slots of a Redis Cluster that migrate while locks in them are held, waited for and released. */
 #include "cluster_tests.h"
 
 #include <hiredis/hiredis.h>
@@ -151,34 +151,44 @@ static bool is_queue_gone(void *context)
     return !holds(h, h->move.from, h->queue) && !holds(h, h->move.to, h->queue);
 }
 
-/* The waiter has it within a poll, and all goes on as if nothing moved. */
-static void half_go_on(struct half *h)
+/* Fail unless the status is UNAVAILABLE, with a text that says why. */
+static void expect_migrating(const struct half *h, locker_status status, const locker_error *err,
+                             const char *what)
+{
+    if (status != LOCKER_UNAVAILABLE || strstr(err->text, "slot is being migrated") == NULL)
+        test_fails("case %d: %s answers %s: %s", h->moved, what, locker_status_name(status), err->text);
+}
+
+/* A script gets its keys only while all of them are where the slot was. */
+static void half_expect_refused(const struct half *h)
+{
+    locker_handle *held;
+    locker_info info = LOCKER_INFO_INIT;
+    locker_error err;
+    if (h->moved == 0) {
+        lk_expect_busy(carol, h->key);
+        return;
+    }
+    expect_migrating(h, locker_try_lock(carol, h->key, NULL, &held, &err), &err, "a try");
+    expect_migrating(h, locker_show(carol, h->key, &info, &err), &err, "show");
+    expect_migrating(h, locker_break(carol, h->key, NULL, NULL, &err), &err, "break");
+}
+
+static void half_end_move(struct half *h)
+{
+    expect_no_twins(h, "when it had moved in part");
+    lk_cluster_need(h->cluster, lk_cluster_move_end(h->cluster, &h->move));
+}
+
+/* The slot has moved. The waiter has the lock within a poll. */
+static void half_end(struct half *h)
 {
     if (h->moved < COMBINATIONS) {
-        lk_require(is_known, h, "who has had it for three TTLs should be told");
-        give(h, "after three TTLs");
         h->held = lk_locking_grant(&h->waiter);
         expect_growth(h, h->held, "to the waiter");
         lk_require(is_queue_gone, h, "who has it should not stand in the queue");
         give(h, "by the waiter");
     }
-    expect_no_twins(h, "when it was given on");
-    for (int i = 0; i < 3; i++) {
-        take(h, i == 1 ? bob : alice, "while it moves");
-        if (i == 0)
-            lk_require(is_known, h, "who has it while it moves should be told");
-        lk_expect_busy(carol, h->key);
-        give(h, "while it moves");
-    }
-    take(h, bob, "for the end");
-    expect_no_twins(h, "at the end");
-}
-
-/* Bob holds over the end of the move. */
-static void half_end(struct half *h)
-{
-    lk_cluster_need(h->cluster, lk_cluster_move_end(h->cluster, &h->move));
-    give(h, "when it has moved");
     take(h, alice, "when it has moved");
     give(h, "when it has moved");
     assert_true(holds(h, h->move.to, h->counter));
@@ -227,16 +237,21 @@ static int hold_half_moved(lk_cluster *cluster)
     int lost = 0;
     for (int i = 0; i < TTLS; i++) {
         lk_pause_ms(HALF_TTL_MS);
-        for (int k = 0; k < COMBINATIONS; k++)
-            lk_expect_busy(carol, cases[k].key);
+        for (int k = 0; k < CASES; k++)
+            half_expect_refused(&cases[k]);
     }
     for (int i = 0; i < COMBINATIONS; i++)
         if (locker_handle_state(cases[i].held) == LOCKER_STATE_LOST) {
             print_message("case %d: the lock was lost\n", i);
             lost++;
         }
-    for (int i = 0; lost == 0 && i < CASES; i++)
-        half_go_on(&cases[i]);
+    for (int i = 0; lost == 0 && i < CASES; i++) {
+        half_end_move(&cases[i]);
+        if (i < COMBINATIONS) {
+            lk_require(is_known, &cases[i], "who has had it for three TTLs should be told");
+            give(&cases[i], "after three TTLs");
+        }
+    }
     for (int i = 0; i < CASES; i++)
         lost == 0 ? half_end(&cases[i]) : half_give_up(&cases[i]);
     end_cases(cases);
@@ -260,39 +275,20 @@ static void require_kept(lk_cluster *cluster, int (*hold)(lk_cluster *cluster), 
     }
 }
 
-static void a_half_migrated_slot_serves_locks(void **state)
+static void a_half_migrated_slot_keeps_locks(void **state)
 {
     require_kept(*state, hold_half_moved, HALF_TTL_MS);
 }
 
-/* By Bob, while he waits; who has it next is he. */
-static void half_show_and_break(struct half *h)
-{
-    locker_info info = LOCKER_INFO_INIT;
-    locker_error err;
-    locker_status status = locker_show(bob, h->key, &info, &err);
-    if (status != LOCKER_OK)
-        test_fails("case %d: show says %s", h->moved, err.text);
-    if (!info.held)
-        test_fails("case %d: show sees no holder", h->moved);
-    locker_info_clear(&info);
-    status = locker_break(bob, h->key, NULL, NULL, &err);
-    if (status != LOCKER_OK)
-        test_fails("case %d: break says %s", h->moved, err.text);
-    lk_require_state(h->held, LOCKER_STATE_LOST);
-    lk_give_lost(h->held);
-    h->held = lk_locking_grant(&h->waiter);
-    expect_growth(h, h->held, "after the break");
-    expect_no_twins(h, "after the break");
-}
-
-static void a_lock_in_a_half_migrated_slot_is_shown_and_broken(void **state)
+static void a_lock_is_released_in_a_half_migrated_slot(void **state)
 {
     struct half *cases = begin_cases(*state, COMBINATIONS, 500);
     for (int i = 0; i < COMBINATIONS; i++)
-        half_show_and_break(&cases[i]);
-    for (int i = 0; i < COMBINATIONS; i++)
+        give(&cases[i], "while it moves");
+    for (int i = 0; i < COMBINATIONS; i++) {
+        half_end_move(&cases[i]);
         half_end(&cases[i]);
+    }
     end_cases(cases);
 }
 
@@ -356,53 +352,6 @@ static void do_at(lk_cluster *cluster, int node, const char *format, unsigned sl
         test_fails("%s: %s", command, answer);
 }
 
-/* Carol breaks the lock, and the holder is told at once: its next renewal is minutes away. */
-static void one_break(struct half *h)
-{
-    locker_error err;
-    assert_ok(locker_break(carol, h->key, NULL, NULL, &err), err);
-    lk_require_state(h->held, LOCKER_STATE_LOST);
-    lk_give_lost(h->held);
-}
-
-/* The mark keeps a release whose answer is lost from saying OK. */
-static void a_break_in_a_slot_that_moves_is_told_and_marked(void **state)
-{
-    struct half h;
-    char keys[4096];
-    one_begin(&h, *state, 50);
-    one_move(&h);
-    one_break(&h);
-    lk_keys_at(h.cluster, h.move.to, h.move.slot, keys, sizeof keys);
-    assert_non_null(strstr(keys, ":locker:broken:"));
-    lk_cluster_need(h.cluster, lk_cluster_move_end(h.cluster, &h.move));
-    one_end();
-}
-
-/* The note of the holder is gone, so the break tells every holder with a number up to the counter's. */
-static void a_break_of_an_unknown_holder_in_a_slot_that_moves_is_told(void **state)
-{
-    struct half h;
-    one_begin(&h, *state, 47);
-    assert_int_equal(lk_node_number(h.cluster, h.move.from, "DEL {%s}:locker:info", h.key), 1);
-    one_move(&h);
-    one_break(&h);
-    lk_cluster_need(h.cluster, lk_cluster_move_end(h.cluster, &h.move));
-    one_end();
-}
-
-/* The holder is known by its note, so the break needs no counter. */
-static void a_break_in_a_slot_that_moves_is_told_though_its_counter_is_gone(void **state)
-{
-    struct half h;
-    one_begin(&h, *state, 53);
-    assert_int_equal(lk_node_number(h.cluster, h.move.from, "DEL %s", h.counter), 1);
-    one_move(&h);
-    one_break(&h);
-    lk_cluster_need(h.cluster, lk_cluster_move_end(h.cluster, &h.move));
-    one_end();
-}
-
 /* Make both nodes of a move refuse the command, or allow it again. */
 static void refuse(struct half *h, const char *command, bool on)
 {
@@ -412,38 +361,19 @@ static void refuse(struct half *h, const char *command, bool on)
     do_at(h->cluster, h->move.to, rule, 0);
 }
 
-/* Each step of a break may be refused. The mark that the last step leaves says nothing while the holder has the lock. */
-static void a_break_in_a_slot_that_moves_may_be_refused_at_each_step(void **state)
-{
-    static const char *const steps[] = {"pttl", "set", "del"};
-    struct half h;
-    locker_error err;
-    locker_info info = LOCKER_INFO_INIT;
-    one_begin(&h, *state, 54);
-    one_move(&h);
-    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
-        refuse(&h, steps[i], true);
-        assert_status(LOCKER_DENIED, locker_break(carol, h.key, NULL, NULL, &err), err);
-        assert_status(i == 0 ? LOCKER_DENIED : LOCKER_OK, locker_show(carol, h.key, &info, &err), err);
-        locker_info_clear(&info);
-        refuse(&h, steps[i], false);
-    }
-    lk_give(h.held);
-    lk_cluster_need(h.cluster, lk_cluster_move_end(h.cluster, &h.move));
-    one_end();
-}
-
-/* The holder is not told, and learns it when it gives the lock back. */
-static void a_break_in_a_slot_that_moves_needs_no_message(void **state)
+/* The holder is not notified of the break. The slot begins to move, and the holder learns of the break when it releases the lock. */
+static void a_release_in_a_slot_that_moves_reports_a_break(void **state)
 {
     struct half h;
     locker_error err;
     one_begin(&h, *state, 56);
-    one_move(&h);
     refuse(&h, "spublish", true);
     assert_ok(locker_break(carol, h.key, NULL, NULL, &err), err);
     assert_int_equal(locker_handle_state(h.held), LOCKER_STATE_HELD);
-    lk_give_lost(h.held);
+    one_move(&h);
+    assert_status(LOCKER_LOST, locker_unlock(h.held, &err), err);
+    assert_non_null(strstr(err.text, "broken"));
+    locker_handle_free(h.held);
     refuse(&h, "spublish", false);
     lk_cluster_need(h.cluster, lk_cluster_move_end(h.cluster, &h.move));
     one_end();
@@ -459,8 +389,8 @@ static void a_release_in_a_migrating_slot_notifies_the_waiter(void **state)
     lk_require(has_queue, &h, "the waiter should stand in the queue");
     one_move(&h);
     lk_give(h.held);
-    lk_give(lk_locking_grant(&h.waiter));
     lk_cluster_need(h.cluster, lk_cluster_move_end(h.cluster, &h.move));
+    lk_give(lk_locking_grant(&h.waiter));
     lk_close_locker(bob);
     one_end();
 }
@@ -553,11 +483,16 @@ static void stand_still(locker_handle *lost, void *user)
     (void)lk_gate_pass(&stall->leave);
 }
 
-/* The slot has moved when it is to be noted who has the lock. */
-static void a_note_follows_its_slot(void **state)
+static bool is_noted(void *context)
+{
+    const struct half *h = context;
+    return holds(h, h->move.to, h->info);
+}
+
+/* The slot has moved when it is to be noted who has the lock. `half`: the lock has moved, and the rest has not. */
+static void note_follows(lk_cluster *cluster, int number, bool half)
 {
     static struct stall stall;
-    lk_cluster *cluster = *state;
     locker_lock_options options = lk_wait_options(LK_TEST_PATIENCE_MS);
     struct half h = {.cluster = cluster};
     locker_error err;
@@ -568,16 +503,21 @@ static void a_note_follows_its_slot(void **state)
     carol = lk_open_cluster(cluster, 1, "ttl=60s");
     options.on_lost = stand_still;
     options.user = &stall;
-    locker_handle *broken = lk_take(alice, lk_key_of_share(cluster, 1, 60, other), &options);
+    locker_handle *broken = lk_take(alice, lk_key_of_share(cluster, 1, number, other), &options);
     assert_ok(locker_break(carol, other, NULL, NULL, &err), err);
     lk_gate_await(&stall.entered, 1, "the loss should be told");
-    lk_key_of_share(cluster, 0, 60, h.key);
+    lk_key_of_share(cluster, 0, number, h.key);
+    (void)snprintf(h.info, sizeof h.info, "{%s}:locker:info", h.key);
     h.held = lk_take(alice, h.key, NULL);
     h.token = locker_handle_token(h.held);
     h.move = (lk_move){lk_cluster_slot(h.key), lk_node_of(cluster, h.key), 1};
     lk_cluster_need(cluster, lk_cluster_move_begin(cluster, &h.move));
-    lk_cluster_need(cluster, lk_cluster_move_end(cluster, &h.move));
+    half ? move(&h, h.key) : lk_cluster_need(cluster, lk_cluster_move_end(cluster, &h.move));
     lk_gate_open(&stall.leave, 1);
+    if (half) {
+        lk_require(is_noted, &h, "who has it should be told where the lock is");
+        lk_cluster_need(cluster, lk_cluster_move_end(cluster, &h.move));
+    }
     lk_require(is_known, &h, "who has it where it is now should be told");
     lk_give(h.held);
     lk_give_lost(broken);
@@ -585,6 +525,16 @@ static void a_note_follows_its_slot(void **state)
     lk_close_locker(alice);
     lk_gate_destroy(&stall.leave);
     lk_gate_destroy(&stall.entered);
+}
+
+static void a_note_follows_its_slot(void **state)
+{
+    note_follows(*state, 60, false);
+}
+
+static void a_note_follows_its_lock(void **state)
+{
+    note_follows(*state, 61, true);
 }
 
 /* ------------------------------------------------------------------ leases ---- */
@@ -738,31 +688,6 @@ static void a_renewal_in_a_slot_that_moves_needs_its_replicas(void **state)
     lk_close_locker(l);
 }
 
-/* The driver's script for a slot that moves (backends/redis/lock/torn.h). */
-extern const char *const lk_redis_migrating_take_text;
-
-/* Its first answer was lost, and it asks again, later: the lease starts anew at the server, as it does for the holder. */
-static void an_attempt_that_finds_the_lock_its_own_starts_the_lease_anew(void **state)
-{
-    lk_cluster *const cluster = *state;
-    char key[32], value[40];
-    lk_key_of_share(cluster, 0, 59, key);
-    const int node = lk_node_of(cluster, key);
-    redisContext *const server = redisConnect("127.0.0.1", cluster->node[node].port);
-    assert_non_null(server);
-    (void)snprintf(value, sizeof value, "%032x", 1u);
-    freeReplyObject(redisCommand(server, "SET %s %s PX 20000", key, value));
-    redisReply *const taken =
-        redisCommand(server, "EVAL %s 1 %s %s 60000", lk_redis_migrating_take_text, key, value);
-    assert_non_null(taken);
-    assert_int_equal(taken->type, REDIS_REPLY_INTEGER);
-    assert_int_equal(taken->integer, 1);
-    freeReplyObject(taken);
-    redisFree(server);
-    assert_true(lk_node_number(cluster, node, "PTTL %s", key) > 30000);
-    assert_int_equal(lk_node_number(cluster, node, "DEL %s", key), 1);
-}
-
 /* ------------------------------------------------------------------ locks that several hold ---- */
 
 static const locker_lock_options share = {
@@ -781,7 +706,7 @@ static void readers_and_permits_wait_until_a_slot_has_migrated(void **state)
     lk_cluster_need(cluster, lk_cluster_move_key(cluster, &move, key));
     locker_error err;
     assert_status(LOCKER_UNAVAILABLE, locker_try_lock(b, key, &share, &second, &err), err);
-    lk_expect_busy(b, key);
+    assert_status(LOCKER_UNAVAILABLE, locker_try_lock(b, key, NULL, &second, &err), err);
     locker_info info = LOCKER_INFO_INIT;
     assert_status(LOCKER_UNAVAILABLE, locker_show(b, key, &info, &err), err);
     lk_locking waiting;
@@ -798,52 +723,19 @@ static void readers_and_permits_wait_until_a_slot_has_migrated(void **state)
     lk_close_locker(a);
 }
 
-/* What liblocker did not write, in a slot that begins to move: the key is where it was, or at the other node already. */
-static void leave_foreign(lk_cluster *cluster, locker *l, int kind, bool moved)
-{
-    char key[32];
-    for (int n = 0; n == 0 || lk_share_of(cluster, lk_cluster_slot(key)) == 2; n++)
-        (void)snprintf(key, sizeof key, "left-%d-%d-%d", kind, moved, n); /* each slot moves once */
-    const int from = lk_node_of(cluster, key);
-    const lk_move move = {lk_cluster_slot(key), from, !from};
-    lk_foreign_make(&cluster->node[move.from], key, kind);
-    lk_cluster_need(cluster, lk_cluster_move_begin(cluster, &move));
-    if (moved)
-        lk_cluster_need(cluster, lk_cluster_move_key(cluster, &move, key));
-    lk_foreign_expect_left(l, key, kind, false);
-    const bool goes = lk_foreign_force(l, key, kind);
-    lk_cluster_need(cluster, lk_cluster_move_end(cluster, &move));
-    lk_cluster_need(cluster, lk_cluster_await(cluster));
-    lk_foreign_delete(&cluster->node[lk_node_of(cluster, key)], key, !goes);
-}
-
-static void foreign_data_in_a_migrating_slot_is_left_unchanged(void **state)
-{
-    lk_cluster *const cluster = *state;
-    locker *const l = lk_open_cluster(cluster, 0, "poll=100ms");
-    for (int kind = 0; kind < LK_FOREIGN_KINDS; kind += 2) /* each of the three sorts, and the long one */
-        leave_foreign(cluster, l, kind, kind % 4 == 0);
-    lk_close_locker(l);
-}
-
 static const struct CMUnitTest tests[] = {
-    cluster_test(a_half_migrated_slot_serves_locks),
-    cluster_test(a_lock_in_a_half_migrated_slot_is_shown_and_broken),
-    cluster_test(a_break_in_a_slot_that_moves_is_told_and_marked),
-    cluster_test(a_break_of_an_unknown_holder_in_a_slot_that_moves_is_told),
-    cluster_test(a_break_in_a_slot_that_moves_is_told_though_its_counter_is_gone),
-    cluster_test(a_break_in_a_slot_that_moves_may_be_refused_at_each_step),
-    cluster_test(a_break_in_a_slot_that_moves_needs_no_message),
+    cluster_test(a_half_migrated_slot_keeps_locks),
+    cluster_test(a_lock_is_released_in_a_half_migrated_slot),
+    cluster_test(a_release_in_a_slot_that_moves_reports_a_break),
     cluster_test(a_release_in_a_migrating_slot_notifies_the_waiter),
     cluster_test(a_release_in_a_slot_that_moves_leaves_anothers_lock),
     cluster_test(a_renewal_in_a_slot_that_moves_proves_nothing_to_a_release),
     cluster_test(a_note_follows_its_slot),
+    cluster_test(a_note_follows_its_lock),
     cluster_test(leases_outlive_a_reshard),
     cluster_test(several_are_unlocked_where_their_slots_are_now),
     cluster_test(a_renewal_in_a_slot_that_moves_needs_its_replicas),
-    cluster_test(an_attempt_that_finds_the_lock_its_own_starts_the_lease_anew),
     cluster_test(readers_and_permits_wait_until_a_slot_has_migrated),
-    cluster_test(foreign_data_in_a_migrating_slot_is_left_unchanged),
 };
 
 const lk_group lk_cluster_slots = {"cluster_slots", tests, sizeof tests / sizeof tests[0], begin,

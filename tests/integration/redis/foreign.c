@@ -15,7 +15,7 @@ typedef enum { DATA, HASH, STRING } what;
 static const struct {
     what is;
     const char *make;
-} kinds[LK_FOREIGN_KINDS] = {
+} kinds[] = {
     {DATA, "RPUSH %s a b"},
     {DATA, "SADD %s a b"},
     {DATA, "ZADD %s 1 a 2 b"},
@@ -54,14 +54,14 @@ static void digest(lk_server *server, const char *key, char text[64])
         key);
 }
 
-void lk_foreign_make(lk_server *server, const char *key, int kind)
+static void make(lk_server *server, const char *key, int kind)
 {
     char command[128], answer[64];
     (void)snprintf(command, sizeof command, kinds[kind].make, key);
     ask(server, answer, "%s", command);
 }
 
-void lk_foreign_delete(lk_server *server, const char *key, bool is_there)
+static void delete (lk_server *server, const char *key, bool is_there)
 {
     char answer[64];
     ask(server, answer, "DEL %s", key);
@@ -108,7 +108,7 @@ static void expect_shown(locker *l, const char *key, int kind)
     locker_info_clear(&info);
 }
 
-void lk_foreign_expect_left(locker *l, const char *key, int kind, bool kinds_of_locks)
+static void expect_left(locker *l, const char *key, int kind)
 {
     const locker_lock_options plain = LOCKER_LOCK_OPTIONS_INIT;
     locker_lock_options share = plain, permit = plain;
@@ -117,10 +117,8 @@ void lk_foreign_expect_left(locker *l, const char *key, int kind, bool kinds_of_
     share.mode = LOCKER_SHARED;
     permit.permits = 2;
     expect_no_lock(l, key, kind, "a lock", plain);
-    if (kinds_of_locks) {
-        expect_no_lock(l, key, kind, "a shared lock", share);
-        expect_no_lock(l, key, kind, "a permit", permit);
-    }
+    expect_no_lock(l, key, kind, "a shared lock", share);
+    expect_no_lock(l, key, kind, "a permit", permit);
     expect_shown(l, key, kind);
     expect(kind, "a break", LOCKER_CONFIG, locker_break(l, key, NULL, NULL, &err), &err);
     named.token = 1;
@@ -129,7 +127,7 @@ void lk_foreign_expect_left(locker *l, const char *key, int kind, bool kinds_of_
            locker_break(l, key, &named, NULL, &err), &err);
 }
 
-bool lk_foreign_force(locker *l, const char *key, int kind)
+static bool force_breaks(locker *l, const char *key, int kind)
 {
     const bool goes = kinds[kind].is != DATA;
     locker_break_options force = LOCKER_BREAK_OPTIONS_INIT;
@@ -143,18 +141,18 @@ bool lk_foreign_force(locker *l, const char *key, int kind)
 void lk_foreign_expect_all(lk_server *server, locker *l, const char *key)
 {
     char before[64], after[64];
-    for (int kind = 0; kind < LK_FOREIGN_KINDS; kind++) {
-        lk_foreign_make(server, key, kind);
+    for (int kind = 0; kind < (int)(sizeof kinds / sizeof kinds[0]); kind++) {
+        make(server, key, kind);
         digest(server, key, before);
-        lk_foreign_expect_left(l, key, kind, true);
+        expect_left(l, key, kind);
         digest(server, key, after);
         assert_string_equal(before, after);
-        const bool goes = lk_foreign_force(l, key, kind);
+        const bool goes = force_breaks(l, key, kind);
         if (!goes) {
             digest(server, key, after);
             assert_string_equal(before, after);
         }
-        lk_foreign_delete(server, key, !goes);
+        delete (server, key, !goes);
         lk_give(lk_take(l, key, NULL));
     }
 }

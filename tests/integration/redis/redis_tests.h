@@ -97,14 +97,8 @@ void lk_require_replicated(lk_server *master, lk_server *replica);
 /** Asks a Sentinel; the test fails when it answers an error. */
 void lk_require_answer(lk_server *sentinel, const char *question);
 
-/** What liblocker did not write (foreign.c): so many kinds of it, each made at a key that is free, and deleted, if it is there. Whether each operation leaves it,
- * and says what it is; without `kinds_of_locks` no shared lock and no permit is wanted. Whether a break that says force deletes it. All
- * of that of each kind, on a server that has the key. */
-enum { LK_FOREIGN_KINDS = 15 };
-void lk_foreign_make(lk_server *server, const char *key, int kind);
-void lk_foreign_expect_left(locker *l, const char *key, int kind, bool kinds_of_locks);
-bool lk_foreign_force(locker *l, const char *key, int kind);
-void lk_foreign_delete(lk_server *server, const char *key, bool is_there);
+/** Make, at a key that is free, each kind of data that liblocker does not write (foreign.c). Expect that each operation leaves the data
+ * and says what they are, and that a break with force deletes only what may be a lock. */
 void lk_foreign_expect_all(lk_server *server, locker *l, const char *key);
 
 /** Expect a share to be lost by the first renewal after its lease has ended by the server's clock, while another process still shares the

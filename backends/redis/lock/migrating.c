@@ -1,10 +1,10 @@
-/* torn.c: see torn.h. */
+/* migrating.c: see migrating.h. */
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "migrating.h"
 #include "net/reply.h"
 #include "node.h"
-#include "torn.h"
 
 /* Whether that is where its key has gone; then `to` is who has it, and else what it was. */
 static bool is_elsewhere_locked(lk_redis_node *at, const redisReply *reply,
@@ -44,34 +44,26 @@ static lk_redis_outcome ask_behind(lk_redis_node *node, lk_redis_call *call, con
     return outcome;
 }
 
-lk_redis_outcome lk_redis_torn_ask_at(lk_redis *r, uint16_t slot, lk_redis_call *call,
-                                      const lk_redis_command *a, lk_redis_node **at, locker_error *err)
+lk_redis_outcome lk_redis_migrating_ask(lk_redis *r, uint16_t slot, lk_redis_call *call,
+                                        const lk_redis_command *a, locker_error *err)
 {
-    call->only = 0; /* which a script before may have set, for its own server */
     for (unsigned hop = 0;; hop++) {
-        *at = lk_redis_node_for(r, slot, call);
-        lk_redis_outcome outcome = lk_redis_ask((*at)->commands, call, a, 1, err);
+        lk_redis_node *at = lk_redis_node_for(r, slot, call);
+        lk_redis_outcome outcome = lk_redis_ask(at->commands, call, a, 1, err);
         if (outcome == LK_REDIS_CALL_REMAPPED)
             continue;
-        if (outcome == LK_REDIS_CALL_ANSWERED && is_elsewhere(*at, call->reply, at)) {
+        if (outcome == LK_REDIS_CALL_ANSWERED && is_elsewhere(at, call->reply, &at)) {
             lk_redis_call_clear(call);
-            outcome = ask_behind(*at, call, a, err);
+            outcome = ask_behind(at, call, a, err);
         }
         if (outcome != LK_REDIS_CALL_ANSWERED)
             return outcome;
         const lk_redis_fault fault = lk_redis_reply_fault(call->reply);
-        if ((fault != LK_REDIS_FAULT_MOVED && fault != LK_REDIS_FAULT_TORN) || hop == LK_REDIS_HOPS_MAX)
+        if ((fault != LK_REDIS_FAULT_MOVED && fault != LK_REDIS_FAULT_MIGRATING) || hop == LK_REDIS_HOPS_MAX)
             return outcome;
-        lk_redis_heed(*at, slot, call->reply);
+        lk_redis_heed(at, slot, call->reply);
         lk_redis_call_clear(call);
     }
-}
-
-lk_redis_outcome lk_redis_torn_ask(lk_redis *r, uint16_t slot, lk_redis_call *call, const lk_redis_command *a,
-                                   locker_error *err)
-{
-    lk_redis_node *at;
-    return lk_redis_torn_ask_at(r, slot, call, a, &at, err);
 }
 
 /* A command that goes around. */
@@ -80,7 +72,7 @@ typedef struct {
     lk_redis_node *at;
     uint16_t slot;
     unsigned hops;
-    lk_redis_torn_done done;
+    lk_redis_migrating_done done;
     void *context;
     size_t len;
     char bytes[];
@@ -121,7 +113,8 @@ static void answered_locked(void *context, redisReply *reply)
     errand *const e = context;
     const lk_redis_fault fault = reply != NULL ? lk_redis_reply_fault(reply) : LK_REDIS_FAULT_NONE;
     lk_redis_node *to;
-    if ((fault != LK_REDIS_FAULT_MOVED && fault != LK_REDIS_FAULT_TORN) || e->hops++ == LK_REDIS_HOPS_MAX) {
+    if ((fault != LK_REDIS_FAULT_MOVED && fault != LK_REDIS_FAULT_MIGRATING) ||
+        e->hops++ == LK_REDIS_HOPS_MAX) {
         end_locked(e, reply);
     } else if (is_elsewhere_locked(e->at, reply, &to)) {
         go_locked(e, to, true);
@@ -131,8 +124,8 @@ static void answered_locked(void *context, redisReply *reply)
     }
 }
 
-void lk_redis_torn_submit_locked(lk_redis *r, uint16_t slot, const lk_redis_command *a,
-                                 lk_redis_torn_done done, void *context)
+void lk_redis_migrating_submit_locked(lk_redis *r, uint16_t slot, const lk_redis_command *a,
+                                      lk_redis_migrating_done done, void *context)
 {
     lk_redis_node *const at = lk_redis_node_of(r, slot);
     errand *const e = malloc(sizeof *e + lk_redis_command_room(a));
@@ -181,13 +174,13 @@ static void first_known_locked(void *context, redisReply *reply, lk_redis_pipeli
             (void)snprintf(text, room, "%s 0/0 0 %s", value, s->lock);
         const lk_redis_command a = LK_REDIS_COMMAND("SPUBLISH", channel, text != NULL ? text : "");
         if (text != NULL)
-            lk_redis_torn_submit_locked(s->r, s->slot, &a, NULL, NULL);
+            lk_redis_migrating_submit_locked(s->r, s->slot, &a, NULL, NULL);
         free(text);
     }
     free(s);
 }
 
-void lk_redis_torn_call_first_locked(lk_redis *r, uint16_t slot, lk_redis_keys *keys)
+void lk_redis_migrating_call_first_locked(lk_redis *r, uint16_t slot, lk_redis_keys *keys)
 {
     summons *const s = malloc(sizeof *s + keys->len + 1);
     if (s == NULL)
@@ -195,5 +188,5 @@ void lk_redis_torn_call_first_locked(lk_redis *r, uint16_t slot, lk_redis_keys *
     *s = (summons){.r = r, .slot = slot};
     memcpy(s->lock, keys->lock, keys->len + 1);
     const lk_redis_command a = LK_REDIS_COMMAND("ZRANGE", lk_redis_keys_queue(keys), "0", "0");
-    lk_redis_torn_submit_locked(r, slot, &a, first_known_locked, s);
+    lk_redis_migrating_submit_locked(r, slot, &a, first_known_locked, s);
 }
