@@ -37,6 +37,16 @@ local function get(lock)
   return redis.call('GET', lock)
 end
 
+-- part: read
+-- needs: wrong_type
+-- Return the value of a lock: '?' if it is no string. Return nil and an error if it cannot be read.
+local function read(lock)
+  local v = redis.pcall('GET', lock)
+  if type(v) ~= 'table' then return v end
+  if is_wrong_type(v) then return '?' end
+  return nil, v
+end
+
 -- part: beside
 -- Return the name of a key beside a queue: the queue's name ends in 'queue', and the other names have another word in its place. They
 -- are info (of a grant), broken:VALUE (the mark that break leaves of a lock that it took away), given:VALUE (the mark of a release during

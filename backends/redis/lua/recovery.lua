@@ -1,7 +1,7 @@
 -- recovery.lua: functions and scripts of a locker with `recovery` (embed.cmake).
 
 -- part: recovery
--- needs: wrong_type
+-- needs: read
 -- For a locker with `recovery` (recovery.h; models/recovery.pml is the model). The mark's name is the last of KEYS, and the life of the
 -- server that the caller knows is the last of ARGV; the script behind does not see them.
 --
@@ -34,14 +34,6 @@ end
 -- End the script with an error if this server has become a replica: it would report as missing what the master has.
 local function need_master()
   redis.call('DEL', mark_name .. ':{')
-end
-
--- Return the value of a lock: '?' if it is no string. Return nil and an error if it cannot be read.
-local function read(lock)
-  local v = redis.pcall('GET', lock)
-  if type(v) ~= 'table' then return v end
-  if is_wrong_type(v) then return '?' end
-  return nil, v
 end
 
 -- Return true if a holder with this token, whose deadline has not passed, may take the place of the value `v`: if there is no value, or
