@@ -122,8 +122,8 @@ class Ledger(unittest.TestCase):
         self.assertEqual(sum(row["seeds"] for row in ledger.read(file, "redis")), 5)
 
     def test_knows_which_files_decide(self):
-        for path, driver, decides in (("core/lock.c", "redis", True), ("backends/redis/lock/pass.c", "redis", True),
-                                      ("backends/redis/lock/pass.c", "zookeeper", False),
+        for path, driver, decides in (("core/lock.c", "redis", True), ("backends/redis/lock/release.c", "redis", True),
+                                      ("backends/redis/lock/release.c", "zookeeper", False),
                                       ("backends/module.c", "redis", True), ("backends/file/paths.c", "redis", False),
                                       ("testing/simulation/world/fibers.c", "redis", True),
                                       ("testing/simulation/zookeeper/tree.c", "redis", False),
@@ -131,7 +131,7 @@ class Ledger(unittest.TestCase):
                                       ("testing/simulation/redis_service.c", "redis-cluster", True),
                                       ("testing/simulation/redis_cluster.c", "redis", False),
                                       ("testing/simulation/run_redis_cluster.c", "redis-cluster", True),
-                                      ("backends/redis/lock/pass.c", "redis-cluster", True),
+                                      ("backends/redis/lock/release.c", "redis-cluster", True),
                                       ("backends/memory/memory.c", "memory", True),
                                       ("testing/simulation/run_memory.c", "redis", False),
                                       ("testing/simulation/run_redis.c", "memory", False),

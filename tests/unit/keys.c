@@ -5,9 +5,8 @@
 #include <string.h>
 
 #include "expect.h"
+#include "lock/claim.h"
 #include "lock/keys.h"
-#include "lock/slot.h"
-#include "lock/value.h"
 
 enum { LETTERS = 5, LENGTH_MAX = 6, NAMES = 19530 }; /* 5 + 5^2 + ... + 5^6 */
 

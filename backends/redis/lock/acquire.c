@@ -15,15 +15,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "clock_gain.h"
-#include "foreign.h"
-#include "grant_info.h"
+#include "instance.h"
 #include "net/reply.h"
-#include "node.h"
-#include "recovery.h"
-#include "script_call.h"
 #include "sharing.h"
-#include "waiters.h"
 
 static const unsigned busy_step = 4; /* an attempt that was found busy outweighs so many that were not */
 static const int64_t quick_poll_ns = 10 * LK_MS;

@@ -1,24 +1,5 @@
-/* claim.c: see claim.h. */
-#include <inttypes.h>
-#include <stdio.h>
-
+/* claim.c: the state of claims, and the table that finds them by their values. */
 #include "claim.h"
-
-void lk_redis_member_text(const char *instance, const locker_claim *claim, const char *value,
-                          char out[LK_REDIS_MEMBER_MAX])
-{
-    const bool plain = locker_claim_is_plain(claim);
-    (void)snprintf(out, LK_REDIS_MEMBER_MAX, "%s%s %s %" PRId64 " %s%u %s%.*s",
-                   plain                ? ""
-                   : claim->permits > 0 ? "P"
-                                        : "S",
-                   instance, value, claim->ttl_ns / LK_MS, plain ? "0" : "",
-                   plain ? (unsigned)lk_redis_claim_of(claim)->numbers : (unsigned)claim->permits,
-                   plain                                   ? ""
-                   : lk_redis_claim_of(claim)->numbers > 0 ? "3 "
-                                                           : "2 ",
-                   LOCKER_OWNER_MAX, claim->owner);
-}
 
 void lk_redis_claim_renewals_to_locked(lk_redis_claim *from, locker_claim *to)
 {

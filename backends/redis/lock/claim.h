@@ -1,12 +1,48 @@
 /* claim.h: the driver's bytes of a claim: its name in the queue, and finding it by its value. */
 #pragma once
 
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lk_atomic.h"
 #include "lk_list.h"
 #include "lk_table.h"
 #include "net/command.h"
 #include "net/shared.h"
-#include "value.h"
 
+/* ------------------------------------------------------------------ values ---- */
+
+/* The values that say whose a lock is: 127 bits of the instance (redis.c) plus a number, as hex digits, of which the
+ * first half names the instance; and numbers, read back from texts of ours. */
+
+enum { LK_REDIS_VALUE_LEN = 32 /* hex digits of a value, and of an instance's name */ };
+
+typedef struct {
+    /* The instance's: the half that all values begin with, twice. Constant, as the next. */
+    char name[LK_REDIS_VALUE_LEN + 1];
+    char hex[256][2];             /* the digits of a byte */
+    uint64_t low;                 /* what numbers are added to */
+    atomic_uint_fast64_t counter; /* relaxed: it orders nothing */
+} lk_redis_values;
+
+/* From so many random bits. */
+void lk_redis_values_init(lk_redis_values *values, const uint64_t random[2]);
+
+/* A number that no claim had before; never 0. */
+static inline uint64_t lk_redis_value_next(lk_redis_values *values)
+{
+    return atomic_fetch_add_explicit(&values->counter, 1, memory_order_relaxed) + 1;
+}
+
+/* Ended by a NUL. */
+void lk_redis_value_text(const lk_redis_values *values, uint64_t number, char text[LK_REDIS_VALUE_LEN + 1]);
+/* Back from the text; false when it isn't one of this instance's values. */
+bool lk_redis_value_number(const lk_redis_values *values, const char *text, uint64_t *number);
+
+enum { LK_REDIS_DIGITS_MAX = 17 /* of a number that Lua's doubles hold, as all of ours are */ };
+
+/* A number, and what ends it. Moves *text behind them. */
+bool lk_redis_read_number(const char **text, char end, int64_t *number);
 enum { LK_REDIS_MEMBER_MAX = LK_REDIS_VALUE_LEN * 2 + LOCKER_OWNER_MAX + 32 };
 
 /* Where a renewal under way refers to a claim. Guarded by the mutex. */
@@ -91,3 +127,19 @@ lk_redis_claim *lk_redis_claims_find_locked(const lk_table *claims, uint64_t num
 /* The next one, in any order; NULL: the first, and that there is none. */
 lk_redis_claim *lk_redis_claims_after_locked(const lk_table *claims,
                                              const lk_redis_claim *data) LK_REDIS_LOCKED;
+
+/* ------------------------------------------------------------------ markers of shared locks ---- */
+
+/* What the key of a lock says that several hold (lua/sets.lua). */
+
+enum { LK_REDIS_MARKER_MAX = 2 * LK_REDIS_NUMBER_MAX + 2 };
+
+/* What the lock's key says of the set that the grant is in. */
+void lk_redis_marker_text(const locker_claim *grant, char out[LK_REDIS_MARKER_MAX]);
+
+/* What `value` of a lock's key says. False: it is no marker. */
+typedef struct {
+    uint64_t epoch;
+    int32_t permits; /* 0: it is shared */
+} lk_redis_marker;
+bool lk_redis_marker_read(const char *value, lk_redis_marker *marker);

@@ -5,9 +5,7 @@
  * lock"). A message that gets lost costs no more than a look, or is made up for by the next renewal. */
 #include <inttypes.h>
 
-#include "cleanup.h"
-#include "recovery.h"
-#include "waiters.h"
+#include "instance.h"
 
 static const int64_t hop_us = 200; /* what a hand-over takes, for the reckoning of how long they go on */
 

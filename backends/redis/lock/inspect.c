@@ -1,15 +1,9 @@
 /* inspect.c: for operators: who holds a lock and who waits, taking it away by force, and a ping. */
 #include <stdio.h>
 
-#include "foreign.h"
-#include "grant_info.h"
-#include "inspect_read.h"
+#include "instance.h"
 #include "net/reply.h"
-#include "node.h"
-#include "recovery.h"
-#include "script_call.h"
 #include "sharing.h"
-#include "sharing_inspect.h"
 
 enum { LOOK_TURNS = 3, HOLDERS_MAX = 2, TRIES_MAX = 3 };
 static const int64_t look_again_ns = 10 * LK_MS; /* and twice as long each time */
@@ -156,7 +150,7 @@ static void forget(struct look *x)
     clear(x->info);
 }
 
-/* Look until the holder is known: it says who it is a few milliseconds after its grant (grant_info.c). Of so many `holders` each
+/* Look until the holder is known: it says who it is a few milliseconds after its grant (notes.c). Of so many `holders` each
  * has as long as the first; where they change faster, the last one has what is left of that. */
 static locker_status look_well(struct look *x, int holders)
 {

@@ -1,4 +1,136 @@
-/* keys.c: the names of a lock's keys.
+/* keys.c: hash slots, and the names of a lock's keys. */
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "keys.h"
+#include "net/command.h"
+
+/* ------------------------------------------------------------------ hash slots ---- */
+
+static inline uint16_t crc_byte(const lk_redis_slots *slots, uint16_t crc, char byte)
+{
+    return (uint16_t)(crc << 8) ^ slots->crc[crc >> 8 ^ (unsigned char)byte];
+}
+
+static inline uint16_t crc_digit(const lk_redis_slots *slots, uint16_t crc, uint32_t digit)
+{
+    return crc_byte(slots, crc, (char)('0' + digit));
+}
+
+static uint16_t crc_zeros(const lk_redis_slots *slots, uint16_t crc, unsigned count)
+{
+    while (count-- > 0)
+        crc = crc_byte(slots, crc, '\0');
+    return crc;
+}
+
+void lk_redis_slots_init(lk_redis_slots *slots)
+{
+    for (unsigned byte = 0; byte < 256; byte++) {
+        unsigned crc = byte << 8;
+        for (int bit = 0; bit < 8; bit++)
+            crc = (crc & 0x8000) != 0 ? crc << 1 ^ 0x1021 : crc << 1;
+        slots->crc[byte] = (uint16_t)crc;
+    }
+    for (uint32_t digit = 0; digit < 10; digit++)
+        slots->hundreds[digit] = crc_zeros(slots, crc_digit(slots, 0, digit), 2);
+    for (uint8_t n = 0; n < 100; n++)
+        slots->two[crc_digit(slots, crc_digit(slots, 0, n / 10), n % 10) % LK_REDIS_SLOTS] = n + 1;
+}
+
+/* A name in its pieces. */
+typedef struct {
+    const lk_redis_prefix *prefix;
+    const char *key;
+    size_t len; /* of all */
+} parts;
+
+static char at(const parts *name, size_t i)
+{
+    const size_t prefix = name->prefix->len;
+    return i < prefix ? name->prefix->text[i] : name->key[i - prefix];
+}
+
+/* Where the first of these stands from `from` on; `len`: nowhere. */
+static size_t find(const parts *name, size_t from, char wanted)
+{
+    while (from < name->len && at(name, from) != wanted)
+        from++;
+    return from;
+}
+
+/* A part of the name in braces, if it has one that is not empty, is hashed alone. */
+static uint16_t crc_of_braced(const lk_redis_slots *slots, const parts *name)
+{
+    const size_t open = find(name, 0, '{'), close = find(name, open + 1, '}');
+    const bool has_tag = close < name->len && close > open + 1;
+    uint16_t crc = 0;
+    for (size_t i = has_tag ? open + 1 : 0; i < (has_tag ? close : name->len); i++)
+        crc = crc_byte(slots, crc, at(name, i));
+    return crc;
+}
+
+/* The CRC as it goes on over a text. False: there is a brace in it. */
+static bool crc_without_brace(const lk_redis_slots *slots, const char *text, size_t len, uint16_t *crc)
+{
+    for (size_t i = 0; i < len; i++) {
+        if (text[i] == '{')
+            return false;
+        *crc = crc_byte(slots, *crc, text[i]);
+    }
+    return true;
+}
+
+uint16_t lk_redis_slot_of(const lk_redis_slots *slots, const lk_redis_prefix *prefix, const char *key,
+                          size_t key_len)
+{
+    uint16_t crc = 0;
+    if (crc_without_brace(slots, prefix->text, prefix->len, &crc) &&
+        crc_without_brace(slots, key, key_len, &crc))
+        return crc % LK_REDIS_SLOTS;
+    const parts name = {prefix, key, prefix->len + key_len};
+    return crc_of_braced(slots, &name) % LK_REDIS_SLOTS;
+}
+
+static uint16_t crc_of_number(const lk_redis_slots *slots, uint32_t n)
+{
+    return crc_digit(slots, n >= 10 ? crc_of_number(slots, n / 10) : 0, n % 10);
+}
+
+/* The least number that hashes to the slot. What the last digits do to a CRC is the same whatever stands before them, so the last
+ * two are not tried one by one: the slot, and the CRC with zero bytes in their place, tell which they have to be. */
+static uint32_t number_of(const lk_redis_slots *slots, uint16_t slot)
+{
+    for (uint32_t n = 0; n < 10; n++)
+        if (crc_of_number(slots, n) % LK_REDIS_SLOTS == slot)
+            return n;
+    if (slots->two[slot] > 10)
+        return slots->two[slot] - 1u;
+    for (uint32_t thousands = 0;; thousands++) {
+        const uint16_t head = crc_zeros(slots, thousands > 0 ? crc_of_number(slots, thousands) : 0, 3);
+        for (uint32_t digit = thousands > 0 ? 0 : 1; digit < 10; digit++) {
+            const uint8_t two = slots->two[(head ^ slots->hundreds[digit] ^ slot) % LK_REDIS_SLOTS];
+            if (two > 0)
+                return 1000 * thousands + 100 * digit + two - 1;
+        }
+    }
+}
+
+uint64_t lk_redis_slot_find_tag(lk_redis_slots *slots, uint16_t slot)
+{
+    char text[2 + LK_REDIS_NUMBER_MAX] = "{";
+    uint64_t tag; /* none is longer */
+    *lk_redis_put_digits(text + 1, number_of(slots, slot)) = '}';
+    memcpy(&tag, text, sizeof tag);
+    LK_WRITE(slots->tag[slot], tag);
+    return tag;
+}
+
+/* ------------------------------------------------------------------ names of keys ---- */
+
+/* The names of a lock's keys.
  *
  * The lock is `namespace:key` (or the key alone). Two companions stand beside it, in the same slot of Redis Cluster:
  * `{lock}:locker:queue` says who waits, and `{lock}:locker:info` tells of a grant that lasts. When the name has a hash tag of
@@ -14,13 +146,6 @@
  * name `}`; a dotted one, that is, `{`, anything, `}` and one dot or more, from which one dot is to be taken; one that begins
  * with `locker:` behind the namespace; and a name that is none of these, as it is. And no lock is another's companion,
  * because no name looks like one (lk_redis_key_is_reserved). The marks of break end in a value, which is random. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "keys.h"
-#include "net/command.h"
-
 /* Of `:locker:queue`; behind a tag only `:queue`, as `locker:` stands in front. */
 enum { SHORT = sizeof ":locker" - 1 };
 
@@ -33,7 +158,7 @@ static const struct {
     [LK_REDIS_OLD_FENCE] = {":locker:fence", sizeof ":locker:fence" - 1},
 };
 
-/* Whether Redis Cluster would hash a part of the name only (slot.h). */
+/* Whether Redis Cluster would hash a part of the name only (keys.h). */
 static bool has_tag(const char *name, size_t len)
 {
     const char *open = memchr(name, '{', len);

@@ -3,11 +3,13 @@
  * reached. A node whose server has no slots any more stays as it is, and comes back into use when it has some, or for another server:
  * there are no more of them than a cluster has masters and somebody still waits for, however often their addresses change. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
+#include "instance.h"
 #include "net/reply.h"
-#include "node.h"
-#include "recovery.h"
+
+/* ------------------------------------------------------------------ servers ---- */
 
 enum { NODES_MAX = LK_REDIS_MASTERS_MAX };
 
@@ -185,4 +187,191 @@ void lk_redis_heed(lk_redis_node *node, uint16_t slot, const redisReply *reply)
     lk_redis_lock(&node->r->shared);
     lk_redis_heed_locked(node, slot, reply);
     lk_redis_unlock(&node->r->shared);
+}
+
+/* ------------------------------------------------------------------ migrating slots ---- */
+
+/* Whether that is where its key has gone; then `to` is who has it, and else what it was. */
+static bool is_elsewhere_locked(lk_redis_node *at, const redisReply *reply,
+                                lk_redis_node **to) LK_REDIS_LOCKED
+{
+    char peer[LK_REDIS_PEER_MAX];
+    if (reply->type != REDIS_REPLY_ERROR || strncmp(reply->str, "ASK ", 4) != 0 ||
+        !lk_redis_redirection(reply->str, lk_redis_net_peer(at->net), peer))
+        return false;
+    lk_redis_node *const found = lk_redis_node_at_locked(at->r, peer);
+    if (found == NULL)
+        return false;
+    *to = found;
+    lk_redis_net_wanted_locked(found->net); /* which it may not have been, without slots */
+    return true;
+}
+
+static bool is_elsewhere(lk_redis_node *at, const redisReply *reply, lk_redis_node **to)
+{
+    lk_redis_lock(&at->r->shared);
+    const bool is = is_elsewhere_locked(at, reply, to);
+    lk_redis_unlock(&at->r->shared);
+    return is;
+}
+
+/* To a server that is to serve it though it doesn't have the slot yet. */
+static lk_redis_outcome ask_behind(lk_redis_node *node, lk_redis_call *call, const lk_redis_command *a,
+                                   locker_error *err)
+{
+    const lk_redis_command both[] = {LK_REDIS_COMMAND("ASKING"), *a};
+    call->map = 0; /* it is this one */
+    const lk_redis_outcome outcome = lk_redis_ask(node->commands, call, both, 2, err);
+    if (call->replies[0] != NULL)
+        freeReplyObject(call->replies[0]);
+    call->replies[0] = call->replies[1];
+    call->replies[1] = NULL;
+    return outcome;
+}
+
+lk_redis_outcome lk_redis_migrating_ask(lk_redis *r, uint16_t slot, lk_redis_call *call,
+                                        const lk_redis_command *a, locker_error *err)
+{
+    for (unsigned hop = 0;; hop++) {
+        lk_redis_node *at = lk_redis_node_for(r, slot, call);
+        lk_redis_outcome outcome = lk_redis_ask(at->commands, call, a, 1, err);
+        if (outcome == LK_REDIS_CALL_REMAPPED)
+            continue;
+        if (outcome == LK_REDIS_CALL_ANSWERED && is_elsewhere(at, call->reply, &at)) {
+            lk_redis_call_clear(call);
+            outcome = ask_behind(at, call, a, err);
+        }
+        if (outcome != LK_REDIS_CALL_ANSWERED)
+            return outcome;
+        const lk_redis_fault fault = lk_redis_reply_fault(call->reply);
+        if ((fault != LK_REDIS_FAULT_MOVED && fault != LK_REDIS_FAULT_MIGRATING) || hop == LK_REDIS_HOPS_MAX)
+            return outcome;
+        lk_redis_heed(at, slot, call->reply);
+        lk_redis_call_clear(call);
+    }
+}
+
+/* A command that goes around. */
+typedef struct {
+    lk_redis *r;
+    lk_redis_node *at;
+    uint16_t slot;
+    unsigned hops;
+    lk_redis_migrating_done done;
+    void *context;
+    size_t len;
+    char bytes[];
+} errand;
+
+static void answered_locked(void *context, redisReply *reply) LK_REDIS_LOCKED;
+
+static void end_locked(errand *e, redisReply *reply) LK_REDIS_LOCKED
+{
+    if (e->done != NULL)
+        e->done(e->context, reply, e->at->commands);
+    free(e);
+}
+
+/* `behind`: ASKING. */
+static void go_locked(errand *e, lk_redis_node *to, bool behind) LK_REDIS_LOCKED
+{
+    static const lk_redis_command asking = {1, {"ASKING"}, {6}};
+    e->at = to;
+    if (to->commands->state != LK_REDIS_UP)
+        lk_redis_net_wanted_locked(to->net); /* for who asks next */
+    char *room = NULL;
+    if (!behind || lk_redis_submit_command_locked(to->commands, &asking, NULL, NULL))
+        room = lk_redis_room_locked(to->commands, e->len);
+    if (room != NULL)
+        memcpy(room, e->bytes, e->len);
+    if (room == NULL || !lk_redis_submit_locked(to->commands, room + e->len, answered_locked, e)) {
+        end_locked(e, NULL);
+        return;
+    }
+    if (!e->r->shared.closing)
+        e->r->shared.svc->attend(
+            e->r->shared.svc); /* it may be another's connection than the one that is pumped */
+}
+
+static void answered_locked(void *context, redisReply *reply)
+{
+    errand *const e = context;
+    const lk_redis_fault fault = reply != NULL ? lk_redis_reply_fault(reply) : LK_REDIS_FAULT_NONE;
+    lk_redis_node *to;
+    if ((fault != LK_REDIS_FAULT_MOVED && fault != LK_REDIS_FAULT_MIGRATING) ||
+        e->hops++ == LK_REDIS_HOPS_MAX) {
+        end_locked(e, reply);
+    } else if (is_elsewhere_locked(e->at, reply, &to)) {
+        go_locked(e, to, true);
+    } else {
+        lk_redis_heed_locked(e->at, e->slot, reply);
+        go_locked(e, lk_redis_node_of(e->r, e->slot), false);
+    }
+}
+
+void lk_redis_migrating_submit_locked(lk_redis *r, uint16_t slot, const lk_redis_command *a,
+                                      lk_redis_migrating_done done, void *context)
+{
+    lk_redis_node *const at = lk_redis_node_of(r, slot);
+    errand *const e = malloc(sizeof *e + lk_redis_command_room(a));
+    if (e == NULL) {
+        if (done != NULL)
+            done(context, NULL, at->commands);
+        return;
+    }
+    *e = (errand){.r = r, .slot = slot, .done = done, .context = context};
+    e->len = (size_t)(lk_redis_command_put(a, e->bytes) - e->bytes);
+    go_locked(e, at, false);
+}
+
+/* Whose lock it is that a waiter is told of. */
+typedef struct {
+    lk_redis *r;
+    uint16_t slot;
+    char lock[];
+} summons;
+
+/* The text begins with 32 hex digits and a space: those of an instance's name, or of a value. */
+static bool read_name(const char *text, char name[LK_REDIS_VALUE_LEN + 1])
+{
+    if (strspn(text, "0123456789abcdef") != LK_REDIS_VALUE_LEN || text[LK_REDIS_VALUE_LEN] != ' ')
+        return false;
+    memcpy(name, text, LK_REDIS_VALUE_LEN);
+    name[LK_REDIS_VALUE_LEN] = '\0';
+    return true;
+}
+
+/* "instance value ttl numbers owner": who is asked to come, by a message that hands nothing over. */
+static void first_known_locked(void *context, redisReply *reply, lk_redis_pipeline *on) LK_REDIS_LOCKED
+{
+    summons *const s = context;
+    const redisReply *const first =
+        reply != NULL && reply->type == REDIS_REPLY_ARRAY && reply->elements == 1 ? reply->element[0] : NULL;
+    char inst[LK_REDIS_VALUE_LEN + 1], value[LK_REDIS_VALUE_LEN + 1], tag[sizeof(uint64_t) + 1] = "";
+    (void)on;
+    if (first != NULL && first->type == REDIS_REPLY_STRING && read_name(first->str, inst) &&
+        read_name(first->str + LK_REDIS_VALUE_LEN + 1, value)) {
+        const size_t room = strlen(s->lock) + LK_REDIS_VALUE_LEN + 16;
+        char channel[LK_REDIS_CHANNEL_MAX], *const text = malloc(room);
+        *lk_redis_tag_put(tag, lk_redis_slot_tag(&s->r->slots, s->slot)) = '\0';
+        (void)snprintf(channel, sizeof channel, "locker:wake:%s%s", inst, tag);
+        if (text != NULL)
+            (void)snprintf(text, room, "%s 0/0 0 %s", value, s->lock);
+        const lk_redis_command a = LK_REDIS_COMMAND("SPUBLISH", channel, text != NULL ? text : "");
+        if (text != NULL)
+            lk_redis_migrating_submit_locked(s->r, s->slot, &a, NULL, NULL);
+        free(text);
+    }
+    free(s);
+}
+
+void lk_redis_migrating_call_first_locked(lk_redis *r, uint16_t slot, lk_redis_keys *keys)
+{
+    summons *const s = malloc(sizeof *s + keys->len + 1);
+    if (s == NULL)
+        return;
+    *s = (summons){.r = r, .slot = slot};
+    memcpy(s->lock, keys->lock, keys->len + 1);
+    const lk_redis_command a = LK_REDIS_COMMAND("ZRANGE", lk_redis_keys_queue(keys), "0", "0");
+    lk_redis_migrating_submit_locked(r, slot, &a, first_known_locked, s);
 }

@@ -4,11 +4,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "cleanup.h"
-#include "grant_info.h"
-#include "node.h"
-#include "recovery.h"
-#include "waiters.h"
+#include "instance.h"
 
 static const int64_t turn_ns = 50 * LK_MS;
 

@@ -1,15 +1,198 @@
-/* release.c: giving a lock back. With a caller that wants to know what became of it (release), and without
- * (withdraw, which leaves it to cleanup.c). */
+/* release.c: giving a lock back: to the server while a caller waits for the outcome (release), to the server in the background
+ * (withdraw), and to a waiter of the same locker without asking the server (pass).
+ *
+ * In the background, a lock or a queue entry that no caller here wants is released again after each reconnection, until
+ * cleanup_timeout is over. After that a lock ends with its lease. A queue entry, which would be handed the lock, has a minute. */
 #include <stdlib.h>
 
-#include "cleanup.h"
-#include "grant_info.h"
-#include "migrating.h"
+#include "instance.h"
 #include "net/reply.h"
-#include "node.h"
-#include "recovery.h"
-#include "script_call.h"
 #include "sharing.h"
+
+/* ------------------------------------------------------------------ cleanup ---- */
+
+/* A value that is to be released, or withdrawn from the queue. Guarded by the mutex. */
+typedef struct {
+    lk_redis *r;
+    lk_list link;
+    lk_redis_keys keys;
+    uint16_t slot;
+    char value[LK_REDIS_VALUE_LEN + 1];
+    char member[LK_REDIS_MEMBER_MAX]; /* to take out of the queue; "": none */
+    int64_t deadline;                 /* given up then */
+    int64_t retry_at;                 /* 0: at once */
+    lk_redis_given_back what;
+    bool sent, whole; /* awaiting its answer; send the script's text */
+    unsigned hops;    /* how often it was sent to another server, in a row */
+    bool migrating;   /* its slot is being migrated */
+} lk_redis_cleanup;
+
+static void remove_locked(lk_redis_cleanup *c) LK_REDIS_LOCKED
+{
+    lk_list_remove(&c->link);
+    lk_redis_keys_clear(&c->keys);
+    free(c);
+}
+
+static bool submit_locked(lk_redis_cleanup *c) LK_REDIS_LOCKED;
+
+static lk_redis_node *node_of(const lk_redis_cleanup *c)
+{
+    return lk_redis_node_of(c->r, c->slot);
+}
+
+/* It, and its deadline, want watching: what was refused is known to whichever thread reads the answer. Another one may be
+ * inside dispatch meanwhile, and have looked already. */
+static void watch_locked(const lk_redis_cleanup *c) LK_REDIS_LOCKED
+{
+    const locker_services *svc = c->r->shared.svc;
+    svc->attend(svc);
+}
+
+static void done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED;
+
+static void migrating_done_locked(void *context, redisReply *reply, lk_redis_pipeline *on) LK_REDIS_LOCKED
+{
+    lk_redis_cleanup *const c = context;
+    (void)on;
+    if (reply == NULL &&
+        !c->r->shared
+             .closing) { /* there may be no connection to where its key has gone: it is not told when there is */
+        c->retry_at = lk_redis_now(&c->r->shared) + LK_REDIS_AGAIN_NS;
+        watch_locked(c);
+    }
+    if (reply != NULL && reply->type == REDIS_REPLY_INTEGER && reply->integer == 1)
+        lk_redis_migrating_call_first_locked(c->r, c->slot, &c->keys);
+    done_locked(c, reply);
+}
+
+/* The lock, the place in its queue, and the info, each by itself. */
+static void submit_migrating_locked(lk_redis_cleanup *c) LK_REDIS_LOCKED
+{
+    const lk_redis_command forget = LK_REDIS_COMMAND("DEL", lk_redis_keys_info(&c->keys));
+    const lk_redis_command drop =
+        LK_REDIS_COMMAND("EVAL", lk_redis_migrating_drop_text, "1", c->keys.lock, c->value);
+    const lk_redis_command leave = LK_REDIS_COMMAND("ZREM", lk_redis_keys_queue(&c->keys), c->member);
+    c->sent = true;
+    if (c->member[0] != '\0')
+        lk_redis_migrating_submit_locked(c->r, c->slot, &leave, NULL, NULL);
+    if (c->what == LK_REDIS_NOTED)
+        lk_redis_migrating_submit_locked(c->r, c->slot, &forget, NULL, NULL);
+    lk_redis_migrating_submit_locked(c->r, c->slot, &drop, migrating_done_locked, c);
+}
+
+static void done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED
+{
+    lk_redis_cleanup *c = context;
+    c->sent = false;
+    if (reply == NULL)
+        return; /* sent again once there is a connection */
+    switch (lk_redis_reply_fault(reply)) {
+    case LK_REDIS_FAULT_NOSCRIPT:
+        c->whole = true;
+        if (!submit_locked(c))
+            watch_locked(c);
+        break;
+    case LK_REDIS_FAULT_MIGRATING:
+        c->migrating = !c->migrating && c->r->map != NULL && c->what != LK_REDIS_SHARING;
+        if (c->migrating) {
+            submit_migrating_locked(c);
+            break;
+        }
+        /* fall through */
+    case LK_REDIS_FAULT_TRANSIENT:
+    case LK_REDIS_FAULT_REFUSED:
+        lk_redis_heed_locked(node_of(c), c->slot, reply);
+        c->retry_at = lk_redis_now(&c->r->shared) + LK_REDIS_AGAIN_NS;
+        watch_locked(c);
+        break;
+    case LK_REDIS_FAULT_MOVED:
+        lk_redis_heed_locked(node_of(c), c->slot, reply);
+        if (c->r->map == NULL || c->hops++ == LK_REDIS_HOPS_MAX || !submit_locked(c)) {
+            c->hops = 0; /* it goes with the next connection, or after a pause */
+            c->retry_at = lk_redis_now(&c->r->shared) + LK_REDIS_AGAIN_NS;
+        }
+        watch_locked(c); /* another server's connection is pumped now */
+        break;
+    case LK_REDIS_FAULT_DENIED:
+        LK_WRITE(c->r->trusted, false);
+        remove_locked(c);
+        break;
+    default:
+        remove_locked(c);
+    }
+}
+
+static bool submit_locked(lk_redis_cleanup *c) LK_REDIS_LOCKED
+{
+    char least[LK_REDIS_FENCE_DIGITS + 1];
+    const bool shares = c->what == LK_REDIS_SHARING;
+    const lk_redis_script script = shares ? LK_REDIS_SCRIPT_SHARED_RELEASE : LK_REDIS_SCRIPT_RELEASE;
+    lk_redis_command a;
+    lk_redis_script_begin(c->r, &a, script, &c->keys,
+                          c->what == LK_REDIS_NOTED ? lk_redis_keys_info(&c->keys) : NULL);
+    if (c->whole)
+        lk_redis_script_spell_out(c->r, &a, script);
+    LK_REDIS_ARGUMENTS(&a, c->value, c->member, "0");
+    if (c->r->recovery.mark != NULL)
+        lk_redis_command_text(&a, "0"); /* it gives back what is its own alone */
+    if (c->r->recovery.mark != NULL && shares)
+        lk_redis_command_text(&a, "");
+    lk_redis_command_text(&a, lk_redis_fence_least_text(&node_of(c)->fences, least));
+    if (c->r->recovery.mark != NULL)
+        lk_redis_command_text(&a, c->r->recovery.life);
+    c->sent = lk_redis_submit_command_locked(node_of(c)->commands, &a, done_locked, c);
+    return c->sent;
+}
+
+void lk_redis_cleanup_start_locked(lk_redis *r, lk_redis_keys *keys, uint16_t slot, uint64_t value,
+                                   lk_redis_given_back what, const locker_claim *queued)
+{
+    lk_redis_cleanup *c = calloc(1, sizeof *c);
+    if (c == NULL) {
+        lk_redis_keys_clear(keys);
+        return;
+    }
+    c->r = r;
+    c->keys = *keys;
+    c->slot = slot;
+    c->what = what;
+    keys->lock = NULL;
+    lk_redis_value_text(&r->values, value, c->value);
+    if (queued != NULL)
+        lk_redis_member_text(r->values.name, queued, c->value, c->member);
+    c->deadline = lk_time_after(lk_redis_now(&r->shared),
+                                lk_time_later(r->set.cleanup_ns, queued != NULL ? 60 * LK_S : 0));
+    lk_list_prepend(&r->cleanups, &c->link);
+    if (!submit_locked(c))
+        watch_locked(c);
+}
+
+int64_t lk_redis_cleanups_run_locked(lk_redis *r, int64_t now)
+{
+    int64_t next_time = LOCKER_NEVER;
+    LK_EACH_SAFE(lk_redis_cleanup, c, link, &r->cleanups) {
+        if (c->sent)
+            continue;
+        if (now >= c->deadline) {
+            remove_locked(c);
+            continue;
+        }
+        if (node_of(c)->commands->state == LK_REDIS_UP && now >= c->retry_at && submit_locked(c))
+            continue;
+        next_time = lk_time_earlier(next_time, c->retry_at > now ? lk_time_earlier(c->retry_at, c->deadline)
+                                                                 : c->deadline);
+    }
+    return next_time;
+}
+
+void lk_redis_cleanups_free(lk_redis *r)
+{
+    LK_EACH_SAFE(lk_redis_cleanup, c, link, &r->cleanups)
+        remove_locked(c);
+}
+
+/* ------------------------------------------------------------------ release ---- */
 
 typedef struct lk_redis_release {
     lk_redis *r;
@@ -78,7 +261,7 @@ static locker_status read_answer(release *x, const lk_redis_call *call, bool *ag
         return lk_lost(err, "the lock was lost before unlock: it was broken");
     if (reply->type == REDIS_REPLY_INTEGER && reply->integer == 2 &&
         lk_redis_now(&x->r->shared) < x->data->valid_until)
-        return LOCKER_OK; /* the server has lost it, and grants nothing before our deadline (recovery.h) */
+        return LOCKER_OK; /* the server has lost it, and grants nothing before our deadline (recovery.c) */
     if (reply->type == REDIS_REPLY_INTEGER)
         return reply->integer == 1 ? LOCKER_OK : not_ours(x, call->era, err);
     locker_status refused;
@@ -377,4 +560,58 @@ void lk_redis_withdraw(void *self, locker_claim *claim)
     silence_locked(r, data);
     let_go_unlocking(r, data, &keys, data->enrolled ? claim : NULL);
     lk_redis_unlock(&r->shared);
+}
+
+/* ------------------------------------------------------------------ hand-over inside the process ---- */
+
+/* A holder hands its lock on to a waiter of the same locker, without asking the server: the value stays,
+ * the claim that it belongs to is another. Each hand-over takes the next fencing number of those that the grant took
+ * at the server, so nobody else is ever given the same. A grant takes many numbers only while hand-overs are asked
+ * for: after the first that was, which is refused. Other processes don't starve: after LK_REDIS_PASS_RESERVE - 1
+ * hand-overs the lock is released. So is one whose holder the server knows: whoever breaks that holder's lock must not
+ * break the next one's; and one that another server had confirmed: this one may have lost it. */
+locker_status lk_redis_pass(void *self, locker_claim *from, locker_claim *to)
+{
+    lk_redis *r = self;
+    lk_redis_claim *giver = lk_redis_claim_of(from), *taker = lk_redis_claim_of(to);
+    locker_status status = LOCKER_BUSY;
+    lk_redis_lately_raise(&r->pass_lately, LK_REDIS_CONTENDED);
+    const int64_t now = lk_redis_now(&r->shared);
+    const lk_redis_pipeline *const commands = lk_redis_node_of(r, giver->slot)->commands;
+    lk_redis_lock(&r->shared);
+    if (commands->state != LK_REDIS_UP || giver->era != lk_redis_era(commands) || giver->noted ||
+        from->ttl_ns != to->ttl_ns || !from->renewed || !to->renewed ||
+        giver->passes + 1 >= (r->set.fencing ? giver->numbers : LK_REDIS_PASS_RESERVE) ||
+        now >= giver->valid_until - from->ttl_ns / 3)
+        goto out;
+    taker->core = to;
+    taker->number = giver->number;
+    taker->slot = giver->slot;
+    taker->braced = giver->braced;
+    LK_WRITE(taker->fence, LK_READ(giver->fence));
+    taker->passes = (uint8_t)(giver->passes + 1);
+    taker->valid_until = giver->valid_until;
+    taker->era = giver->era;
+    taker->asks = giver->asks;
+    taker->leaps = giver->leaps;
+    taker->allowed = giver->allowed;
+    taker->enrolled = giver->enrolled;
+    taker->numbers = giver->numbers;
+    taker->direct_us = lk_redis_claim_direct_us(giver, now);
+    taker->since = to->granted_at = now;
+    LK_WRITE(taker->held, true);
+    LK_WRITE(giver->held, false);
+    lk_redis_note_forget_locked(r, giver);
+    lk_redis_note_grant(r, taker);
+    lk_redis_claim_renewals_to_locked(giver, to);
+    if (giver->tabled) {
+        lk_redis_claims_remove_locked(&r->claims, giver);
+        lk_redis_claims_add_locked(&r->claims, taker);
+    }
+    to->token = r->set.fencing ? LK_READ(taker->fence) + taker->passes : 0;
+    to->valid_until = taker->valid_until;
+    status = LOCKER_OK;
+out:
+    lk_redis_unlock(&r->shared);
+    return status;
 }

@@ -5,15 +5,10 @@
  * each answer counts from its own sending.
  */
 #include <inttypes.h>
-
 #include <stdlib.h>
 
-#include "batch.h"
-#include "clock_gain.h"
-#include "migrating.h"
+#include "instance.h"
 #include "net/reply.h"
-#include "node.h"
-#include "recovery_renewals.h"
 
 enum {
     BATCH_MAX = 256,          /* leases in one command, for which a server takes a third of a millisecond */

@@ -4,7 +4,7 @@
  * is a plain string: the holder's value. The queue is a sorted set of the waiters in the order in which they came, each "instance value
  * ttl_ms numbers owner". A release hands the lock on to the first waiter that still listens: it sets the lock to the waiter's value, and
  * notifies the waiter's process on its own channel. So one release wakes one process, and no other client takes the lock in between. The
- * info is written by grant_info.c, and ends with the lock. A foreign client may have left any type of value under our names. */
+ * info is written by notes.c, and ends with the lock. A foreign client may have left any type of value under our names. */
 #pragma once
 
 typedef enum {
@@ -14,7 +14,7 @@ typedef enum {
     LK_REDIS_SCRIPT_WAIT,
     LK_REDIS_SCRIPT_SHOW,
     LK_REDIS_SCRIPT_BREAK,
-    LK_REDIS_SCRIPTS_LOADED, /* by each handshake; the others when they are used for the first time (script_call.h) */
+    LK_REDIS_SCRIPTS_LOADED, /* by each handshake; the others when they are used for the first time (requests.c) */
     LK_REDIS_SCRIPT_SHARED_ACQUIRE = LK_REDIS_SCRIPTS_LOADED,
     LK_REDIS_SCRIPT_SHARED_RELEASE,
     LK_REDIS_SCRIPT_SHARED_SHOW,
@@ -23,7 +23,7 @@ typedef enum {
 } lk_redis_script;
 
 /* The scripts for a single server or a group with Sentinels; for a cluster, where WAIT has one more argument, the tag of its locks' slot;
- * and for a locker with `recovery` (recovery.h). */
+ * and for a locker with `recovery` (recovery.c). */
 extern const char *const lk_redis_one_text[LK_REDIS_SCRIPT_COUNT];
 extern const char *const lk_redis_cluster_text[LK_REDIS_SCRIPT_COUNT];
 extern const char *const lk_redis_recovery_text[LK_REDIS_SCRIPT_COUNT];

@@ -1,8 +1,8 @@
 /* settings.h: the driver's parameters, and a checked copy of what a URI or profile says. */
 #pragma once
 
+#include "keys.h"
 #include "net/socket.h"
-#include "slot.h"
 
 /* What open was told; constant afterwards. */
 typedef struct {
@@ -13,7 +13,7 @@ typedef struct {
     int64_t wait_replicas;
     int64_t wait_timeout_ns;
     int64_t cleanup_ns;
-    int64_t recovery_ns; /* 0: none (recovery.h) */
+    int64_t recovery_ns; /* 0: none (recovery.c) */
     int64_t clock_drift; /* of the server's, in percent */
 } lk_redis_settings;
 

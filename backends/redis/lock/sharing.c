@@ -1,8 +1,13 @@
-/* sharing.c: see sharing.h. */
+/* sharing.c: shared locks and permits: attempts, and for operators show and break. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "instance.h"
+#include "net/reply.h"
 #include "sharing.h"
-#include "clock_gain.h"
-#include "script_call.h"
-#include "waiters.h"
+
+/* ------------------------------------------------------------------ attempts ---- */
 
 lk_redis_outcome lk_redis_sharing_ask(lk_redis_node *node, lk_redis_call *call, lk_redis_keys *keys,
                                       const char *member, const char *old_counter, bool waits, bool known,
@@ -50,4 +55,387 @@ void lk_redis_sharing_watch(lk_redis *r, lk_redis_claim *data)
     lk_redis_clock_look_back_locked(r, data);
     lk_redis_net_subscribe_locked(lk_redis_node_of(r, data->slot)->net, data->slot, true);
     lk_redis_unlock(&r->shared);
+}
+
+/* ------------------------------------------------------------------ queues ---- */
+
+void lk_redis_copy_owner(char *out, const char *text)
+{
+    (void)snprintf(out, LOCKER_OWNER_MAX + 1, "%s", text);
+}
+
+/* "instance value ttl numbers owner"; behind an S, or a P, of which the number is that of permits. */
+static void read_member(const char *member, locker_waiter *waiter)
+{
+    const char kind = *member;
+    for (int spaces = 0; *member != '\0' && spaces < 4; member++) {
+        if (*member != ' ')
+            continue;
+        if (++spaces == 3 && kind == 'P')
+            waiter->permits = (int32_t)strtol(member, NULL, 10);
+    }
+    waiter->mode = kind == 'S' ? LOCKER_SHARED : LOCKER_EXCLUSIVE;
+    if ((kind == 'S' || kind == 'P') && *member >= '0' && *member <= '3' && member[1] == ' ')
+        member += 2; /* whether it is told its number */
+    lk_redis_copy_owner(waiter->owner, member);
+}
+
+locker_status lk_redis_read_queue(const redisReply *queue, locker_info *info, locker_error *err)
+{
+    if (queue->elements == 0)
+        return LOCKER_OK;
+    info->queue = calloc(queue->elements, sizeof *info->queue);
+    if (info->queue == NULL)
+        return lk_out_of_memory(err);
+    info->queue_len = queue->elements;
+    info->queue_stride = sizeof *info->queue;
+    for (size_t i = 0; i < queue->elements; i++)
+        if (queue->element[i]->type == REDIS_REPLY_STRING)
+            read_member(queue->element[i]->str, &info->queue[i]);
+    return LOCKER_OK;
+}
+
+/* ------------------------------------------------------------------ show and break ---- */
+
+static const locker_break_options anybody = LOCKER_BREAK_OPTIONS_INIT;
+
+enum {
+    TRIES_MAX = 3,
+    PARTS = 3, /* of what is told of a holder */
+    PIECE_MAX =
+        50, /* holders that one script takes the lock from, for which a server takes 3 ms where thousands wait */
+    TOLD_MAX = 1000 /* holders that are told of, as the script shows them at once */
+};
+
+/* What the script answers (lua/shared_show.lua). */
+enum { MARKER, HOLDERS, NEXT, WAITERS, QUEUE, COUNTER, ANSWERS };
+
+/* Some of those who hold the lock, as one look shows them. */
+typedef struct {
+    redisReply *reply; /* NULL: none yet */
+    lk_redis_marker marker;
+} page;
+
+static locker_status unanswered(const lk_redis_inquiry *q, lk_redis_outcome outcome)
+{
+    if (outcome == LK_REDIS_CALL_CUT)
+        return lk_unavailable(q->err, "the connection to the server was lost; try again");
+    return outcome == LK_REDIS_CALL_LATE ? lk_unavailable(q->err, "the server did not answer in time")
+                                         : q->err->status;
+}
+
+/* Looking twice does no harm; breaking twice might break another's lock. */
+static locker_status ask(const lk_redis_inquiry *q, lk_redis_script which, const char *const *more,
+                         redisReply **reply)
+{
+    int tries = which == LK_REDIS_SCRIPT_SHARED_SHOW ? TRIES_MAX : 1;
+    unsigned hops = 0;
+    for (;;) {
+        lk_redis_call call = {.until = q->until};
+        lk_redis_node *const node = lk_redis_node_for(q->r, q->slot, &call);
+        lk_redis_command a;
+        lk_redis_script_begin(q->r, &a, which, q->keys, NULL);
+        lk_redis_command_texts(&a, more);
+        const lk_redis_outcome outcome = lk_redis_ask_script(node, &call, which, &a, q->err);
+        if (outcome == LK_REDIS_CALL_REMAPPED || (outcome == LK_REDIS_CALL_CUT && --tries > 0))
+            continue;
+        if (outcome != LK_REDIS_CALL_ANSWERED)
+            return unanswered(q, outcome);
+        lk_redis_heed(node, q->slot, call.reply);
+        *reply = call.reply;
+        if (lk_redis_reply_fault(call.reply) != LK_REDIS_FAULT_MOVED || hops++ == LK_REDIS_HOPS_MAX)
+            return LOCKER_OK;
+        freeReplyObject(call.reply);
+        *reply = NULL;
+    }
+}
+
+/* What is no answer of the script. */
+static locker_status refused(const lk_redis_inquiry *q, const redisReply *reply)
+{
+    locker_status status;
+    int64_t left_ms;
+    if (lk_redis_recovery_refuses(q->r, reply, &left_ms, &status, q->err))
+        return status;
+    return lk_redis_reply_error(reply, "looking at a lock with several holders", q->err);
+}
+
+static bool is_look(const redisReply *reply)
+{
+    static const int kinds[ANSWERS] = {REDIS_REPLY_STRING,  REDIS_REPLY_ARRAY, REDIS_REPLY_STRING,
+                                       REDIS_REPLY_INTEGER, REDIS_REPLY_ARRAY, REDIS_REPLY_STRING};
+    bool is = reply != NULL && reply->type == REDIS_REPLY_ARRAY &&
+              (reply->elements == 1 || reply->elements == ANSWERS);
+    for (size_t i = 0; is && i < reply->elements; i++)
+        is = reply->element[i]->type == kinds[i];
+    return is;
+}
+
+/* "since_ms token slot instance told owner"; 0, or 2 where an earlier release let it in: it is not told its number. */
+static void read_info(const char *text, locker_holder *holder)
+{
+    int64_t since, token, slot, told;
+    holder->since_unix_ms = holder->slot = -1;
+    if (!lk_redis_read_number(&text, ' ', &since) || !lk_redis_read_number(&text, ' ', &token) ||
+        !lk_redis_read_number(&text, ' ', &slot) || strlen(text) <= LK_REDIS_VALUE_LEN)
+        return;
+    text += LK_REDIS_VALUE_LEN + 1;
+    if (!lk_redis_read_number(&text, ' ', &told))
+        return;
+    holder->since_unix_ms = since > 0 ? since : -1;
+    holder->token = (told & 1) != 0 ? (uint64_t)token : 0;
+    holder->slot = (int32_t)slot;
+    lk_redis_copy_owner(holder->owner, text);
+}
+
+/* Of a holder's three parts. False: they make no sense. */
+static bool read_holder(redisReply *const *part, const lk_redis_marker *marker, locker_holder *holder)
+{
+    *holder = (locker_holder){.slot = -1};
+    if (part[0]->type != REDIS_REPLY_STRING || part[0]->len != LK_REDIS_VALUE_LEN ||
+        strspn(part[0]->str, "0123456789abcdef") != LK_REDIS_VALUE_LEN ||
+        part[1]->type != REDIS_REPLY_INTEGER || part[2]->type != REDIS_REPLY_STRING)
+        return false;
+    read_info(part[2]->str, holder);
+    holder->remaining_ms = part[1]->integer >= 0 ? part[1]->integer : 0;
+    if (marker->permits == 0)
+        holder->slot = -1;
+    return true;
+}
+
+/* As scripts are told whom a break names, and where a page begins. */
+typedef struct {
+    char token[24], owner[1 + LOCKER_OWNER_MAX + 1], from[64];
+    const char *behind;
+} names;
+
+/* The page behind `before`; NULL: the first one. */
+static names names_of(const locker_break_options *only, const redisReply *before)
+{
+    names n = {"", "", "", ""};
+    if (only->token != 0)
+        (void)snprintf(n.token, sizeof n.token, "%" PRIu64, only->token);
+    if (only->owner != NULL)
+        (void)snprintf(n.owner, sizeof n.owner, "=%s", only->owner);
+    const char *const next = before != NULL ? before->element[NEXT]->str : "";
+    const size_t len = strcspn(next, " ");
+    if (next[len] == ' ' && len < sizeof n.from) {
+        memcpy(n.from, next, len);
+        n.from[len] = '\0';
+        n.behind = next + len + 1;
+    }
+    return n;
+}
+
+static void page_clear(page *p)
+{
+    freeReplyObject(p->reply);
+    p->reply = NULL;
+}
+
+/* Set `p` to the first page of those whom `only` names, or to the one behind it, where no holder is newer than the number `newest` (""
+ * for any). OK with *gone: the lock has no marker. */
+static locker_status look(const lk_redis_inquiry *q, const locker_break_options *only, const char *newest,
+                          page *p, bool *gone)
+{
+    const names n = names_of(only, p->reply);
+    redisReply *reply = NULL;
+    locker_status status =
+        ask(q, LK_REDIS_SCRIPT_SHARED_SHOW,
+            (const char *const[]){n.token, n.owner, n.from, n.behind, newest, NULL}, &reply);
+    page_clear(p);
+    p->reply = reply;
+    *gone = false;
+    if (status == LOCKER_OK && !is_look(reply))
+        status = refused(q, reply);
+    if (status == LOCKER_OK)
+        *gone = reply == NULL || reply->elements == 1 ||
+                !lk_redis_marker_read(reply->element[MARKER]->str, &p->marker);
+    return status;
+}
+
+/* Make room in `info` for so many more holders. */
+static locker_status make_room(const lk_redis_inquiry *q, locker_info *info, size_t more)
+{
+    locker_holder *const all = realloc(info->holders, (info->holders_len + more + 1) * sizeof *all);
+    if (all == NULL)
+        return lk_out_of_memory(q->err);
+    info->holders = all;
+    return LOCKER_OK;
+}
+
+static void settle(locker_info *info, const page *p)
+{
+    locker_info_settle(info, p->marker.permits > 0 ? LOCKER_EXCLUSIVE : LOCKER_SHARED, p->marker.permits);
+}
+
+/* Tell in `info` of all on the page. */
+static locker_status read_page(const lk_redis_inquiry *q, const page *p, locker_info *info)
+{
+    const redisReply *const list = p->reply->element[HOLDERS];
+    const locker_status status = make_room(q, info, list->elements / PARTS);
+    for (size_t i = 0; status == LOCKER_OK && i + PARTS <= list->elements; i += PARTS)
+        if (read_holder(list->element + i, &p->marker, &info->holders[info->holders_len]))
+            info->holders_len++;
+    if (status == LOCKER_OK)
+        settle(info, p);
+    return status;
+}
+
+locker_status lk_redis_sharing_show(const lk_redis_inquiry *q, locker_info *info, bool *gone)
+{
+    page p = {0};
+    locker_status status = look(q, &anybody, "", &p, gone);
+    if (status == LOCKER_OK && !*gone) {
+        info->waiters = p.reply->element[WAITERS]->integer;
+        status = read_page(q, &p, info);
+    }
+    if (status == LOCKER_OK && !*gone)
+        status = lk_redis_read_queue(p.reply->element[QUEUE], info, q->err);
+    page_clear(&p);
+    return status;
+}
+
+/* A break under way. */
+typedef struct {
+    const lk_redis_inquiry *q;
+    const locker_break_options *only;
+    page seen;
+    locker_info *broken;
+    bool is_named;  /* somebody was, whom it may be about */
+    bool has_taken; /* the lock from one of them */
+    char marker[LK_REDIS_MARKER_MAX],
+        newest[LK_REDIS_NUMBER_MAX]; /* as the first page has them; "": any is taken */
+} breaking;
+
+/* Holders of the page, one piece of those whom the break names. */
+typedef struct {
+    char values[PIECE_MAX * LK_REDIS_VALUE_LEN + 1]; /* one behind the other */
+    locker_holder holder[PIECE_MAX];
+    size_t count;
+} piece;
+
+/* Fill the piece with the next ones, from *at of the page on, which moves behind them. */
+static void fill(const breaking *b, size_t *at, piece *p)
+{
+    const redisReply *const list = b->seen.reply->element[HOLDERS];
+    for (p->count = 0; p->count < PIECE_MAX && *at + PARTS <= list->elements; *at += PARTS) {
+        redisReply *const *const part = list->element + *at;
+        locker_holder *const one = &p->holder[p->count];
+        if (read_holder(part, &b->seen.marker, one) && locker_break_names(b->only, one->owner, one->token))
+            memcpy(p->values + LK_REDIS_VALUE_LEN * p->count++, part[0]->str, LK_REDIS_VALUE_LEN);
+    }
+    p->values[LK_REDIS_VALUE_LEN * p->count] = '\0';
+}
+
+/* Tell of those of the piece whose values are in `taken`, which has the same order. */
+static locker_status tell_taken(breaking *b, const piece *p, const redisReply *taken)
+{
+    locker_info *const info = b->broken;
+    const locker_status status = make_room(b->q, info, p->count);
+    size_t next = 0;
+    for (size_t i = 0; status == LOCKER_OK && i < p->count && next < taken->elements; i++) {
+        const redisReply *const value = taken->element[next];
+        if (value->type != REDIS_REPLY_STRING || value->len != LK_REDIS_VALUE_LEN ||
+            memcmp(value->str, p->values + LK_REDIS_VALUE_LEN * i, LK_REDIS_VALUE_LEN) != 0)
+            continue;
+        next++;
+        b->has_taken = true;
+        if (info->holders_len < TOLD_MAX)
+            info->holders[info->holders_len++] = p->holder[i];
+    }
+    return status;
+}
+
+/* Take the lock from the piece's holders, as far as they have it still. */
+static locker_status take_piece(breaking *b, const piece *p)
+{
+    redisReply *taken = NULL;
+    locker_status status =
+        ask(b->q, LK_REDIS_SCRIPT_SHARED_BREAK, (const char *const[]){b->marker, p->values, NULL}, &taken);
+    if (status == LOCKER_OK && taken != NULL && taken->type != REDIS_REPLY_ARRAY)
+        status = refused(b->q, taken);
+    if (status == LOCKER_OK && taken != NULL)
+        status = tell_taken(b, p, taken);
+    freeReplyObject(taken);
+    return status;
+}
+
+/* Take the lock from those of the page whom the break names. */
+static locker_status take_page(breaking *b)
+{
+    locker_status status = LOCKER_OK;
+    piece *const p = malloc(sizeof *p); /* too large for a thread's stack */
+    size_t at = 0;
+    if (p == NULL)
+        return lk_out_of_memory(b->q->err);
+    for (fill(b, &at, p); status == LOCKER_OK && p->count > 0; fill(b, &at, p)) {
+        b->is_named = true;
+        status = take_piece(b, p);
+    }
+    free(p);
+    return status;
+}
+
+/* Whether the page seen is of the break's set, whose marker the first page tells. */
+static bool is_same_set(breaking *b)
+{
+    const redisReply *const marker = b->seen.reply->element[MARKER], *const counter =
+                                                                         b->seen.reply->element[COUNTER];
+    if (b->marker[0] != '\0')
+        return strcmp(b->marker, marker->str) == 0;
+    (void)snprintf(b->marker, sizeof b->marker, "%s", marker->str);
+    /* A counter that is less than the set's own number was set by somebody, and says nothing. */
+    if (b->only->token == 0 && strspn(counter->str, "0123456789") == counter->len &&
+        strtoull(counter->str, NULL, 10) >= b->seen.marker.epoch)
+        (void)snprintf(b->newest, sizeof b->newest, "%s", counter->str);
+    return true;
+}
+
+/* Go through all pages. Who enters meanwhile has a number behind that of the beginning, and keeps the lock. */
+static locker_status take_all(breaking *b)
+{
+    bool gone, more = true;
+    while (more) {
+        locker_status status = look(b->q, b->only, b->newest, &b->seen, &gone);
+        if (status != LOCKER_OK || gone || !is_same_set(b))
+            return status;
+        more = b->seen.reply->element[NEXT]->len > 0;
+        status = take_page(b);
+        if (status != LOCKER_OK)
+            return status;
+    }
+    return LOCKER_OK;
+}
+
+/* The break names none of the holders: tell who they are. */
+static locker_status tell_others(const breaking *b, bool *gone, bool *none)
+{
+    page p = {0};
+    locker_status status = look(b->q, &anybody, "", &p, gone);
+    if (status == LOCKER_OK && !*gone)
+        status = read_page(b->q, &p, b->broken);
+    if (status == LOCKER_OK && !*gone) {
+        *none = !b->broken->held;
+        *gone = !*none; /* unless it is refused, one of them has come meanwhile */
+        status = *none ? LOCKER_OK : locker_break_check(b->only, b->broken, b->q->err);
+    }
+    page_clear(&p);
+    return status;
+}
+
+locker_status lk_redis_sharing_break(const lk_redis_inquiry *q, const locker_break_options *only,
+                                     locker_info *broken, bool *gone, bool *none)
+{
+    breaking b = {.q = q, .only = only, .broken = broken};
+    *gone = *none = false;
+    locker_status status = take_all(&b);
+    if (status == LOCKER_OK && b.has_taken)
+        settle(broken, &b.seen);
+    else if (status == LOCKER_OK && b.is_named)
+        *gone = true;
+    else if (status == LOCKER_OK)
+        status = tell_others(&b, gone, none);
+    page_clear(&b.seen);
+    return status;
 }

@@ -4,8 +4,8 @@
  * has migrated. */
 #pragma once
 
+#include "claim.h"
 #include "instance.h"
-#include "marker.h"
 
 /* What the server answered of an attempt. */
 typedef struct {
@@ -25,3 +25,28 @@ lk_redis_outcome lk_redis_sharing_ask(lk_redis_node *node, lk_redis_call *call, 
 lk_redis_sharing_answer lk_redis_sharing_read(locker_claim *claim, const redisReply *reply);
 /* It was granted: word of a break finds it. */
 void lk_redis_sharing_watch(lk_redis *r, lk_redis_claim *data);
+
+/* ------------------------------------------------------------------ queues ---- */
+
+void lk_redis_copy_owner(char *out, const char *text);
+/* The members of a lock's queue, the first of them, into info->queue. */
+locker_status lk_redis_read_queue(const redisReply *queue, locker_info *info, locker_error *err);
+
+/* ------------------------------------------------------------------ show and break ---- */
+
+/* For operators: who holds a lock that several hold, and taking it from them. */
+
+/* The lock that is asked about. */
+typedef struct {
+    lk_redis *r;
+    uint16_t slot;
+    lk_redis_keys *keys;
+    int64_t until;
+    locker_error *err; /* never NULL */
+} lk_redis_inquiry;
+
+/* As lk_redis_show() and lk_redis_break(), of a lock whose key was seen to be a marker. *gone: it is none any more, or those whom
+ * `only` names have left; nothing is told, nor has changed. Nobody is in its set: `info` tells of none, and *none is so. */
+locker_status lk_redis_sharing_show(const lk_redis_inquiry *q, locker_info *info, bool *gone);
+locker_status lk_redis_sharing_break(const lk_redis_inquiry *q, const locker_break_options *only,
+                                     locker_info *broken, bool *gone, bool *none);

@@ -7,10 +7,8 @@
  * look when it is told to, and tells who moves up. Between them each looks the more seldom the more there are. All
  * looks of a process that are due together go in one flight; only whose lock is free, or who is not in the queue any more, is
  * woken and asks for the lock. */
-#include "waiters.h"
-#include "batch.h"
+#include "instance.h"
 #include "net/reply.h"
-#include "node.h"
 
 enum {
     FIRST = 3,     /* who look often */

@@ -1,4 +1,4 @@
-/* grant_info.c: telling others who holds what.
+/* notes.c: telling others who holds what.
  *
  * A lock's value says nothing to a person, so its info does: "value since_ms token instance owner". Most
  * locks are given back before anybody could look, so a grant is noted only when it is some milliseconds old,
@@ -10,16 +10,13 @@
  * The instance names the channel on which the holder hears that its lock was broken. So whose grant is noted
  * listens from then on: its claim is found by its value, and its locker subscribes.
  *
- * Of a cluster the slot may have moved, or be moving: then it is sent again, there key by key (migrating.h). */
+ * Of a cluster the slot may have moved, or be moving: then it is sent again, there key by key (node.c). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "clock_gain.h"
-#include "grant_info.h"
-#include "migrating.h"
+#include "instance.h"
 #include "net/reply.h"
-#include "node.h"
 
 static const int64_t note_after_ns = 5 * LK_MS; /* a grant as old as this is noted */
 static const int64_t again_ns = 100 * LK_MS;    /* without a connection: how soon to look again */
@@ -53,17 +50,6 @@ void lk_redis_note_forget_locked(lk_redis *r, lk_redis_claim *data)
     drain_locked(&r->notes);
     if (lk_list_linked(&data->note))
         lk_list_remove(&data->note);
-}
-
-const char *lk_redis_info_text(lk_redis *r, const lk_redis_claim *data, char info[LK_REDIS_INFO_MAX])
-{
-    char value[LK_REDIS_VALUE_LEN + 1];
-    const uint64_t fence = LK_READ(data->fence);
-    lk_redis_value_text(&r->values, data->number, value);
-    (void)snprintf(info, LK_REDIS_INFO_MAX, "%s %" PRIu64 " %" PRIu64 " %s %.*s", value,
-                   lk_redis_server_us(&lk_redis_node_of(r, data->slot)->time, data->since) / 1000,
-                   fence > 0 ? fence + data->passes : 0, r->values.name, LOCKER_OWNER_MAX, data->core->owner);
-    return info;
 }
 
 /* Of a cluster: a note under way, whose slot may have moved. It finds its claim by the number of its value. */
