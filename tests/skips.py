@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""skips.py: finds tests that are skipped without a word, in files of tests/, testing/, lab/ and examples/.
+"""skips.py: finds tests that are skipped without a word, in files of tests/, testing/, simulation/, lab/ and examples/.
 
 A test that this machine can't run reports that by lk_test_report_skip() or skip_reported() (C), report_skip() (Python) or a line in
 the file that LOCKER_TEST_SKIPPED names (shell). Whether all do is judged by these words:
@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-FOLDERS = ("tests", "testing", "lab", "examples")
+FOLDERS = ("tests", "testing", "simulation", "lab", "examples")
 NEAR = 4  # the report stands so many lines before it, at most
 WORDS = {
     ".c": (re.compile(r"(?<![\w>])skip\(\)|\b_?exit\(77\)|\breturn 77\b|if \(.*\bgete?uid\(\) [!=]= 0"),

@@ -335,6 +335,6 @@ class File(Service):
 def make(setup, directory, build):
     os.makedirs(directory, exist_ok=True)
     if setup == "redis-clock":
-        return ClockedRedis(directory, os.path.join(build, "tests/simulation/simulation_clock.so"))
+        return ClockedRedis(directory, os.path.join(build, "simulation/tests/simulation_clock.so"))
     return {"redis": Redis, "cluster-masters": Cluster, "cluster-slots": Cluster, "zookeeper": ZooKeeper, "ensemble": Ensemble, "etcd": Etcd,
             "etcd-ensemble": EtcdEnsemble, "file": File}[setup](directory)

@@ -14,7 +14,7 @@
 
 static const int64_t ms_ns = 1000000, second_ns = 1000000000;
 
-/* As tests/simulation/clock_shim.c has it. */
+/* As simulation/tests/clock_shim.c has it. */
 static struct {
     char directory[LK_SCRATCH_PATH], path[LK_SCRATCH_PATH + 8];
     volatile int64_t *page;

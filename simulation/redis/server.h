@@ -4,7 +4,7 @@
  * give the same bytes. A restart, a replica that lags behind and a failover are calls too (replication.h).
  *
  * What it has is what the Redis driver and its rivals on the same key use, with the texts that a real server answers:
- * tests/simulation/ compares the two. It has no RESP 3, no transactions, no blocking but WAIT and CLIENT PAUSE, and
+ * simulation/tests/ compares the two. It has no RESP 3, no transactions, no blocking but WAIT and CLIENT PAUSE, and
  * scripts without flags, without cjson, cmsgpack, struct and bit.
  */
 #pragma once

@@ -1,5 +1,5 @@
 """Defects that are put into the code one at a time: a simulation in which nothing can fail shows nothing. They stand in
-testing/simulation/planted (README.md there)."""
+simulation/planted (README.md there)."""
 import os
 import shutil
 import sys
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import program
 
-FOLDER = Path(program.ROOT) / "testing" / "simulation" / "planted"
+FOLDER = Path(program.ROOT) / "simulation" / "planted"
 sys.path.insert(0, os.path.join(program.ROOT, "tests", "mutants"))
 import faults  # noqa: E402
 from workshop import Workshop, git  # noqa: E402

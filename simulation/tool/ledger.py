@@ -12,8 +12,8 @@ import time
 
 import program
 
-FOLDERS = ("base", "core", "include", "backends", "testing/simulation")
-NOT_A_SEEDS = ("planted/", "tool/", "simulate.c", "crew.c", "crew.h", "CMakeLists.txt")  # who runs them, and how
+FOLDERS = ("base", "core", "include", "backends", "simulation")
+NOT_A_SEEDS = ("planted/", "tests/", "tool/", "simulate.c", "crew.c", "crew.h", "CMakeLists.txt")  # who runs them, and how
 WRITTEN_EACH = 10  # seconds
 
 
@@ -28,8 +28,8 @@ def concerns(path, driver):
     service = driver.partition("-")[0]
     if parts[0] == "backends":
         return len(parts) == 2 or parts[1] == service
-    if path.startswith("testing/simulation/"):
-        return not "/".join(parts[2:]).startswith(NOT_A_SEEDS) and \
+    if path.startswith("simulation/"):
+        return not "/".join(parts[1:]).startswith(NOT_A_SEEDS) and \
             not any(other in path.replace("_", "-") for other in program.DRIVERS if other not in (driver, service))
     return True
 

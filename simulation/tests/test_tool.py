@@ -12,7 +12,7 @@ import types
 import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path.insert(0, os.path.join(ROOT, "testing", "simulation", "tool"))
+sys.path.insert(0, os.path.join(ROOT, "simulation", "tool"))
 import ledger  # noqa: E402
 import program  # noqa: E402
 import shrink  # noqa: E402
@@ -125,18 +125,19 @@ class Ledger(unittest.TestCase):
         for path, driver, decides in (("core/lock.c", "redis", True), ("backends/redis/lock/release.c", "redis", True),
                                       ("backends/redis/lock/release.c", "zookeeper", False),
                                       ("backends/module.c", "redis", True), ("backends/file/paths.c", "redis", False),
-                                      ("testing/simulation/world/fibers.c", "redis", True),
-                                      ("testing/simulation/zookeeper/tree.c", "redis", False),
-                                      ("testing/simulation/redis_service.c", "redis", True),
-                                      ("testing/simulation/redis_service.c", "redis-cluster", True),
-                                      ("testing/simulation/redis_cluster.c", "redis", False),
-                                      ("testing/simulation/run_redis_cluster.c", "redis-cluster", True),
+                                      ("simulation/world/fibers.c", "redis", True),
+                                      ("simulation/zookeeper/tree.c", "redis", False),
+                                      ("simulation/redis_service.c", "redis", True),
+                                      ("simulation/redis_service.c", "redis-cluster", True),
+                                      ("simulation/redis_cluster.c", "redis", False),
+                                      ("simulation/run_redis_cluster.c", "redis-cluster", True),
                                       ("backends/redis/lock/release.c", "redis-cluster", True),
                                       ("backends/memory/memory.c", "memory", True),
-                                      ("testing/simulation/run_memory.c", "redis", False),
-                                      ("testing/simulation/run_redis.c", "memory", False),
-                                      ("testing/simulation/planted/README.md", "redis", False),
-                                      ("testing/simulation/simulate.c", "redis", False)):
+                                      ("simulation/run_memory.c", "redis", False),
+                                      ("simulation/run_redis.c", "memory", False),
+                                      ("simulation/planted/README.md", "redis", False),
+                                      ("simulation/tests/redis_pair.c", "redis", False),
+                                      ("simulation/simulate.c", "redis", False)):
             self.assertEqual(ledger.concerns(path, driver), decides, path)
 
 
@@ -176,7 +177,7 @@ class Skips(unittest.TestCase):
     def test_is_told_or_refused(self):
         with tempfile.NamedTemporaryFile("r") as told:
             for skips, status in (("", 77), ("refuse", 1)):
-                done = subprocess.run(("sh", os.path.join(ROOT, "tests", "simulation", "skipped.sh"), "this", "none here"),
+                done = subprocess.run(("sh", os.path.join(ROOT, "simulation", "tests", "skipped.sh"), "this", "none here"),
                                       env={**os.environ, "LOCKER_TEST_SKIPS": skips, "LOCKER_TEST_SKIPPED": told.name},
                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
                 self.assertEqual(done.returncode, status)

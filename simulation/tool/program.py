@@ -6,8 +6,8 @@ import subprocess
 import sys
 import time
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-PATH = "testing/simulation/locker-simulate"  # in a build folder
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+PATH = "simulation/locker-simulate"  # in a build folder
 DRIVERS = ("redis", "redis-cluster", "zookeeper", "etcd", "memory")
 INTERRUPTED = 130  # its exit status
 
