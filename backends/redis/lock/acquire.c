@@ -79,7 +79,7 @@ static locker_status granted(struct attempt *a, uint64_t last, uint8_t numbers, 
         lk_redis_valid_until(a->node, sent < claim->asked_at ? sent : claim->asked_at, claim->ttl_ns);
     claim->token = LK_READ(data->fence);
     claim->valid_until = data->valid_until;
-    atomic_store_explicit(&data->held, true, memory_order_release);
+    lk_redis_claim_held(data);
     lk_redis_lately_lower(&a->r->pass_lately);
     return LOCKER_OK;
 }
@@ -112,7 +112,7 @@ static bool take_given_locked(struct attempt *a) LK_REDIS_LOCKED
 /* Under the mutex, so that the word of a break finds it either waiting or holding. */
 static bool take_given(struct attempt *a)
 {
-    if (!a->data->tabled)
+    if (!a->data->in_table)
         return false;
     lk_redis_lock(&a->r->shared);
     const bool taken = take_given_locked(a);
@@ -139,7 +139,6 @@ static locker_status wait_replicas(struct attempt *a)
     (void)lk_redis_number_text(count, (uint64_t)r->set.wait_replicas);
     (void)lk_redis_number_text(bound, (uint64_t)(r->set.wait_timeout_ns / LK_MS));
     const lk_redis_command argv = LK_REDIS_COMMAND("WAIT", count, bound);
-    a->data->unsure = true;
     const lk_redis_outcome outcome = lk_redis_ask(a->node->commands, &call, &argv, 1, a->err);
     if (outcome == LK_REDIS_CALL_INTERRUPTED)
         return LOCKER_CANCELED;
@@ -178,8 +177,7 @@ static void give_back(struct attempt *a)
  * another attempt, which core asks for at once, starts the lease anew. One that tries takes what it gets. */
 static locker_status start_anew(struct attempt *a)
 {
-    LK_WRITE(a->data->held, false);
-    a->data->unsure = true;
+    lk_redis_claim_unknown(a->data);
     a->data->confirms++;
     a->claim->retry_at = lk_redis_now(&a->r->shared);
     return LOCKER_BUSY;
@@ -209,7 +207,7 @@ static int64_t retry_locked(struct attempt *a, const struct busy *b) LK_REDIS_LO
         return now + b->standing.left_ms * LK_MS;
     if (a->shares)
         return a->data->ask_at = now + lk_redis_wait_locked(a->r, data, &b->standing);
-    if (data->enrolled && data->tabled && b->standing.rank >= 0 &&
+    if (data->enqueued && data->in_table && b->standing.rank >= 0 &&
         (data->polls == 0 || data->polls == QUICK_POLLS))
         return lk_redis_look_after_locked(a->r, a->data, &b->standing);
     /* a foreign lease may last for ages */
@@ -275,7 +273,7 @@ static locker_status refused(struct attempt *a, const redisReply *reply)
             a->claim->retry_at = when_recovered(a->r, left_ms);
         return status;
     }
-    a->data->unsure = true; /* a script may have got half-way */
+    lk_redis_claim_unknown(a->data); /* a script may have got half-way */
     lk_redis_heed(a->node, a->data->slot, reply);
     if (fault == LK_REDIS_FAULT_MOVED && a->hops++ < LK_REDIS_HOPS_MAX)
         a->again = true;
@@ -296,7 +294,7 @@ static locker_status refused(struct attempt *a, const redisReply *reply)
 static locker_status unanswered(struct attempt *a, lk_redis_outcome outcome)
 {
     if (a->call.sent != 0)
-        a->data->unsure = true;
+        lk_redis_claim_unknown(a->data);
     if (outcome == LK_REDIS_CALL_AWAY)
         a->claim->retry_at = lk_redis_now(&a->r->shared); /* it may be up again before core has heard of it */
     switch (outcome) {
@@ -330,14 +328,14 @@ static const char *old_counter(struct attempt *a)
 }
 
 /* One that waits may be queued. */
-static void enrol(struct attempt *a)
+static void allow_enqueue(struct attempt *a)
 {
     lk_redis_claim *const data = a->data;
     if (!a->claim->will_wait || !lk_redis_net_is_subscribed(a->node->net, data->slot))
         return;
     lk_redis_lock(&a->r->shared); /* before a message can come */
     lk_redis_claims_add_locked(&a->r->claims, data);
-    data->enrolled = data->enrolled || data->tabled;
+    data->enqueued = data->enqueued || data->in_table;
     lk_redis_unlock(&a->r->shared);
 }
 
@@ -345,12 +343,13 @@ static lk_redis_outcome call_script(struct attempt *a)
 {
     char queue_ttl[LK_REDIS_NUMBER_MAX];
     lk_redis_claim *data = a->data;
-    const bool was_enrolled = data->enrolled, known = was_enrolled || data->unsure;
+    const bool was_enqueued = data->enqueued,
+               known = was_enqueued || LK_READ(data->place) == LK_REDIS_UNKNOWN;
     (void)lk_redis_number_text(queue_ttl, (uint64_t)(lk_redis_queue_ns(a->r) / LK_MS));
-    enrol(a);
+    allow_enqueue(a);
     a->member[0] = '\0';
     /* One from before may stand in the queue still: it stays, and is taken out by a grant. */
-    if (data->enrolled)
+    if (data->enqueued)
         lk_redis_member_text(a->r->values.name, a->claim, a->value, a->member);
     lk_redis_command argv;
     lk_redis_script_begin(a->r, &argv, LK_REDIS_SCRIPT_ACQUIRE, &a->keys, old_counter(a));
@@ -363,7 +362,7 @@ static lk_redis_outcome call_script(struct attempt *a)
                                      : LK_REDIS_FAULT_OTHER;
     /* What was not sent, or refused, has put nothing into the queue; but PTTL may fail after it has. */
     if (a->call.sent == 0 || (fault != LK_REDIS_FAULT_DENIED && fault != LK_REDIS_FAULT_OTHER))
-        data->enrolled = was_enrolled;
+        data->enqueued = was_enqueued;
     return outcome;
 }
 
@@ -371,10 +370,10 @@ static lk_redis_outcome call_script(struct attempt *a)
 __attribute__((noinline)) static lk_redis_outcome call_shared(struct attempt *a)
 {
     lk_redis_claim *const data = a->data;
-    const bool known = data->enrolled || data->unsure;
-    enrol(a);
+    const bool known = data->enqueued || LK_READ(data->place) == LK_REDIS_UNKNOWN;
+    allow_enqueue(a);
     lk_redis_member_text(a->r->values.name, a->claim, a->value, a->member);
-    return lk_redis_sharing_ask(a->node, &a->call, &a->keys, a->member, old_counter(a), data->enrolled, known,
+    return lk_redis_sharing_ask(a->node, &a->call, &a->keys, a->member, old_counter(a), data->enqueued, known,
                                 a->err);
 }
 
@@ -421,7 +420,8 @@ static locker_status read_plain(struct attempt *a)
     if (fenced && !counted)
         return refused(a, last); /* it is given back by a withdraw */
     if (fenced && is_untrusted(a)) {
-        a->data->unsure = a->again = true; /* the script lifts the counter */
+        lk_redis_claim_unknown(a->data);
+        a->again = true; /* the script lifts the counter */
         return LOCKER_OK;
     }
     lk_redis_lately_lower(&a->r->busy_lately);
@@ -472,7 +472,7 @@ static bool will_listen(const struct attempt *a)
 
 static locker_status read_out(struct attempt *a, const lk_redis_sharing_answer *s)
 {
-    const bool first = a->data->busy_sent == 0 && a->claim->will_wait && !a->data->enrolled;
+    const bool first = a->data->busy_sent == 0 && a->claim->will_wait && !a->data->enqueued;
     const locker_status status = read_busy(a, s->left_ms, s->counter, s->state);
     a->again = first && status == LOCKER_BUSY && will_listen(a);
     return a->again ? LOCKER_OK : status;
@@ -519,10 +519,12 @@ static locker_status try_once(struct attempt *a, bool plain)
 {
     locker_status status;
     a->again = false;
-    a->call = (lk_redis_call){.until = a->claim->attempt_until,
-                              .caller = &a->data->caller,
-                              .prompt = !a->claim->will_wait,
-                              .patient = a->claim->will_wait && (a->claim->has_waited || a->data->unsure)};
+    a->call =
+        (lk_redis_call){.until = a->claim->attempt_until,
+                        .caller = &a->data->caller,
+                        .prompt = !a->claim->will_wait,
+                        .patient = a->claim->will_wait &&
+                                   (a->claim->has_waited || LK_READ(a->data->place) == LK_REDIS_UNKNOWN)};
     a->node = lk_redis_node_for(a->r, a->data->slot, &a->call);
     a->data->leaps = LK_READ(a->r->shared.leaps);
     const lk_redis_outcome outcome = plain ? call_plain(a) : a->shares ? call_shared(a) : call_script(a);
@@ -532,16 +534,16 @@ static locker_status try_once(struct attempt *a, bool plain)
         status = plain ? read_plain(a) : a->shares ? read_shared(a) : read_script(a);
     lk_redis_call_clear(&a->call);
     if (status == LOCKER_OK && !a->again && a->data->leaps != LK_READ(a->r->shared.leaps)) {
-        LK_WRITE(a->data->held, false);
-        a->data->unsure = a->again = true; /* the lease may be from before the leap: it starts anew */
+        lk_redis_claim_unknown(a->data);
+        a->again = true; /* the lease may be from before the leap: it starts anew */
     }
     if (status == LOCKER_OK && !a->again && a->r->set.wait_replicas > 0) {
         status = wait_replicas(a);
         if (status == LOCKER_UNAVAILABLE)
             give_back(a);
     }
-    if (status != LOCKER_OK) /* perhaps granted, and not to the replicas */
-        LK_WRITE(a->data->held, false);
+    if (status != LOCKER_OK && lk_redis_claim_is_held(a->data)) /* granted, and perhaps not at the replicas */
+        lk_redis_claim_unknown(a->data);
     return status;
 }
 
@@ -554,7 +556,8 @@ static bool plain_first(const struct attempt *a)
     const lk_redis_claim *data = a->data;
     if (a->shares)
         return false;
-    if (data->unsure || data->enrolled || data->numbers > 1 || !LK_READ(a->r->trusted) || a->r->map != NULL)
+    if (LK_READ(data->place) == LK_REDIS_UNKNOWN || data->enqueued || data->numbers > 1 ||
+        !LK_READ(a->r->trusted) || a->r->map != NULL)
         return false;
     if (a->r->recovery.mark != NULL) /* they don't look whether the data are known */
         return false;
@@ -573,8 +576,6 @@ static void start_claim(const struct attempt *a)
     data->number = lk_redis_value_next(&r->values);
     data->slot = lk_redis_slot_of(&r->slots, &r->set.prefix, a->claim->key, a->claim->key_len);
     data->busy_era = lk_redis_era(lk_redis_node_of(r, data->slot)->commands); /* messages come from here on */
-    data->braced = memchr(a->claim->key, '}', a->claim->key_len) == NULL &&
-                   memchr(r->set.prefix.text, '}', r->set.prefix.len) == NULL;
     if (r->set.fencing)
         data->numbers = LK_READ(r->pass_lately) > 0 && !a->shares ? LK_REDIS_PASS_RESERVE : 1;
 }
@@ -613,7 +614,7 @@ locker_status lk_redis_acquire(void *self, locker_claim *claim, locker_error *er
         status = try_once(&a, false);
     if (status == LOCKER_OK && claim->will_wait &&
         ((a.data->confirms < CONFIRM_MAX && is_short(&a, claim->valid_until)) ||
-         (a.data->tabled && was_broken(&a))))
+         (a.data->in_table && was_broken(&a))))
         status = start_anew(&a);
     if (status == LOCKER_OK && a.shares)
         lk_redis_sharing_watch(r, a.data);

@@ -17,18 +17,18 @@ static lk_redis_claim *data_of(const lk_table_link *link)
 
 void lk_redis_claims_add_locked(lk_table *claims, lk_redis_claim *data)
 {
-    if (data->tabled || !lk_table_reserve(claims))
+    if (data->in_table || !lk_table_reserve(claims))
         return;
     lk_table_add(claims, &data->table, (uint32_t)data->number);
-    data->tabled = true;
+    data->in_table = true;
 }
 
 void lk_redis_claims_remove_locked(lk_table *claims, lk_redis_claim *data)
 {
-    if (!data->tabled)
+    if (!data->in_table)
         return;
     lk_table_remove(claims, &data->table);
-    data->tabled = false;
+    data->in_table = false;
 }
 
 lk_redis_claim *lk_redis_claims_find_locked(const lk_table *claims, uint64_t number)

@@ -51,13 +51,24 @@ typedef struct lk_redis_renewed {
     struct lk_redis_renewed *older; /* another renewal's of the same claim */
 } lk_redis_renewed;
 
+/* What the server holds of a claim, as far as the claim's own thread knows (DESIGN.md has the changes). */
+typedef enum {
+    LK_REDIS_ABSENT = 0, /* neither a lock nor, unless it is enqueued, a queue entry */
+    LK_REDIS_UNKNOWN,    /* an attempt of unknown outcome may have left a lock or a queue entry */
+    LK_REDIS_HELD,
+    LK_REDIS_GONE /* it is being given back: no renewal and no note refers to it any more */
+} lk_redis_place;
+
+/* What messages have said since the claim's latest query was sent. */
+typedef enum { LK_REDIS_NO_HINT = 0, LK_REDIS_NEAR_HEAD, LK_REDIS_DOUBTED } lk_redis_hint;
+
 /* Used by the claim's own thread; what another thread touches is marked, and guarded by the mutex. */
 typedef struct {
     locker_claim *core;  /* core's side of it */
     uint64_t number;     /* its value's, of the instance's values; 0: none yet */
     int64_t busy_sent;   /* when the last attempt answered BUSY was sent */
     uint64_t busy_fence; /* the counter of fencing numbers then: a message with no more is old; 0: any is */
-    atomic_uint_fast64_t fence; /* the first number of the grant; 0: no fencing. Relaxed: held publishes it */
+    atomic_uint_fast64_t fence; /* the first number of the grant; 0: no fencing. Relaxed: HELD publishes it */
     uint64_t epoch;             /* of a shared grant or a permit: of the set that it is in (lua/sets.lua) */
     unsigned era;               /* where the lease was confirmed last (guarded once granted) */
     unsigned asks;              /* how often that server had been asked for its time then (likewise) */
@@ -75,21 +86,16 @@ typedef struct {
     lk_redis_caller caller;         /* the attempt under way (guarded) */
     lk_redis_renewed *renewals;     /* where renewals under way refer to it (guarded) */
     struct lk_redis_release *begun; /* its release was begun (release.c); NULL: it was not */
-    bool tabled;                    /* is in the table: messages find it (guarded) */
+    _Atomic(lk_redis_place) place;  /* written by its own thread; HELD with release, GONE under the mutex */
+    lk_redis_hint hint;             /* (guarded) */
+    bool in_table;                  /* messages find it (guarded) */
     bool noted;                     /* the server was told whose grant it is (guarded) */
     bool broken;                    /* since this attempt began, when nobody knew of a grant (guarded) */
-    atomic_bool held;               /* granted. Set with release; who reads it late wakes once too often */
-    bool unsure;                    /* an attempt of unknown outcome may have left something */
-    bool enrolled;                  /* an attempt asked the server to queue it */
-    bool silenced;                  /* it is being given back: no renewal refers to it any more (guarded) */
-    bool looking;                   /* the keeper's look is under way (guarded) */
-    bool near;    /* it was told that it stands among the first, since its latest look was sent (guarded) */
-    bool doubted; /* ... or that another doubts whether it lives (guarded) */
-    uint16_t
-        slot; /* of the lock's name, once the claim has a value; and whether its form is BRACED (keys.h) */
-    bool braced;
-    uint8_t numbers;       /* how many fencing numbers a grant wants, and then has; 0: no fencing */
-    uint8_t given_numbers; /* how many the message brought (guarded) */
+    bool enqueued;                  /* an attempt asked the server to queue it */
+    bool looking;                   /* the keeper's query is in flight (guarded) */
+    uint16_t slot;                  /* of the lock's name, once the claim has a value */
+    uint8_t numbers;                /* how many fencing numbers a grant wants, and then has; 0: no fencing */
+    uint8_t given_numbers;          /* how many the message brought (guarded) */
     uint8_t allowed;  /* so many percent of the lease are left to the server's clock (guarded once granted) */
     uint8_t confirms; /* grants that were asked for anew, because they came late */
     uint8_t passes;   /* hand-overs inside the process since the server's grant */
@@ -99,6 +105,34 @@ typedef struct {
 static inline lk_redis_claim *lk_redis_claim_of(const locker_claim *claim)
 {
     return claim->data;
+}
+
+/* Each change of `place`. */
+static inline void lk_redis_claim_held(lk_redis_claim *data)
+{
+    atomic_store_explicit(&data->place, LK_REDIS_HELD, memory_order_release);
+}
+
+static inline void lk_redis_claim_unknown(lk_redis_claim *data)
+{
+    LK_WRITE(data->place, LK_REDIS_UNKNOWN);
+}
+
+static inline void lk_redis_claim_gone_locked(lk_redis_claim *data) LK_REDIS_LOCKED
+{
+    LK_WRITE(data->place, LK_REDIS_GONE);
+}
+
+/* True if it was granted. A thread that reads this too early wakes the claim once too often. */
+static inline bool lk_redis_claim_is_granted(const lk_redis_claim *data)
+{
+    return atomic_load_explicit(&data->place, memory_order_acquire) >= LK_REDIS_HELD;
+}
+
+/* True if it was granted and is not being given back. */
+static inline bool lk_redis_claim_is_held(const lk_redis_claim *data)
+{
+    return atomic_load_explicit(&data->place, memory_order_acquire) == LK_REDIS_HELD;
 }
 
 /* For how long the lock has been handed on, without being free, when the claim gives it back: us. */

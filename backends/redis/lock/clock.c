@@ -165,7 +165,7 @@ static void shorten_all_locked(lk_redis_node *node, const lk_redis_time_proof *p
     lk_redis *const r = node->r;
     const unsigned era = lk_redis_era(node->commands);
     for (lk_redis_claim *data = NULL; (data = lk_redis_claims_after_locked(&r->claims, data)) != NULL;)
-        if (atomic_load_explicit(&data->held, memory_order_acquire) && !data->silenced && data->era == era)
+        if (lk_redis_claim_is_held(data) && data->era == era)
             shorten_locked(node, data, p);
 }
 

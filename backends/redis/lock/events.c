@@ -37,7 +37,7 @@ static bool is_in(const uint32_t *slots, uint16_t slot)
 /* The word of a break may have been missed: a renewal tells. */
 static bool may_have_missed_locked(const lk_redis_node *node, const lk_redis_claim *data) LK_REDIS_LOCKED
 {
-    return data->noted && !data->silenced && data->core->renewed &&
+    return data->noted && lk_redis_claim_is_held(data) && data->core->renewed &&
            lk_redis_net_is_subscribed(node->net, data->slot) &&
            lk_redis_net_has_missed_locked(node->net, data->slot);
 }
@@ -52,7 +52,7 @@ void lk_redis_on_subscribed_locked(void *self, const uint32_t *slots)
         if (!is_in(slots, data->slot))
             continue;
         moved = moved || (slots != NULL && !lk_redis_net_is_subscribed(node->net, data->slot));
-        if (!LK_READ(data->held)) /* another attempt finds what was missed, and enrols too */
+        if (!lk_redis_claim_is_granted(data)) /* another attempt finds what was missed, and enrols too */
             r->shared.svc->wake(r->shared.svc, data->core);
         else if (slots != NULL && may_have_missed_locked(node, data))
             lk_redis_renew_now_locked(r, data->core);
@@ -161,7 +161,7 @@ static void tell_locked(lk_redis *r, lk_redis_claim *data, const message *m) LK_
 {
     const locker_services *const svc = r->shared.svc;
     const bool is_broken = m->what == BROKEN || m->what == TAKEN;
-    if (atomic_load_explicit(&data->held, memory_order_acquire)) {
+    if (lk_redis_claim_is_granted(data)) {
         const char *const why =
             is_broken || m->what == HANDED ? why_lost(data, is_broken, (uint64_t)m->fence) : NULL;
         if (why != NULL)

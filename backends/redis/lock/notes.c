@@ -64,7 +64,7 @@ typedef struct {
 static lk_redis_claim *claim_of_locked(const errand *e) LK_REDIS_LOCKED
 {
     lk_redis_claim *const data = lk_redis_claims_find_locked(&e->r->claims, e->number);
-    return data != NULL && !data->silenced && LK_READ(data->held) ? data : NULL;
+    return data != NULL && lk_redis_claim_is_held(data) ? data : NULL;
 }
 
 static bool submit_locked(lk_redis *r, lk_redis_claim *data, errand *e) LK_REDIS_LOCKED;

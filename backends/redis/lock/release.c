@@ -197,14 +197,14 @@ void lk_redis_cleanups_free(lk_redis *r)
 typedef struct lk_redis_release {
     lk_redis *r;
     lk_redis_node *node;        /* that is asked */
-    const lk_redis_claim *data; /* silenced: nobody else writes to it */
+    const lk_redis_claim *data; /* GONE: no other thread writes to it */
     lk_redis_keys keys;
     char value[LK_REDIS_VALUE_LEN + 1];
     char direct_us[LK_REDIS_NUMBER_MAX];
     char token[LK_REDIS_NUMBER_MAX];
     char marker[LK_REDIS_MARKER_MAX]; /* of the set that it is in */
     int64_t until;
-    bool tabled;    /* messages find the claim */
+    bool in_table;  /* messages find the claim */
     bool noted;     /* the server was told whose grant it is */
     bool broken;    /* ... where a mark of that was seen */
     bool shares;    /* it is one of several who hold it */
@@ -449,7 +449,7 @@ static void silence_locked(lk_redis *r, lk_redis_claim *data) LK_REDIS_LOCKED
 {
     lk_redis_note_forget_locked(r, data);
     lk_redis_claim_renewals_to_locked(data, NULL);
-    data->silenced = true;
+    lk_redis_claim_gone_locked(data);
 }
 
 /* The claim ends. It stays in the table till now: a late message of its grant, if it found no claim, would
@@ -477,7 +477,7 @@ static void start(release *x, lk_redis *r, const locker_claim *grant)
     lk_redis_value_text(&r->values, data->number, x->value);
     lk_redis_lock(&r->shared);
     silence_locked(r, data);
-    x->tabled = data->tabled; /* from here on nobody puts it there */
+    x->in_table = data->in_table; /* from here on nobody puts it there */
     x->noted = data->noted;
     const int64_t direct_us = lk_redis_claim_direct_us(data, lk_redis_now(&r->shared));
     lk_redis_unlock(&r->shared);
@@ -538,7 +538,7 @@ locker_status lk_redis_release(void *self, locker_claim *grant, int64_t until, l
         status = ask(x, &again, err);
     if (status != LOCKER_UNKNOWN) /* else it goes on in the background */
         lk_redis_keys_clear(&x->keys);
-    if (x->tabled || status == LOCKER_UNKNOWN) {
+    if (x->in_table || status == LOCKER_UNKNOWN) {
         lk_redis_lock(&r->shared);
         let_go_unlocking(r, data, &x->keys, NULL);
         lk_redis_unlock(&r->shared);
@@ -554,11 +554,11 @@ void lk_redis_withdraw(void *self, locker_claim *claim)
     lk_redis_claim *data = lk_redis_claim_of(claim);
     lk_redis_keys keys = {0};
     /* Something may be at the server. */
-    if (LK_READ(data->held) || data->unsure || data->enrolled)
+    if (LK_READ(data->place) != LK_REDIS_ABSENT || data->enqueued)
         (void)lk_redis_keys_of_claim(r, &keys, claim);
     lk_redis_lock(&r->shared);
     silence_locked(r, data);
-    let_go_unlocking(r, data, &keys, data->enrolled ? claim : NULL);
+    let_go_unlocking(r, data, &keys, data->enqueued ? claim : NULL);
     lk_redis_unlock(&r->shared);
 }
 
@@ -587,7 +587,6 @@ locker_status lk_redis_pass(void *self, locker_claim *from, locker_claim *to)
     taker->core = to;
     taker->number = giver->number;
     taker->slot = giver->slot;
-    taker->braced = giver->braced;
     LK_WRITE(taker->fence, LK_READ(giver->fence));
     taker->passes = (uint8_t)(giver->passes + 1);
     taker->valid_until = giver->valid_until;
@@ -595,16 +594,16 @@ locker_status lk_redis_pass(void *self, locker_claim *from, locker_claim *to)
     taker->asks = giver->asks;
     taker->leaps = giver->leaps;
     taker->allowed = giver->allowed;
-    taker->enrolled = giver->enrolled;
+    taker->enqueued = giver->enqueued;
     taker->numbers = giver->numbers;
     taker->direct_us = lk_redis_claim_direct_us(giver, now);
     taker->since = to->granted_at = now;
-    LK_WRITE(taker->held, true);
-    LK_WRITE(giver->held, false);
+    lk_redis_claim_held(taker);
+    lk_redis_claim_gone_locked(giver);
     lk_redis_note_forget_locked(r, giver);
     lk_redis_note_grant(r, taker);
     lk_redis_claim_renewals_to_locked(giver, to);
-    if (giver->tabled) {
+    if (giver->in_table) {
         lk_redis_claims_remove_locked(&r->claims, giver);
         lk_redis_claims_add_locked(&r->claims, taker);
     }

@@ -517,7 +517,7 @@ void lk_redis_renew_noted_locked(lk_redis_node *node)
     locker_claim *batches[2][BATCH_MAX]; /* of those that several hold, and of the others */
     size_t counts[2] = {0};
     for (lk_redis_claim *data = NULL; (data = lk_redis_claims_after_locked(&r->claims, data)) != NULL;) {
-        if (!data->noted || data->silenced || !data->core->renewed || !LK_READ(data->held))
+        if (!data->noted || !data->core->renewed || !lk_redis_claim_is_held(data))
             continue;
         const int kind = locker_claim_is_plain(data->core);
         batches[kind][counts[kind]++] = data->core;

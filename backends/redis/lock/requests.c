@@ -117,11 +117,9 @@ char *lk_redis_batch_keys(lk_redis *r, const locker_claim *claim, lk_redis_compa
     char *const lock = lk_redis_put_line(out, '$', len);
     memcpy(lock, prefix->text, prefix->len);
     memcpy(lock + prefix->len, claim->key, claim->key_len);
-    lk_redis_name name = {.lock = lock, .len = len, .space = prefix->len};
-    const lk_redis_claim *const data = lk_redis_claim_of(claim);
-    if (!data->braced)
-        name.form = lk_redis_form_of(lock, len);
+    lk_redis_name name = {
+        .lock = lock, .len = len, .space = prefix->len, .form = lk_redis_form_of(lock, len)};
     if (name.form == LK_REDIS_TAGGED)
-        name.tag = lk_redis_slot_tag(&r->slots, data->slot);
+        name.tag = lk_redis_slot_tag(&r->slots, lk_redis_claim_of(claim)->slot);
     return lk_redis_companion_argument(&name, which, lk_redis_put_end(lock + len));
 }

@@ -41,7 +41,7 @@ int64_t lk_redis_wait_locked(lk_redis *r, const lk_redis_claim *data, const lk_r
     const int64_t rank = s->rank < 0 ? 0 : s->rank < FIRST ? s->rank : FIRST;
     const int64_t over = s->left_ms < 0 ? LOCKER_NEVER : s->left_ms * LK_MS + leeway_ns + rank * between_ns;
     const int64_t jitter = (int64_t)lk_redis_random_locked(&r->shared, (uint64_t)poll / 10 + 1);
-    const bool often = rank < FIRST || s->rank + 1 >= s->count || data->near;
+    const bool often = rank < FIRST || s->rank + 1 >= s->count || data->hint != LK_REDIS_NO_HINT;
     return often ? lk_time_earlier(poll + jitter, over) : s->count * poll + jitter;
 }
 
@@ -58,7 +58,7 @@ static void look_by_locked(lk_redis *r, lk_redis_claim *data, int64_t at) LK_RED
 static int64_t look_in_locked(lk_redis *r, const lk_redis_claim *data,
                               const lk_redis_standing *s) LK_REDIS_LOCKED
 {
-    return data->doubted ? 0 : lk_redis_wait_locked(r, data, s);
+    return data->hint == LK_REDIS_DOUBTED ? 0 : lk_redis_wait_locked(r, data, s);
 }
 
 int64_t lk_redis_look_after_locked(lk_redis *r, lk_redis_claim *data, const lk_redis_standing *standing)
@@ -71,8 +71,8 @@ int64_t lk_redis_look_after_locked(lk_redis *r, lk_redis_claim *data, const lk_r
 void lk_redis_look_soon_locked(lk_redis *r, lk_redis_claim *data, bool at_once)
 {
     const int64_t poll = poll_ns(r, data), soon = lk_redis_now(&r->shared) + (at_once ? 0 : poll);
-    data->near = true; /* also when an answer that doesn't know of it is under way */
-    data->doubted = data->doubted || at_once;
+    if (data->hint != LK_REDIS_DOUBTED) /* also when an answer that doesn't know of it is in flight */
+        data->hint = at_once ? LK_REDIS_DOUBTED : LK_REDIS_NEAR_HEAD;
     if (soon < data->look_at)
         look_by_locked(r, data, soon);
     else if (soon + poll / 10 < data->ask_at) /* else it asks as often already, with its jitter */
@@ -204,7 +204,7 @@ static look *add_locked(lk_redis *r, look *l, lk_redis_claim *data) LK_REDIS_LOC
         return NULL;
     l->values[l->count++] = data->number;
     data->looking = true;
-    data->near = data->doubted = false;
+    data->hint = LK_REDIS_NO_HINT;
     if (l->count < most)
         return l;
     send_locked(l);

@@ -395,6 +395,23 @@ static void a_release_in_a_migrating_slot_notifies_the_waiter(void **state)
     one_end();
 }
 
+static void a_waiter_leaves_its_queue_in_a_migrating_slot(void **state)
+{
+    struct half h;
+    const locker_lock_options options = lk_wait_options(1500);
+    one_begin(&h, *state, 54);
+    bob = lk_open_cluster(h.cluster, 2, "ttl=10m&poll=1m");
+    lk_locking_start(&h.waiter, bob, h.key, &options);
+    lk_require(has_queue, &h, "the waiter should stand in the queue");
+    one_move(&h);
+    assert_int_not_equal(lk_locking_join(&h.waiter), LOCKER_OK);
+    lk_require(is_queue_gone, &h, "a waiter that gave up should leave the queue");
+    lk_give(h.held);
+    lk_cluster_need(h.cluster, lk_cluster_move_end(h.cluster, &h.move));
+    lk_close_locker(bob);
+    one_end();
+}
+
 /* The holder has not heard yet that another has the lock. */
 static void a_release_in_a_slot_that_moves_leaves_anothers_lock(void **state)
 {
@@ -728,6 +745,7 @@ static const struct CMUnitTest tests[] = {
     cluster_test(a_lock_is_released_in_a_half_migrated_slot),
     cluster_test(a_release_in_a_slot_that_moves_reports_a_break),
     cluster_test(a_release_in_a_migrating_slot_notifies_the_waiter),
+    cluster_test(a_waiter_leaves_its_queue_in_a_migrating_slot),
     cluster_test(a_release_in_a_slot_that_moves_leaves_anothers_lock),
     cluster_test(a_renewal_in_a_slot_that_moves_proves_nothing_to_a_release),
     cluster_test(a_note_follows_its_slot),
