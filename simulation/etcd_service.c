@@ -21,6 +21,8 @@ typedef struct lk_sim_etcd_session {
     lk_sim_connection *connection;
 } session;
 
+static lk_sim_etcd etcd;
+
 /* ------------------------------------------------------------------ what is sent ---- */
 
 /* What is on the wire, for the trace: texts, with a point for all between them. */
@@ -42,7 +44,7 @@ static void tell_bytes(const session *s, const char *way, const unsigned char *b
 
 static void forget(session *s)
 {
-    session **at = &s->member->of->first;
+    session **at = &etcd.first;
     while (*at != s)
         at = &(*at)->next;
     *at = s->next;
@@ -60,82 +62,83 @@ static void hang_up(session *s)
 static void send_output(session *s)
 {
     size_t count;
-    s->member->of->reads = s;
+    etcd.reads = s;
     const void *const bytes = lk_simetcd_wire_output(s->wire, &count);
-    s->member->of->reads = NULL;
+    etcd.reads = NULL;
     if (count == 0)
         return;
     tell_bytes(s, "to", bytes, count);
     lk_sim_connection_send(s->connection, bytes, count);
-    if (s->member->of->on_answer != NULL)
-        s->member->of->on_answer(s->member);
+    if (etcd.on_answer != NULL)
+        etcd.on_answer(s->member->id, false);
 }
 
 static void due_comes(void *context);
 
 /* What the last call has made to be sent; and when it wants to be called again. */
-static void settle(lk_sim_etcd *etcd)
+static void settle(void)
 {
-    while (etcd->answers) {
-        etcd->answers = false;
-        for (session *s = etcd->first, *next; s != NULL; s = next) {
+    while (etcd.answers) {
+        etcd.answers = false;
+        for (session *s = etcd.first, *next; s != NULL; s = next) {
             next = s->next;
             send_output(s);
             if (lk_simetcd_wire_is_closed(s->wire))
                 hang_up(s);
         }
     }
-    const int64_t due = lk_simetcd_due(etcd->etcd);
-    if (due == INT64_MAX || due >= etcd->due)
+    const int64_t due = lk_simetcd_due(etcd.etcd);
+    if (due == INT64_MAX || due >= etcd.due)
         return;
-    etcd->due = due;
-    lk_sim_at(due, due_comes, etcd);
+    etcd.due = due;
+    lk_sim_at(due, due_comes, NULL);
 }
 
-static void advance(lk_sim_etcd *etcd)
+static void advance(void)
 {
-    lk_simetcd_advance(etcd->etcd, lk_sim_now());
+    lk_simetcd_advance(etcd.etcd, lk_sim_now());
 }
 
 static void due_comes(void *context)
 {
-    lk_sim_etcd *const etcd = context;
-    if (lk_sim_now() >= etcd->due)
-        etcd->due = INT64_MAX;
-    advance(etcd);
-    settle(etcd);
+    (void)context;
+    if (lk_sim_now() >= etcd.due)
+        etcd.due = INT64_MAX;
+    advance();
+    settle();
 }
 
 static void on_answer(void *context)
 {
-    ((lk_sim_etcd *)context)->answers = true;
+    (void)context;
+    etcd.answers = true;
 }
 
 static void on_ended(void *context, int64_t create_revision)
 {
-    const lk_sim_etcd *const etcd = context;
-    if (etcd->on_ended != NULL)
-        etcd->on_ended((uint64_t)create_revision);
+    (void)context;
+    if (etcd.on_ended != NULL)
+        etcd.on_ended((uint64_t)create_revision);
 }
 
 static void on_asked(void *context, uint64_t request)
 {
-    const lk_sim_etcd *const etcd = context;
-    if (etcd->on_asked != NULL && etcd->reads != NULL)
-        etcd->on_asked(etcd->reads->connection, request);
+    (void)context;
+    if (etcd.on_asked != NULL && etcd.reads != NULL)
+        etcd.on_asked(etcd.reads->connection, request);
 }
 
 static void on_done(void *context, const lk_simetcd_done *done)
 {
-    const lk_sim_etcd *const etcd = context;
-    if (etcd->on_done != NULL)
-        etcd->on_done(done);
+    (void)context;
+    if (etcd.on_done != NULL)
+        etcd.on_done(done);
 }
 
 static int64_t delay(void *context, lk_simetcd_delay what, int member)
 {
-    const lk_sim_etcd *const etcd = context;
-    const bool slow = (what == LK_SIMETCD_DISK || what == LK_SIMETCD_APPLY) && etcd->members[member].slow;
+    (void)context;
+    const bool slow = (what == LK_SIMETCD_DISK || what == LK_SIMETCD_APPLY) && etcd.members[member].slow;
     const bool is_late = slow || lk_sim_chance(LATE_PPM);
     const int64_t late = is_late ? (int64_t)lk_sim_draw((slow ? 50 : 10) * MS) : 0;
     switch (what) {
@@ -164,42 +167,40 @@ static void *accepted(void *self, lk_sim_connection *connection)
     session *const s = calloc(1, sizeof *s);
     if (s == NULL)
         abort();
-    *s = (session){.next = member->of->first,
+    *s = (session){.next = etcd.first,
                    .member = member,
-                   .wire = lk_simetcd_wire_new(member->of->etcd, member->id),
+                   .wire = lk_simetcd_wire_new(etcd.etcd, member->id),
                    .connection = connection};
-    member->of->first = s;
-    member->of->answers = true;
+    etcd.first = s;
+    etcd.answers = true;
     return s;
 }
 
 static void received(void *context, const char *bytes, size_t count)
 {
     session *const s = context;
-    lk_sim_etcd *const etcd = s->member->of;
-    advance(etcd);
+    advance();
     tell_bytes(s, "from", (const unsigned char *)bytes, count);
-    etcd->reads = s;
+    etcd.reads = s;
     (void)lk_simetcd_wire_feed(s->wire, bytes,
                                count); /* what it doesn't understand it is told, and then it is closed */
-    etcd->reads = NULL;
-    etcd->answers = true;
-    settle(etcd);
+    etcd.reads = NULL;
+    etcd.answers = true;
+    settle();
 }
 
 static void closed(void *context)
 {
     session *const s = context;
-    lk_sim_etcd *const etcd = s->member->of;
-    advance(etcd);
+    advance();
     forget(s);
-    settle(etcd);
+    settle();
 }
 
-size_t lk_sim_etcd_clients(const lk_sim_etcd *etcd, int member, lk_sim_process **clients, size_t room)
+static size_t clients(int member, lk_sim_process **clients, size_t room)
 {
     size_t count = 0;
-    for (const session *s = etcd->first; s != NULL && count < room; s = s->next)
+    for (const session *s = etcd.first; s != NULL && count < room; s = s->next)
         if (s->member->id == member)
             clients[count++] = lk_sim_connection_process(s->connection);
     return count;
@@ -207,82 +208,82 @@ size_t lk_sim_etcd_clients(const lk_sim_etcd *etcd, int member, lk_sim_process *
 
 /* ------------------------------------------------------------------ members ---- */
 
-void lk_sim_etcd_clog(lk_sim_etcd *etcd, int from, int to, bool clogged)
+static void set_clogged(int from, int to, bool clogged)
 {
-    advance(etcd);
-    lk_simetcd_clog(etcd->etcd, from, to, clogged);
-    settle(etcd);
+    advance();
+    lk_simetcd_clog(etcd.etcd, from, to, clogged);
+    settle();
 }
 
-void lk_sim_etcd_break(lk_sim_etcd *etcd, int one, int other)
+static void cut(int one, int other)
 {
-    advance(etcd);
-    lk_simetcd_break(etcd->etcd, one, other);
-    settle(etcd);
+    advance();
+    lk_simetcd_break(etcd.etcd, one, other);
+    settle();
 }
 
-void lk_sim_etcd_freeze(lk_sim_etcd *etcd, int member, bool frozen)
+static void freeze_member(int member, bool frozen)
 {
-    advance(etcd);
-    lk_simetcd_freeze_disk(etcd->etcd, member, frozen);
-    settle(etcd);
+    advance();
+    lk_simetcd_freeze_disk(etcd.etcd, member, frozen);
+    settle();
 }
 
-void lk_sim_etcd_forget(lk_sim_etcd *etcd, int64_t revisions)
+void lk_sim_etcd_forget(int64_t revisions)
 {
-    advance(etcd);
-    if (lk_simetcd_forget(etcd->etcd, revisions))
+    advance();
+    if (lk_simetcd_forget(etcd.etcd, revisions))
         lk_sim_tell("all but %lld revisions are to be forgotten", (long long)revisions);
-    settle(etcd);
+    settle();
 }
 
-void lk_sim_etcd_stop(lk_sim_etcd *etcd, int member)
+static void stop_member(int member)
 {
-    advance(etcd);
-    lk_simetcd_stop(etcd->etcd, member);
-    etcd->members[member].service.silent = true;
-    settle(etcd);
+    advance();
+    lk_simetcd_stop(etcd.etcd, member);
+    etcd.members[member].service.silent = true;
+    settle();
 }
 
-void lk_sim_etcd_continue(lk_sim_etcd *etcd, int member)
+static void continue_member(int member)
 {
-    advance(etcd);
-    lk_simetcd_continue(etcd->etcd, member);
-    etcd->members[member].service.silent = false;
+    advance();
+    lk_simetcd_continue(etcd.etcd, member);
+    etcd.members[member].service.silent = false;
     lk_sim_network_goes_on();
-    settle(etcd);
+    settle();
 }
 
-void lk_sim_etcd_kill(lk_sim_etcd *etcd, int member, bool written)
+static void kill_member(int member, bool written)
 {
-    lk_sim_etcd_member *const killed = &etcd->members[member];
-    advance(etcd);
-    lk_simetcd_kill(etcd->etcd, member, written);
+    lk_sim_etcd_member *const killed = &etcd.members[member];
+    advance();
+    lk_simetcd_kill(etcd.etcd, member, written);
     killed->service.refuses = true;
     killed->service.silent = false;
-    for (session *s = etcd->first, *next; s != NULL; s = next) {
+    for (session *s = etcd.first, *next; s != NULL; s = next) {
         next = s->next;
         if (s->member == killed)
             hang_up(s);
     }
     lk_sim_network_goes_on();
-    settle(etcd);
+    settle();
 }
 
-void lk_sim_etcd_start(lk_sim_etcd *etcd, int member, bool with_data)
+static void start_member(int member, bool with_data)
 {
-    advance(etcd);
-    lk_simetcd_start(etcd->etcd, member, with_data);
-    etcd->members[member].service.refuses = false;
-    settle(etcd);
+    advance();
+    lk_simetcd_start(etcd.etcd, member, with_data);
+    etcd.members[member].service.refuses = false;
+    settle();
 }
 
 /* ------------------------------------------------------------------ life ---- */
 
-static void begin_member(lk_sim_etcd *etcd, int id)
+static void begin_member(int id)
 {
-    lk_sim_etcd_member *const member = &etcd->members[id];
-    *member = (lk_sim_etcd_member){.of = etcd, .id = id};
+    lk_sim_etcd_member *const member = &etcd.members[id];
+    *member = (lk_sim_etcd_member){.id = id};
     (void)snprintf(member->host, sizeof member->host, "etcd%d.example", id + 1);
     member->service = (lk_sim_service){.host = member->host,
                                        .port = 2379,
@@ -293,9 +294,48 @@ static void begin_member(lk_sim_etcd *etcd, int id)
     lk_sim_network_add(&member->service);
 }
 
-void lk_sim_etcd_begin(lk_sim_etcd *etcd, int members, int tick_ms, bool reads_late)
+static lk_sim_service *service(unsigned member)
 {
-    *etcd = (lk_sim_etcd){.count = members, .due = INT64_MAX};
+    return member < (unsigned)etcd.count ? &etcd.members[member].service : NULL;
+}
+
+static void slow_member(int member, bool slow)
+{
+    etcd.members[member].slow = slow;
+}
+
+static int leader(void)
+{
+    return lk_simetcd_leader(etcd.etcd);
+}
+
+static bool serves(int member)
+{
+    return lk_simetcd_serves(etcd.etcd, member);
+}
+
+static bool left(char *text, size_t room)
+{
+    return lk_simetcd_left(etcd.etcd, text, room);
+}
+
+const lk_sim_servers lk_sim_etcd_servers = {.stop = stop_member,
+                                            .go_on = continue_member,
+                                            .kill = kill_member,
+                                            .start = start_member,
+                                            .slow = slow_member,
+                                            .freeze = freeze_member,
+                                            .clog = set_clogged,
+                                            .cut = cut,
+                                            .clients = clients,
+                                            .service = service,
+                                            .leader = leader,
+                                            .serves = serves,
+                                            .left = left};
+
+lk_sim_etcd *lk_sim_etcd_begin(int members, int tick_ms, bool reads_late)
+{
+    etcd = (lk_sim_etcd){.count = members, .due = INT64_MAX};
     lk_simetcd_setup setup = {.members = members,
                               .tick_ms = tick_ms,
                               .reads_late = reads_late,
@@ -304,20 +344,20 @@ void lk_sim_etcd_begin(lk_sim_etcd *etcd, int members, int tick_ms, bool reads_l
                               .on_answer = on_answer,
                               .on_ended = on_ended,
                               .on_asked = on_asked,
-                              .on_done = on_done,
-                              .context = etcd};
+                              .on_done = on_done};
     for (int i = 0; i < members; i++) {
-        begin_member(etcd, i);
+        begin_member(i);
         setup.clocks[i] = (lk_simetcd_clock){.offset_ns = (int64_t)lk_sim_draw(1000) * MS,
                                              .ppm = (int32_t)lk_sim_draw(2 * CLOCK_PPM + 1) - CLOCK_PPM};
     }
-    etcd->etcd = lk_simetcd_new(&setup);
-    settle(etcd);
+    etcd.etcd = lk_simetcd_new(&setup);
+    settle();
+    return &etcd;
 }
 
-void lk_sim_etcd_end(lk_sim_etcd *etcd)
+void lk_sim_etcd_end(void)
 {
-    while (etcd->first != NULL)
-        forget(etcd->first);
-    lk_simetcd_free(etcd->etcd);
+    while (etcd.first != NULL)
+        forget(etcd.first);
+    lk_simetcd_free(etcd.etcd);
 }

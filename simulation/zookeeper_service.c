@@ -25,6 +25,8 @@ typedef struct lk_sim_zookeeper_session {
     bool was_quiet; /* before it sent what has no answer yet */
 } session;
 
+static lk_sim_zookeeper zookeeper;
+
 /* ------------------------------------------------------------------ what is sent ---- */
 
 /* What is on the wire, for the trace: texts, with a point for all between them. */
@@ -44,7 +46,7 @@ static void tell_bytes(const session *s, const char *way, const unsigned char *b
 
 static void forget(session *s)
 {
-    session **at = &s->server->of->first;
+    session **at = &zookeeper.first;
     while (*at != s)
         at = &(*at)->next;
     *at = s->next;
@@ -66,61 +68,62 @@ static void send_output(session *s)
         return;
     tell_bytes(s, "to", bytes, count);
     lk_sim_connection_send(s->connection, bytes, count);
-    if (s->server->of->on_answer != NULL)
-        s->server->of->on_answer(s->server, s->was_quiet);
+    if (zookeeper.on_answer != NULL)
+        zookeeper.on_answer(s->server->id, s->was_quiet);
     s->was_quiet = false;
 }
 
 static void due_comes(void *context);
 
 /* What the last call has made to be sent; and when it wants to be called again. */
-static void settle(lk_sim_zookeeper *zookeeper)
+static void settle(void)
 {
-    if (zookeeper->on_settled != NULL)
-        zookeeper->on_settled(zookeeper);
-    while (zookeeper->answers) {
-        zookeeper->answers = false;
-        for (session *s = zookeeper->first, *next; s != NULL; s = next) {
+    if (zookeeper.on_settled != NULL)
+        zookeeper.on_settled(&zookeeper);
+    while (zookeeper.answers) {
+        zookeeper.answers = false;
+        for (session *s = zookeeper.first, *next; s != NULL; s = next) {
             next = s->next;
             send_output(s);
             if (lk_simzk_wire_is_closed(s->wire))
                 hang_up(s);
         }
     }
-    int64_t due = lk_simzk_due(zookeeper->ensemble);
-    if (due < zookeeper->timeless_until)
-        due = zookeeper->timeless_until;
-    if (due == INT64_MAX || due >= zookeeper->due)
+    int64_t due = lk_simzk_due(zookeeper.ensemble);
+    if (due < zookeeper.timeless_until)
+        due = zookeeper.timeless_until;
+    if (due == INT64_MAX || due >= zookeeper.due)
         return;
-    zookeeper->due = due;
-    lk_sim_at(due, due_comes, zookeeper);
+    zookeeper.due = due;
+    lk_sim_at(due, due_comes, NULL);
 }
 
-static void advance(lk_sim_zookeeper *zookeeper)
+static void advance(void)
 {
-    if (lk_sim_now() >= zookeeper->timeless_until)
-        lk_simzk_advance(zookeeper->ensemble, lk_sim_now());
+    if (lk_sim_now() >= zookeeper.timeless_until)
+        lk_simzk_advance(zookeeper.ensemble, lk_sim_now());
 }
 
 static void due_comes(void *context)
 {
-    lk_sim_zookeeper *const zookeeper = context;
-    zookeeper->due = INT64_MAX;
-    advance(zookeeper);
-    settle(zookeeper);
+    (void)context;
+    zookeeper.due = INT64_MAX;
+    advance();
+    settle();
 }
 
 static void on_answer(void *context, lk_simzk_connection *connection)
 {
+    (void)context;
     (void)connection;
-    ((lk_sim_zookeeper *)context)->answers = true;
+    zookeeper.answers = true;
 }
 
 static void on_ended(void *context, int64_t czxid)
 {
-    const lk_sim_zookeeper *const zookeeper = context;
-    if (zookeeper->on_ended != NULL)
-        zookeeper->on_ended((uint64_t)czxid);
+    (void)context;
+    if (zookeeper.on_ended != NULL)
+        zookeeper.on_ended((uint64_t)czxid);
 }
 
 /* ------------------------------------------------------------------ clients ---- */
@@ -128,13 +131,13 @@ static void on_ended(void *context, int64_t czxid)
 static void asked(void *context, const lk_simzk_request *request)
 {
     const session *const s = context;
-    s->server->of->on_asked(s->connection, lk_simzk_wire_session(s->wire), request);
+    zookeeper.on_asked(s->connection, lk_simzk_wire_session(s->wire), request);
 }
 
 static void answered(void *context, const lk_simzk_answer *answer, lk_simzk_kind kind, size_t end)
 {
     const session *const s = context;
-    s->server->of->on_answered(s->connection, lk_simzk_wire_session(s->wire), answer, kind, end);
+    zookeeper.on_answered(s->connection, lk_simzk_wire_session(s->wire), answer, kind, end);
 }
 
 static void *accepted(void *self, lk_sim_connection *connection)
@@ -143,13 +146,13 @@ static void *accepted(void *self, lk_sim_connection *connection)
     session *const s = calloc(1, sizeof *s);
     if (s == NULL)
         abort();
-    *s = (session){.next = server->of->first,
+    *s = (session){.next = zookeeper.first,
                    .server = server,
-                   .wire = lk_simzk_wire_new(server->of->ensemble, server->id),
+                   .wire = lk_simzk_wire_new(zookeeper.ensemble, server->id),
                    .connection = connection,
                    .heard_at = lk_sim_now()};
-    server->of->first = s;
-    if (server->of->on_asked != NULL)
+    zookeeper.first = s;
+    if (zookeeper.on_asked != NULL)
         lk_simzk_wire_listen(s->wire, (lk_simzk_wire_listener){asked, answered, s});
     return s;
 }
@@ -159,34 +162,31 @@ static void *accepted(void *self, lk_sim_connection *connection)
 static void received(void *context, const char *bytes, size_t count)
 {
     session *const s = context;
-    lk_sim_zookeeper *const zookeeper = s->server->of;
     s->was_quiet |= lk_sim_now() - s->heard_at > QUIET_NS;
     s->heard_at = lk_sim_now();
-    advance(zookeeper);
+    advance();
     tell_bytes(s, "from", (const unsigned char *)bytes, count);
     if (lk_simzk_wire_feed(s->wire, bytes, count)) {
-        zookeeper->answers |= lk_simzk_wire_is_closed(s->wire);
+        zookeeper.answers |= lk_simzk_wire_is_closed(s->wire);
     } else { /* as a real one does */
         lk_sim_tell("%s does not understand that, and hangs up", s->server->host);
         hang_up(s);
     }
-    settle(zookeeper);
+    settle();
 }
 
 static void closed(void *context)
 {
     session *const s = context;
-    lk_sim_zookeeper *const zookeeper = s->server->of;
-    advance(zookeeper);
+    advance();
     forget(s);
-    settle(zookeeper);
+    settle();
 }
 
-size_t lk_sim_zookeeper_clients(const lk_sim_zookeeper *zookeeper, int server, lk_sim_process **clients,
-                                size_t room)
+static size_t clients(int server, lk_sim_process **clients, size_t room)
 {
     size_t count = 0;
-    for (const session *s = zookeeper->first; s != NULL && count < room; s = s->next)
+    for (const session *s = zookeeper.first; s != NULL && count < room; s = s->next)
         if (s->server->id == server)
             clients[count++] = lk_sim_connection_process(s->connection);
     return count;
@@ -197,8 +197,8 @@ size_t lk_sim_zookeeper_clients(const lk_sim_zookeeper *zookeeper, int server, l
 static int64_t drawn_delay(const lk_sim_zookeeper_link *link)
 {
     const int64_t late = link->slow || lk_sim_chance(LATE_PPM) ? (int64_t)lk_sim_draw(50 * MS) : 0;
-    if (late > 25 * MS && link->of->on_late != NULL)
-        link->of->on_late(late);
+    if (late > 25 * MS && zookeeper.on_late != NULL)
+        zookeeper.on_late(late);
     switch (link->link.channel) {
     case LK_SIMZK_DISK:
         return late + (int64_t)lk_sim_draw(500 * US);
@@ -214,102 +214,102 @@ static void message_comes(void *context)
     const lk_sim_zookeeper_link *const link = context;
     if (link->clogged)
         return;
-    advance(link->of);
-    (void)lk_simzk_deliver(link->of->ensemble, link->link);
-    settle(link->of);
+    advance();
+    (void)lk_simzk_deliver(zookeeper.ensemble, link->link);
+    settle();
 }
 
 static void on_waiting(void *context, lk_simzk_link link)
 {
-    lk_sim_zookeeper *const zookeeper = context;
-    lk_sim_zookeeper_link *const on = &zookeeper->links[link.channel][link.from][link.to];
+    (void)context;
+    lk_sim_zookeeper_link *const on = &zookeeper.links[link.channel][link.from][link.to];
     lk_sim_at(lk_sim_now() + drawn_delay(on), message_comes, on);
 }
 
 /* All that waits there comes after all. */
 static void goes_on(lk_sim_zookeeper_link *link)
 {
-    for (size_t left = lk_simzk_waiting(link->of->ensemble, link->link); left > 0; left--)
+    for (size_t left = lk_simzk_waiting(zookeeper.ensemble, link->link); left > 0; left--)
         lk_sim_at(lk_sim_now() + drawn_delay(link), message_comes, link);
 }
 
-void lk_sim_zookeeper_clog(lk_sim_zookeeper *zookeeper, int from, int to, bool clogged)
+static void set_clogged(int from, int to, bool clogged)
 {
     for (int channel = LK_SIMZK_VOTES; channel <= LK_SIMZK_QUORUM; channel++) {
-        zookeeper->links[channel][from][to].clogged = clogged;
+        zookeeper.links[channel][from][to].clogged = clogged;
         if (!clogged)
-            goes_on(&zookeeper->links[channel][from][to]);
+            goes_on(&zookeeper.links[channel][from][to]);
     }
 }
 
-void lk_sim_zookeeper_slow(lk_sim_zookeeper *zookeeper, int server, bool slow)
+static void slow_server(int server, bool slow)
 {
-    zookeeper->links[LK_SIMZK_DISK][server][server].slow = slow;
-    zookeeper->links[LK_SIMZK_APPLY][server][server].slow = slow;
+    zookeeper.links[LK_SIMZK_DISK][server][server].slow = slow;
+    zookeeper.links[LK_SIMZK_APPLY][server][server].slow = slow;
 }
 
-void lk_sim_zookeeper_break(lk_sim_zookeeper *zookeeper, int one, int other)
+static void cut(int one, int other)
 {
-    advance(zookeeper);
-    lk_simzk_break(zookeeper->ensemble, one, other);
-    settle(zookeeper);
+    advance();
+    lk_simzk_break(zookeeper.ensemble, one, other);
+    settle();
 }
 
 /* ------------------------------------------------------------------ servers ---- */
 
-void lk_sim_zookeeper_stop(lk_sim_zookeeper *zookeeper, int server)
+static void stop_server(int server)
 {
-    advance(zookeeper);
-    lk_simzk_stop(zookeeper->ensemble, server);
-    zookeeper->servers[server].service.silent = true;
-    settle(zookeeper);
+    advance();
+    lk_simzk_stop(zookeeper.ensemble, server);
+    zookeeper.servers[server].service.silent = true;
+    settle();
 }
 
 /* What it was sent meanwhile is there, and so is what was due: whichever it sees first. */
-void lk_sim_zookeeper_continue(lk_sim_zookeeper *zookeeper, int server)
+static void continue_server(int server)
 {
-    advance(zookeeper);
-    lk_simzk_continue(zookeeper->ensemble, server);
-    zookeeper->servers[server].service.silent = false;
+    advance();
+    lk_simzk_continue(zookeeper.ensemble, server);
+    zookeeper.servers[server].service.silent = false;
     if (lk_sim_draw(2) == 0)
-        zookeeper->timeless_until = lk_sim_now() + (int64_t)lk_sim_draw(2 * MS);
+        zookeeper.timeless_until = lk_sim_now() + (int64_t)lk_sim_draw(2 * MS);
     for (int channel = 0; channel < LK_SIMZK_CHANNELS; channel++)
-        for (int from = 0; from < zookeeper->count; from++)
-            goes_on(&zookeeper->links[channel][from][server]);
+        for (int from = 0; from < zookeeper.count; from++)
+            goes_on(&zookeeper.links[channel][from][server]);
     lk_sim_network_goes_on();
-    settle(zookeeper);
+    settle();
 }
 
-void lk_sim_zookeeper_kill(lk_sim_zookeeper *zookeeper, int server, bool written)
+static void kill_server(int server, bool written)
 {
-    lk_sim_zookeeper_server *const killed = &zookeeper->servers[server];
-    advance(zookeeper);
-    lk_simzk_crash(zookeeper->ensemble, server, written);
+    lk_sim_zookeeper_server *const killed = &zookeeper.servers[server];
+    advance();
+    lk_simzk_crash(zookeeper.ensemble, server, written);
     killed->service.refuses = true;
     killed->service.silent = false;
-    for (session *s = zookeeper->first, *next; s != NULL; s = next) {
+    for (session *s = zookeeper.first, *next; s != NULL; s = next) {
         next = s->next;
         if (s->server == killed)
             hang_up(s);
     }
     lk_sim_network_goes_on();
-    settle(zookeeper);
+    settle();
 }
 
-void lk_sim_zookeeper_start(lk_sim_zookeeper *zookeeper, int server, bool with_data)
+static void start_server(int server, bool with_data)
 {
-    advance(zookeeper);
-    lk_simzk_start(zookeeper->ensemble, server, with_data);
-    zookeeper->servers[server].service.refuses = false;
-    settle(zookeeper);
+    advance();
+    lk_simzk_start(zookeeper.ensemble, server, with_data);
+    zookeeper.servers[server].service.refuses = false;
+    settle();
 }
 
 /* ------------------------------------------------------------------ life ---- */
 
-static void begin_server(lk_sim_zookeeper *zookeeper, int id)
+static void begin_server(int id)
 {
-    lk_sim_zookeeper_server *const server = &zookeeper->servers[id];
-    *server = (lk_sim_zookeeper_server){.of = zookeeper, .id = id};
+    lk_sim_zookeeper_server *const server = &zookeeper.servers[id];
+    *server = (lk_sim_zookeeper_server){.id = id};
     (void)snprintf(server->host, sizeof server->host, "zk%d.example", id + 1);
     server->service = (lk_sim_service){.host = server->host,
                                        .port = 2181,
@@ -320,39 +320,72 @@ static void begin_server(lk_sim_zookeeper *zookeeper, int id)
     lk_sim_network_add(&server->service);
 }
 
-static void begin_links(lk_sim_zookeeper *zookeeper)
+static void begin_links(void)
 {
     for (int channel = 0; channel < LK_SIMZK_CHANNELS; channel++)
-        for (int from = 0; from < zookeeper->count; from++)
-            for (int to = 0; to < zookeeper->count; to++)
-                zookeeper->links[channel][from][to] =
-                    (lk_sim_zookeeper_link){.of = zookeeper, .link = {(lk_simzk_channel)channel, from, to}};
+        for (int from = 0; from < zookeeper.count; from++)
+            for (int to = 0; to < zookeeper.count; to++)
+                zookeeper.links[channel][from][to] =
+                    (lk_sim_zookeeper_link){.link = {(lk_simzk_channel)channel, from, to}};
 }
 
-void lk_sim_zookeeper_begin(lk_sim_zookeeper *zookeeper, int servers)
+static lk_sim_service *service(unsigned server)
 {
-    *zookeeper = (lk_sim_zookeeper){.count = servers, .due = INT64_MAX};
+    return server < (unsigned)zookeeper.count ? &zookeeper.servers[server].service : NULL;
+}
+
+static int leader(void)
+{
+    return lk_simzk_leader(zookeeper.ensemble);
+}
+
+static bool serves(int server)
+{
+    return lk_simzk_serves(zookeeper.ensemble, server);
+}
+
+static bool left(char *text, size_t room)
+{
+    return lk_simzk_left(zookeeper.ensemble, text, room);
+}
+
+const lk_sim_servers lk_sim_zookeeper_servers = {.stop = stop_server,
+                                                 .go_on = continue_server,
+                                                 .kill = kill_server,
+                                                 .start = start_server,
+                                                 .slow = slow_server,
+                                                 .clog = set_clogged,
+                                                 .cut = cut,
+                                                 .clients = clients,
+                                                 .service = service,
+                                                 .leader = leader,
+                                                 .serves = serves,
+                                                 .left = left};
+
+lk_sim_zookeeper *lk_sim_zookeeper_begin(int servers)
+{
+    zookeeper = (lk_sim_zookeeper){.count = servers, .due = INT64_MAX};
     lk_simzk_setup setup = {.servers = servers,
                             .is_3_9 = lk_sim_draw(2) == 0,
                             .tick_ms = LK_SIM_ZOOKEEPER_TICK_MS,
                             .container_check_ms = 1000,
                             .on_waiting = on_waiting,
                             .on_answer = on_answer,
-                            .on_ended = on_ended,
-                            .context = zookeeper};
+                            .on_ended = on_ended};
     for (int i = 0; i < servers; i++) {
-        begin_server(zookeeper, i);
+        begin_server(i);
         setup.clocks[i] = (lk_simzk_clock){.offset_ns = (int64_t)lk_sim_draw(1000) * MS,
                                            .ppm = (int32_t)lk_sim_draw(2 * CLOCK_PPM + 1) - CLOCK_PPM};
     }
-    begin_links(zookeeper);
-    zookeeper->ensemble = lk_simzk_new(&setup);
-    settle(zookeeper);
+    begin_links();
+    zookeeper.ensemble = lk_simzk_new(&setup);
+    settle();
+    return &zookeeper;
 }
 
-void lk_sim_zookeeper_end(lk_sim_zookeeper *zookeeper)
+void lk_sim_zookeeper_end(void)
 {
-    while (zookeeper->first != NULL)
-        forget(zookeeper->first);
-    lk_simzk_free(zookeeper->ensemble);
+    while (zookeeper.first != NULL)
+        forget(zookeeper.first);
+    lk_simzk_free(zookeeper.ensemble);
 }

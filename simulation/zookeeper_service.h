@@ -2,23 +2,21 @@
  * tell each other, write and apply takes times that are drawn, and may be held up. */
 #pragma once
 
-#include "world/network.h"
+#include "servers.h"
 #include "zookeeper/zookeeper.h"
 
-enum { LK_SIM_ZOOKEEPER_MOST = 3, LK_SIM_ZOOKEEPER_TICK_MS = 200 };
+enum { LK_SIM_ZOOKEEPER_MOST = LK_SIM_SERVERS_MOST, LK_SIM_ZOOKEEPER_TICK_MS = 200 };
 
 typedef struct lk_sim_zookeeper lk_sim_zookeeper;
 
 /** What goes from one server to another; of LK_SIMZK_DISK and LK_SIMZK_APPLY: in one. */
 typedef struct {
-    lk_sim_zookeeper *of;
     lk_simzk_link link;
     bool clogged; /**< what is on it waits */
     bool slow;
 } lk_sim_zookeeper_link;
 
 typedef struct {
-    lk_sim_zookeeper *of;
     int id;
     char host[32];
     lk_sim_service service;
@@ -31,7 +29,7 @@ struct lk_sim_zookeeper {
     lk_simzk *ensemble;
     struct lk_sim_zookeeper_session *first;
     /** It sends something to a client; was_quiet: from which nothing had come for long. NULL: nobody asks. */
-    void (*on_answer)(lk_sim_zookeeper_server *server, bool was_quiet);
+    void (*on_answer)(int server, bool was_quiet);
     /** A server is about to remove a lock's node, because its session has ended. NULL: nobody asks. */
     void (*on_ended)(uint64_t token);
     /** A message between two servers is late. Two such delays may keep an answer back for an eighth of a session's time-out, and then
@@ -48,22 +46,8 @@ struct lk_sim_zookeeper {
     int64_t timeless_until; /**< what is due waits: servers that stood still read first */
 };
 
-/** Listen at zk1.example:2181 and so on, from now on. */
-void lk_sim_zookeeper_begin(lk_sim_zookeeper *zookeeper, int servers);
-void lk_sim_zookeeper_end(lk_sim_zookeeper *zookeeper);
+extern const lk_sim_servers lk_sim_zookeeper_servers;
 
-/** A server stands still, as by SIGSTOP; and goes on. */
-void lk_sim_zookeeper_stop(lk_sim_zookeeper *zookeeper, int server);
-void lk_sim_zookeeper_continue(lk_sim_zookeeper *zookeeper, int server);
-/** Its process is killed; written: what waits for its disk gets there. Then nobody listens until it starts again. */
-void lk_sim_zookeeper_kill(lk_sim_zookeeper *zookeeper, int server, bool written);
-void lk_sim_zookeeper_start(lk_sim_zookeeper *zookeeper, int server, bool with_data);
-/** The connections between two servers break. */
-void lk_sim_zookeeper_break(lk_sim_zookeeper *zookeeper, int one, int other);
-/** What one server sends another one waits, or goes on. */
-void lk_sim_zookeeper_clog(lk_sim_zookeeper *zookeeper, int from, int to, bool clogged);
-/** The processes that are connected with a server; returns how many, at most `room`. */
-size_t lk_sim_zookeeper_clients(const lk_sim_zookeeper *zookeeper, int server, lk_sim_process **clients,
-                                size_t room);
-/** A server is slow to write and to apply, or is not any more. */
-void lk_sim_zookeeper_slow(lk_sim_zookeeper *zookeeper, int server, bool slow);
+/** Listen at zk1.example:2181 and so on, from now on. */
+lk_sim_zookeeper *lk_sim_zookeeper_begin(int servers);
+void lk_sim_zookeeper_end(void);

@@ -37,7 +37,7 @@ typedef struct {
     int64_t owner;
 } answer;
 
-static lk_sim_zookeeper zookeeper;
+static const lk_sim_zookeeper *zookeeper;
 static client clients[CLIENTS];
 static bool is_over;
 
@@ -263,8 +263,8 @@ static void a_session_outlives_its_connection(void)
     const answer made = create(one, "/shop/lock-", "", ZOO_EPHEMERAL_SEQUENTIAL);
     other->events = 0;
     watch(other, made.text);
-    for (int i = 0; i < zookeeper.count; i++)
-        lk_sim_network_reset(NULL, &zookeeper.servers[i].service);
+    for (int i = 0; i < zookeeper->count; i++)
+        lk_sim_network_reset(NULL, &zookeeper->servers[i].service);
     other->state = one->state = 0;
     await_state(one, ZOO_CONNECTED_STATE, "it connects again");
     expect(delete (one, made.text) == ZOK, "a node is deleted");
@@ -278,10 +278,10 @@ static void a_session_outlives_its_server(void)
 {
     client *const one = &clients[0];
     const int64_t session = zoo_client_id(one->zh)->client_id;
-    for (int i = 0; i < zookeeper.count; i++) {
-        lk_sim_zookeeper_kill(&zookeeper, i, true);
+    for (int i = 0; i < zookeeper->count; i++) {
+        lk_sim_zookeeper_servers.kill(i, true);
         run_for(400);
-        lk_sim_zookeeper_start(&zookeeper, i, true);
+        lk_sim_zookeeper_servers.start(i, true);
         run_for(4000);
     }
     expect(zoo_client_id(one->zh)->client_id == session && one->state == ZOO_CONNECTED_STATE,
@@ -322,7 +322,7 @@ static void *play(void *context)
     const int64_t session = zoo_client_id(clients[1].zh)->client_id;
     for (int i = 0; i < CLIENTS; i++)
         expect(zookeeper_close(clients[i].zh) == ZOK, "it is closed");
-    expect(!lk_simzk_has_session(zookeeper.ensemble, session), "a close ends the session at once");
+    expect(!lk_simzk_has_session(zookeeper->ensemble, session), "a close ends the session at once");
     is_over = true;
     return NULL;
 }
@@ -356,13 +356,13 @@ int main(int argc, char **argv)
         lk_sim_begin(seed, argc > 3 ? stdout : NULL);
         lk_sim_network_begin();
         lk_sim_stand_in(&machine);
-        lk_sim_zookeeper_begin(&zookeeper, 3);
+        zookeeper = lk_sim_zookeeper_begin(3);
         (void)lk_sim_spawn(&process, play, NULL);
         if (lk_sim_run(is_done, NULL, NULL, 600000 * MS) != LK_SIM_DONE)
             failed("it comes to its end");
         lk_sim_files_end();
         lk_sim_network_end();
-        lk_sim_zookeeper_end(&zookeeper);
+        lk_sim_zookeeper_end();
         lk_sim_end();
     }
     printf("%llu seeds: all is well\n", (unsigned long long)seeds);
