@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "faults.h"
+#include "run.h"
 
 typedef struct {
     bool are_set;   /**< they step and slew */

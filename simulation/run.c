@@ -1,10 +1,9 @@
-/* run.c: a run, from the beginning to the end, and the faults of processes and of ways. See run.h and faults.h. */
+/* run.c: a run, from the beginning to the end, and the faults of processes and of ways. See run.h. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "application.h"
-#include "faults.h"
-#include "judge.h"
+#include "run.h"
 #include "steps.h"
 #include "world/files.h"
 #include "world/seams.h"

@@ -1,8 +1,8 @@
 /* run_memory.c: a run with locks in memory, of core and the model of drivers alone: nothing goes wrong but what the processes do.
- * All of them are one to the driver. See run.h and faults.h. */
+ * All of them are one to the driver. See run.h. */
 #include <stddef.h>
 
-#include "faults.h"
+#include "run.h"
 #include "world/seams.h"
 
 #define MS INT64_C(1000000)

@@ -1,13 +1,12 @@
-/* run_redis.c: a run with Redis: how it begins and ends, and the faults that it has. See run.h and faults.h. */
+/* run_redis.c: a run with Redis: how it begins and ends, and the faults that it has. See run.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "faults.h"
-#include "judge.h"
 #include "redis_clocks.h"
 #include "redis_locks.h"
 #include "redis_steps.h"
+#include "run.h"
 #include "world/seams.h"
 
 #define MS INT64_C(1000000)

@@ -1,13 +1,12 @@
-/* run_redis_cluster.c: a run with a Redis Cluster: how it begins and ends, and the faults that it has. See run.h and faults.h. The
+/* run_redis_cluster.c: a run with a Redis Cluster: how it begins and ends, and the faults that it has. See run.h. The
  * migration of a slot is no fault. It excuses only that nobody gets, sees or breaks a lock in the slot meanwhile. */
 #include <stdio.h>
 #include <string.h>
 
-#include "faults.h"
-#include "judge.h"
 #include "redis_clocks.h"
 #include "redis_cluster.h"
 #include "redis_locks.h"
+#include "run.h"
 #include "world/seams.h"
 
 #define MS INT64_C(1000000)

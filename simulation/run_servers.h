@@ -1,8 +1,8 @@
 /* run_servers.h: the faults of a service whose servers, one or three, agree with each other: ZooKeeper's and etcd's. They strike
- * the servers and what is between them. See faults.h. */
+ * the servers and what is between them. See run.h. */
 #pragma once
 
-#include "faults.h"
+#include "run.h"
 #include "servers.h"
 
 typedef struct {
