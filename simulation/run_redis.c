@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "redis_clocks.h"
+#include "redis_faults.h"
 #include "redis_locks.h"
 #include "redis_steps.h"
 #include "run.h"
@@ -13,8 +13,6 @@
 
 enum { SERVERS = 2, KEYS = LK_SIM_REDIS_KEYS };
 
-static const int64_t back_off_ns = 3000 * MS; /* the driver's greatest, and the time to connect */
-static const int64_t lease_ns = 3200 * MS;    /* the longest, and a little */
 static const int64_t recovery_ns = 3000 * MS; /* no lease is longer */
 
 static struct {
@@ -26,11 +24,9 @@ static struct {
     bool has_tokens;    /* fencing is on */
     bool recovers;      /* holders keep their locks over a loss of data */
     bool has_strangers; /* there are clients that know nothing of ours */
-    bool is_waiting;    /* a fault, until a lock is handed over */
     bool is_split;      /* the old master does not know that there is a new one */
     lk_sim_redis_clocks clocks;
     int64_t greatest_lead_ns; /* that of any master's clock */
-    char uri[256];
 } run;
 
 /* A life of a server begins: nothing is granted for a while after somebody has come to it. */
@@ -38,17 +34,12 @@ static void lives(void *context)
 {
     (void)context;
     if (run.recovers)
-        lk_sim_judge_trouble(back_off_ns + recovery_ns);
+        lk_sim_judge_trouble(LK_SIM_REDIS_BACK_OFF_NS + recovery_ns);
 }
 
 static lk_sim_redis *other(void)
 {
     return run.master == &run.at[0] ? &run.at[1] : &run.at[0];
-}
-
-static uint64_t one_of(uint64_t *random, const unsigned *choices, unsigned count)
-{
-    return choices[lk_sim_draw_from(random, count)];
 }
 
 /* ------------------------------------------------------------------ clocks ---- */
@@ -95,22 +86,6 @@ static void stranger_comes(void *context)
 
 /* ------------------------------------------------------------------ one server ---- */
 
-static void speaks(void *context)
-{
-    lk_sim_redis *const redis = context;
-    lk_sim_redis_speaks(redis);
-    lk_sim_network_goes_on();
-}
-
-static bool is_silent(const lk_sim_fault *fault)
-{
-    if (run.master->service.silent)
-        return false;
-    run.master->service.silent = true;
-    lk_sim_fault_lasts(fault, "the server stands still", speaks, run.master);
-    return true;
-}
-
 static bool starts_again(const lk_sim_fault *fault)
 {
     lk_sim_fault_strikes(fault, "the server starts again");
@@ -123,32 +98,8 @@ static void is_back(void *context)
 {
     lk_sim_redis *const redis = context;
     redis->service.refuses = false;
-    lk_sim_judge_trouble(back_off_ns);
+    lk_sim_judge_trouble(LK_SIM_REDIS_BACK_OFF_NS);
     lives(NULL);
-}
-
-static bool is_away(const lk_sim_fault *fault)
-{
-    if (run.master->service.refuses)
-        return false;
-    lk_sim_redis_restart(run.master, true);
-    run.master->service.refuses = true;
-    lk_sim_fault_lasts(fault, "the server is away", is_back, run.master);
-    return true;
-}
-
-static void memory_is_back(void *context)
-{
-    const lk_sim_redis *const redis = context;
-    lk_sr_set_memory(redis->server, 0);
-}
-
-static bool has_no_memory(const lk_sim_fault *fault)
-{
-    lk_sim_redis_advance(run.master);
-    lk_sr_set_memory(run.master->server, 1);
-    lk_sim_fault_lasts(fault, "the server has no memory", memory_is_back, run.master);
-    return true;
 }
 
 /* Somebody empties it, and a stranger is the first to have each key. */
@@ -208,7 +159,7 @@ static bool has_no_counters(const lk_sim_fault *given)
     if (counters_until > lk_sim_now() || run.clocks.go_back ||
         lk_sim_is_modelled()) /* on a clock that is behind they begin anew too low */
         return false;
-    fault.span_ns = lease_ns / 4 + fault.span_ns;
+    fault.span_ns = LK_SIM_REDIS_LEASE_NS / 4 + fault.span_ns;
     counters_until = lk_sim_now() + fault.span_ns;
     lk_sim_fault_lasts(&fault, "counters are deleted", counters_stay, NULL);
     counters_go(NULL);
@@ -270,7 +221,7 @@ static bool dies(const lk_sim_fault *fault)
     lk_sim_redis_restart(old, true);
     old->service.refuses = true;
     lk_sim_fault_lasts(fault, "the master dies", follows, NULL);
-    lk_sim_judge_trouble(back_off_ns);
+    lk_sim_judge_trouble(LK_SIM_REDIS_BACK_OFF_NS);
     return true;
 }
 
@@ -282,7 +233,7 @@ static void is_told(void *context)
     lk_sim_redis_replicate(run.master, old);
     lk_sim_judge_forgets_all_ends(false);
     lk_sim_judge_leaves();
-    lk_sim_judge_trouble(back_off_ns);
+    lk_sim_judge_trouble(LK_SIM_REDIS_BACK_OFF_NS);
 }
 
 /* The old master is cut off from the new one, and clients are at both. */
@@ -305,14 +256,8 @@ static bool change_places(const lk_sim_fault *fault)
     lk_sim_fault_strikes(fault, "the master becomes a replica");
     promote(false);
     lk_sim_redis_replicate(run.master, other());
-    lk_sim_judge_trouble(back_off_ns);
+    lk_sim_judge_trouble(LK_SIM_REDIS_BACK_OFF_NS);
     return true;
-}
-
-static void goes_on(void *context)
-{
-    lk_sim_redis *const redis = context;
-    redis->halts = false;
 }
 
 static lk_sim_fault last; /* of what the replica didn't hear */
@@ -326,61 +271,41 @@ static void dies_before(void *context)
 /* Half of the time it never hears it. */
 static bool lags(const lk_sim_fault *fault)
 {
-    if (run.master->replica == NULL || run.master->halts)
+    if (!lk_sim_redis_lags(fault, run.master))
         return false;
-    run.master->halts = true;
     last = *fault;
     if (fault->detail / 1024 % 2 == 0)
         lk_sim_at(lk_sim_now() + fault->span_ns / 2, dies_before, NULL);
-    lk_sim_fault_lasts(fault, "the replica hears nothing", goes_on, run.master);
     return true;
 }
 
 /* ------------------------------------------------------------------ when a lock is handed over ---- */
 
-static lk_sim_fault waiting; /* until one is */
-
 static void strikes(void *context)
 {
-    (void)context;
-    switch (waiting.detail / 64 % 4) {
+    const lk_sim_fault *const fault = context;
+    switch (fault->detail / 64 % 4) {
     case 0:
-        (void)forgets(&waiting);
+        (void)forgets(fault);
         break;
     case 1:
-        (void)dies(&waiting);
+        (void)dies(fault);
         break;
     case 2:
-        (void)change_places(&waiting);
+        (void)change_places(fault);
         break;
     default:
         break;
     }
 }
 
-/* The message of it comes soon or late. */
 static void tells(lk_sim_connection *connection, const char *text)
 {
     unsigned key;
     (void)lk_sim_redis_locks_told(connection, text, &key);
-    if (!run.is_waiting)
-        return;
-    run.is_waiting = false;
-    if (waiting.detail / 256 % 2 == 0) {
-        lk_sim_connection_delay(connection, (int64_t)(waiting.detail / 512 % 1000) * MS);
-        lk_sim_judge_trouble(1000 * MS);
-    }
-    lk_sim_at(lk_sim_now(), strikes, NULL);
-}
-
-static bool waits_for_a_hand_over(const lk_sim_fault *fault)
-{
-    if (run.is_waiting)
-        return false;
-    waiting = *fault;
-    run.is_waiting = true;
-    lk_sim_fault_strikes(fault, "when a lock is handed over, something happens");
-    return true;
+    lk_sim_fault *const fault = lk_sim_redis_handed_over(connection);
+    if (fault != NULL)
+        lk_sim_at(lk_sim_now(), strikes, fault);
 }
 
 static bool fail_over(const lk_sim_fault *fault)
@@ -405,46 +330,25 @@ static bool make(const lk_sim_fault *fault)
         return lk_sim_redis_clocks_move(fault);
     switch (fault->detail % 8) {
     case 0:
-        return is_silent(fault);
+        return lk_sim_redis_is_silent(fault, run.master);
     case 1:
         return starts_again(fault);
     case 2:
-        return is_away(fault);
+        return lk_sim_redis_is_away(fault, run.master, is_back);
     case 3:
-        return has_no_memory(fault);
+        return lk_sim_redis_has_no_memory(fault, run.master);
     case 4:
         return forgets(fault);
     case 5:
         return has_no_counters(fault);
     case 6:
-        return waits_for_a_hand_over(fault);
+        return lk_sim_redis_waits_for_a_hand_over(fault);
     default:
         return fail_over(fault);
     }
 }
 
 /* ------------------------------------------------------------------ the service ---- */
-
-static const char *draw_uri(uint64_t *random, lk_sim_bounds *bounds)
-{
-    static const unsigned polls[] = {100, 1000, 20}, commands[] = {300, 1000},
-                          cleanups[] = {300, 2000, 2000, 2000};
-    const uint64_t poll = one_of(random, polls, run.fails_over ? 3 : 2),
-                   command = one_of(random, commands, 2), cleanup = one_of(random, cleanups, 4);
-    bounds->call_ns = (int64_t)command * MS;
-    bounds->cleanup_ns = (int64_t)cleanup * MS;
-    bounds->poll_ns = (int64_t)poll * MS;
-    bounds->idle_ns = bounds->poll_ns + 250 * MS;
-    bounds->drift = run.clocks.drift - 1;
-    (void)snprintf(
-        run.uri, sizeof run.uri,
-        "redis://redis.example/?command_timeout=%ums&connect_timeout=1s&poll=%ums&cleanup_timeout=%ums&"
-        "clock_drift=%u%s%s%s",
-        (unsigned)command, (unsigned)poll, (unsigned)cleanup, run.clocks.drift,
-        run.has_tokens ? "" : "&fencing=off", run.confirms ? "&wait_replicas=1&wait_timeout=200ms" : "",
-        run.recovers ? "&ttl=3s&recovery=3s" : "");
-    return run.uri;
-}
 
 /* From numbers of its own, so that other runs are what they were. A stranger takes what a server has lost before its holder brings
  * it back. */
@@ -487,17 +391,8 @@ static const char *begin(uint64_t *random, lk_sim_bounds *bounds)
     static const char *const hosts[SERVERS] = {"redis-1.example", "redis-2.example"};
     memset(&run, 0, sizeof run);
     lk_sim_redis_locks_begin(find);
-    *bounds = (lk_sim_bounds){.broken_ns = 300 * MS,
-                              .lease_ns = lease_ns,
-                              .settle_ns = 500 * MS,
-                              .back_ns = back_off_ns,
-                              .term_ns = lease_ns,
-                              .keeps_count = true,
-                              .breaks_prove = true,
-                              .is_free = is_free,
-                              .waiters = lk_sim_redis_locks_waiters,
-                              .is_first = lk_sim_redis_locks_is_first,
-                              .has_leases = true};
+    lk_sim_redis_faults_begin(bounds);
+    bounds->is_free = is_free;
     run.forgets = lk_sim_draw_from(random, 5) == 0;
     run.fails_over = lk_sim_draw_from(random, 4) == 0;
     run.has_strangers = lk_sim_draw_from(random, 4) == 0;
@@ -510,7 +405,6 @@ static const char *begin(uint64_t *random, lk_sim_bounds *bounds)
     run.at[0].puts = run.at[1].puts = lk_sim_redis_locks_put;
     run.at[0].expires = run.at[1].expires = lk_sim_redis_locks_expire;
     run.at[0].loses = run.at[1].loses = lk_sim_redis_locks_lose;
-    bounds->tells_breaks = true;
     run.master = &run.at[0];
     run.master->service.alias = "redis.example";
     run.has_tokens = lk_sim_draw_from(random, 8) > 0 || lk_sim_is_modelled();
@@ -520,7 +414,6 @@ static const char *begin(uint64_t *random, lk_sim_bounds *bounds)
     if (run.recovers)
         lk_sim_at(0, lives, NULL);
     bounds->has_replica = run.fails_over;
-    bounds->has_tokens = run.has_tokens;
     if (run.fails_over)
         lk_sim_redis_replicate(run.master, other());
     if (run.has_strangers)
@@ -528,7 +421,13 @@ static const char *begin(uint64_t *random, lk_sim_bounds *bounds)
     if (lk_sim_is_modelled())
         lk_sim_redis_steps_begin(run.master);
     lk_sim_stand_in(&run.master->machine);
-    return draw_uri(random, bounds);
+    return lk_sim_redis_draw_uri(&(lk_sim_redis_use){.address = "redis://redis.example/",
+                                                     .polls = run.fails_over ? 3 : 2,
+                                                     .drift = run.clocks.drift,
+                                                     .has_tokens = run.has_tokens,
+                                                     .confirms = run.confirms,
+                                                     .recovers = run.recovers},
+                                 random, bounds);
 }
 
 static void end(void)
@@ -540,8 +439,7 @@ static void end(void)
 /* What was left behind ends by clocks that are set right. */
 static void settle(void)
 {
-    run.is_waiting = false;
-    lk_sim_redis_clocks_settle();
+    lk_sim_redis_faults_settle();
     if (!run.clocks.go_back)
         return;
     set_right(run.master);

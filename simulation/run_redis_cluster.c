@@ -3,16 +3,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "redis_clocks.h"
 #include "redis_cluster.h"
+#include "redis_faults.h"
 #include "redis_locks.h"
 #include "run.h"
 #include "world/seams.h"
 
 #define MS INT64_C(1000000)
 
-static const int64_t back_off_ns = 3000 * MS; /* the driver's greatest, and the time to connect */
-static const int64_t lease_ns = 3200 * MS;    /* the longest, and a little */
 static const int64_t comes_up_ns = 2000 * MS; /* a master that has begun anew serves */
 static const int64_t election_ns = 1500 * MS; /* from a master's silence to its heir */
 
@@ -24,8 +22,6 @@ static struct {
     bool has_strangers; /* there are clients that know nothing of ours */
     bool is_restless;   /* slots move all the time */
     bool ends;          /* ... no more */
-    bool is_waiting;    /* a fault, until a lock is handed over */
-    lk_sim_fault waiting;
     lk_sim_redis_clocks clocks;
     int64_t lead_ns; /* of all clocks */
     struct {
@@ -35,7 +31,6 @@ static struct {
         bool is_followed;
         const lk_sim_redis *old;
     } places[LK_SIM_PLACES];
-    char uri[320];
 } run;
 
 static unsigned place_of(const lk_sim_fault *fault)
@@ -49,7 +44,9 @@ static unsigned place_of(const lk_sim_fault *fault)
 static int64_t drawn_span(uint64_t detail)
 {
     const uint64_t kind = detail % 8, rest = detail / 8;
-    return (int64_t)(rest % (uint64_t)(kind < 2 ? 20 * MS : kind < 6 ? lease_ns / 2 : 3 * lease_ns));
+    return (int64_t)(rest % (uint64_t)(kind < 2   ? 20 * MS
+                                       : kind < 6 ? LK_SIM_REDIS_LEASE_NS / 2
+                                                  : 3 * LK_SIM_REDIS_LEASE_NS));
 }
 
 /* A slot has two keys. While it moves, what several hold is not to be had, nor renewed (docs/promises.md). */
@@ -123,28 +120,12 @@ static void draw_clocks(uint64_t random)
 
 /* ------------------------------------------------------------------ one node ---- */
 
-static void speaks(void *context)
-{
-    lk_sim_redis *const redis = context;
-    lk_sim_redis_speaks(redis);
-    lk_sim_network_goes_on();
-}
-
-static bool is_silent(const lk_sim_fault *fault, lk_sim_redis *master)
-{
-    if (master->service.silent)
-        return false;
-    master->service.silent = true;
-    lk_sim_fault_lasts(fault, "a node stands still", speaks, master);
-    return true;
-}
-
 static bool starts_again(const lk_sim_fault *fault, lk_sim_redis *master)
 {
     lk_sim_fault_strikes(fault, "a node starts again");
     lk_sim_redis_restart(master, true);
     lk_sim_cluster_comes_up(master);
-    lk_sim_judge_trouble(comes_up_ns + back_off_ns);
+    lk_sim_judge_trouble(comes_up_ns + LK_SIM_REDIS_BACK_OFF_NS);
     return true;
 }
 
@@ -153,31 +134,7 @@ static void is_back(void *context)
     lk_sim_redis *const redis = context;
     redis->service.refuses = false;
     lk_sim_cluster_comes_up(redis);
-    lk_sim_judge_trouble(comes_up_ns + back_off_ns);
-}
-
-static bool is_away(const lk_sim_fault *fault, lk_sim_redis *master)
-{
-    if (master->service.refuses)
-        return false;
-    lk_sim_redis_restart(master, true);
-    master->service.refuses = true;
-    lk_sim_fault_lasts(fault, "a node is away", is_back, master);
-    return true;
-}
-
-static void memory_is_back(void *context)
-{
-    const lk_sim_redis *const redis = context;
-    lk_sr_set_memory(redis->server, 0);
-}
-
-static bool has_no_memory(const lk_sim_fault *fault, lk_sim_redis *master)
-{
-    lk_sim_redis_advance(master);
-    lk_sr_set_memory(master->server, 1);
-    lk_sim_fault_lasts(fault, "a node has no memory", memory_is_back, master);
-    return true;
+    lk_sim_judge_trouble(comes_up_ns + LK_SIM_REDIS_BACK_OFF_NS);
 }
 
 /* What is there: of a slot that is half moved, some keys. */
@@ -196,7 +153,7 @@ static bool forgets(const lk_sim_fault *fault, lk_sim_redis *master)
     }
     lk_sim_redis_restart(master, false);
     lk_sim_cluster_comes_up(master);
-    lk_sim_judge_trouble(comes_up_ns + back_off_ns);
+    lk_sim_judge_trouble(comes_up_ns + LK_SIM_REDIS_BACK_OFF_NS);
     return true;
 }
 
@@ -225,7 +182,7 @@ static void forgets_some(unsigned place)
         int64_t came_at;
         const bool is_lost = lk_sim_redis_locks_were_lost(key);
         const bool is_there = lk_sim_cluster_place(key / 2, &came_at) == place;
-        const bool has_just_come = came_at > 0 && lk_sim_now() - came_at <= lease_ns;
+        const bool has_just_come = came_at > 0 && lk_sim_now() - came_at <= LK_SIM_REDIS_LEASE_NS;
         if (!is_there || !is_lost)
             continue;
         lk_sim_judge_leaves();
@@ -244,7 +201,7 @@ static void promote(unsigned place, bool is_planned)
     lk_sim_cluster_promote(place, is_planned);
     forgets_some(place);
     lk_sim_judge_moves(&old->service);
-    lk_sim_judge_trouble(back_off_ns);
+    lk_sim_judge_trouble(LK_SIM_REDIS_BACK_OFF_NS);
 }
 
 /* The others have noticed by now, if it has been so all the time. */
@@ -280,7 +237,7 @@ static void comes_back(void *context)
         lk_sim_cluster_comes_up(master);
     else
         lk_sim_cluster_follows(place);
-    lk_sim_judge_trouble(comes_up_ns + back_off_ns);
+    lk_sim_judge_trouble(comes_up_ns + LK_SIM_REDIS_BACK_OFF_NS);
 }
 
 static bool dies(const lk_sim_fault *fault, unsigned place)
@@ -306,7 +263,7 @@ static void is_whole(void *context)
         lk_sim_cluster_cut(lk_sim_cluster_node(i), false);
     if (run.fails_over && master->replica == NULL)
         lk_sim_cluster_follows(place);
-    lk_sim_judge_trouble(comes_up_ns + back_off_ns);
+    lk_sim_judge_trouble(comes_up_ns + LK_SIM_REDIS_BACK_OFF_NS);
 }
 
 /* Clients reach it, and it no other node. */
@@ -334,21 +291,6 @@ static bool change_places(const lk_sim_fault *fault, unsigned place)
     return true;
 }
 
-static void goes_on(void *context)
-{
-    lk_sim_redis *const redis = context;
-    redis->halts = false;
-}
-
-static bool lags(const lk_sim_fault *fault, lk_sim_redis *master)
-{
-    if (master->replica == NULL || master->halts)
-        return false;
-    master->halts = true;
-    lk_sim_fault_lasts(fault, "a replica hears nothing", goes_on, master);
-    return true;
-}
-
 /* ------------------------------------------------------------------ faults ---- */
 
 static bool strikes_node(const lk_sim_fault *fault)
@@ -356,13 +298,13 @@ static bool strikes_node(const lk_sim_fault *fault)
     lk_sim_redis *const master = lk_sim_cluster_master(place_of(fault));
     switch (fault->detail / 8 % 6) {
     case 0:
-        return is_silent(fault, master);
+        return lk_sim_redis_is_silent(fault, master);
     case 1:
         return starts_again(fault, master);
     case 2:
-        return is_away(fault, master);
+        return lk_sim_redis_is_away(fault, master, is_back);
     case 3:
-        return has_no_memory(fault, master);
+        return lk_sim_redis_has_no_memory(fault, master);
     case 4:
         return forgets(fault, master);
     default:
@@ -381,33 +323,18 @@ static bool strikes_place(const lk_sim_fault *fault)
     case 2:
         return change_places(fault, place);
     default:
-        return lags(fault, lk_sim_cluster_master(place));
+        return lk_sim_redis_lags(fault, lk_sim_cluster_master(place));
     }
 }
 
-static bool waits_for_a_hand_over(const lk_sim_fault *fault)
-{
-    if (run.is_waiting)
-        return false;
-    run.waiting = *fault;
-    run.is_waiting = true;
-    lk_sim_fault_strikes(fault, "when a lock is handed over, something happens");
-    return true;
-}
-
-/* Its slot may begin to move at that moment, and the message come late. */
+/* Its slot may begin to move at that moment. */
 static void tells(lk_sim_connection *connection, const char *text)
 {
     unsigned key;
-    if (!lk_sim_redis_locks_told(connection, text, &key) || !run.is_waiting)
-        return;
-    run.is_waiting = false;
-    if (run.waiting.detail / 256 % 2 == 0) {
-        lk_sim_connection_delay(connection, (int64_t)(run.waiting.detail / 512 % 1000) * MS);
-        lk_sim_judge_trouble(1000 * MS);
-    }
-    if (run.waiting.detail / 1024 % 4 > 0)
-        (void)moves(key / 2, run.waiting.detail / 4096);
+    const bool is_handed_over = lk_sim_redis_locks_told(connection, text, &key);
+    const lk_sim_fault *const fault = is_handed_over ? lk_sim_redis_handed_over(connection) : NULL;
+    if (fault != NULL && fault->detail / 1024 % 4 > 0)
+        (void)moves(key / 2, fault->detail / 4096);
 }
 
 static bool make(const lk_sim_fault *fault)
@@ -422,7 +349,7 @@ static bool make(const lk_sim_fault *fault)
     case 3:
         return strikes_place(fault);
     case 4:
-        return waits_for_a_hand_over(fault);
+        return lk_sim_redis_waits_for_a_hand_over(fault);
     default:
         return slot_moves(fault);
     }
@@ -444,40 +371,11 @@ static bool is_withheld(unsigned key)
     return key / 2 < LK_SIM_CLUSTER_SLOTS && lk_sim_cluster_is_moving(key / 2);
 }
 
-static const char *draw_uri(uint64_t *random, lk_sim_bounds *bounds)
-{
-    const uint64_t poll = lk_sim_draw_from(random, 2) == 0 ? 100 : 1000,
-                   command = lk_sim_draw_from(random, 2) == 0 ? 300 : 1000,
-                   cleanup = lk_sim_draw_from(random, 4) == 0 ? 300 : 2000;
-    bounds->call_ns = (int64_t)command * MS;
-    bounds->cleanup_ns = (int64_t)cleanup * MS;
-    bounds->poll_ns = (int64_t)poll * MS;
-    bounds->idle_ns = bounds->poll_ns + 250 * MS;
-    bounds->drift = run.clocks.drift - 1;
-    (void)snprintf(
-        run.uri, sizeof run.uri,
-        "redis+cluster://redis-1.example,redis-2.example,redis-3.example/"
-        "?command_timeout=%ums&connect_timeout=1s&poll=%ums&cleanup_timeout=%ums&clock_drift=%u%s%s",
-        (unsigned)command, (unsigned)poll, (unsigned)cleanup, run.clocks.drift,
-        run.has_tokens ? "" : "&fencing=off", run.confirms ? "&wait_replicas=1&wait_timeout=200ms" : "");
-    return run.uri;
-}
-
 static const char *begin(uint64_t *random, lk_sim_bounds *bounds)
 {
     memset(&run, 0, sizeof run);
-    *bounds = (lk_sim_bounds){.broken_ns = 300 * MS,
-                              .lease_ns = lease_ns,
-                              .settle_ns = 500 * MS,
-                              .back_ns = back_off_ns,
-                              .term_ns = lease_ns,
-                              .keeps_count = true,
-                              .breaks_prove = true,
-                              .waiters = lk_sim_redis_locks_waiters,
-                              .is_first = lk_sim_redis_locks_is_first,
-                              .has_leases = true,
-                              .tells_breaks = true,
-                              .is_withheld = is_withheld};
+    lk_sim_redis_faults_begin(bounds);
+    bounds->is_withheld = is_withheld;
     lk_sim_redis_locks_begin(find);
     run.forgets = lk_sim_draw_from(random, 8) == 0;
     run.fails_over = lk_sim_draw_from(random, 2) == 0;
@@ -497,21 +395,25 @@ static const char *begin(uint64_t *random, lk_sim_bounds *bounds)
     for (unsigned place = 0; place < LK_SIM_PLACES; place++)
         run.places[place].place = place;
     bounds->has_replica = run.fails_over;
-    bounds->has_tokens = run.has_tokens;
     if (run.has_strangers)
         lk_sim_at(100 * MS, stranger_comes, NULL);
     if (run.is_restless)
         lk_sim_at(100 * MS, is_restless, NULL);
     lk_sim_stand_in(&lk_sim_cluster_master(0)->machine);
-    return draw_uri(random, bounds);
+    return lk_sim_redis_draw_uri(
+        &(lk_sim_redis_use){.address = "redis+cluster://redis-1.example,redis-2.example,redis-3.example/",
+                            .polls = 2,
+                            .drift = run.clocks.drift,
+                            .has_tokens = run.has_tokens,
+                            .confirms = run.confirms},
+        random, bounds);
 }
 
 /* In a slot that stays who uses it last finds places in its queue that nobody wants. */
 static void settle(void)
 {
     run.ends = true;
-    run.is_waiting = false;
-    lk_sim_redis_clocks_settle();
+    lk_sim_redis_faults_settle();
     for (unsigned slot = 0; slot < LK_SIM_CLUSTER_SLOTS; slot++)
         lk_sim_cluster_hurry(slot);
 }
