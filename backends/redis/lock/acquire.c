@@ -17,7 +17,6 @@
 
 #include "instance.h"
 #include "net/reply.h"
-#include "sharing.h"
 
 static const unsigned busy_step = 4; /* an attempt that was found busy outweighs so many that were not */
 static const int64_t quick_poll_ns = 10 * LK_MS;
@@ -246,9 +245,8 @@ static locker_status busy(struct attempt *a, const struct busy *b)
 /* The grant could not be numbered, and not because of a passing state of the server. */
 static bool is_no_counter(const redisReply *reply)
 {
-    return reply != NULL &&
-           (strstr(reply->str, "WRONGTYPE") != NULL || strstr(reply->str, "not an integer") != NULL ||
-            strstr(reply->str, "overflow") != NULL);
+    return strstr(reply->str, "WRONGTYPE") != NULL || strstr(reply->str, "not an integer") != NULL ||
+           strstr(reply->str, "overflow") != NULL;
 }
 
 /* Not all of those who wait come at once. */
@@ -265,10 +263,10 @@ static locker_status refused(struct attempt *a, const redisReply *reply)
 {
     const lk_redis_fault fault = lk_redis_reply_fault(reply);
     int64_t left_ms;
-    locker_status status;
-    if (reply != NULL && fault == LK_REDIS_FAULT_DATA)
+    if (fault == LK_REDIS_FAULT_DATA)
         return lk_redis_refuse_data(reply->str + sizeof "NOLOCK", a->keys.lock, a->err);
-    if (lk_redis_recovery_refuses(a->r, reply, &left_ms, &status, a->err)) {
+    const locker_status status = lk_redis_recovery_refuses(a->r, reply, &left_ms, a->err);
+    if (status != LOCKER_OK) {
         if (left_ms > 0)
             a->claim->retry_at = when_recovered(a->r, left_ms);
         return status;
@@ -369,12 +367,17 @@ static lk_redis_outcome call_script(struct attempt *a)
 /* What may have been put into the queue, and what into the set, is known to have been only where the server said so. */
 __attribute__((noinline)) static lk_redis_outcome call_shared(struct attempt *a)
 {
+    char queue_ttl[LK_REDIS_NUMBER_MAX];
     lk_redis_claim *const data = a->data;
     const bool known = data->enqueued || LK_READ(data->place) == LK_REDIS_UNKNOWN;
     allow_enqueue(a);
     lk_redis_member_text(a->r->values.name, a->claim, a->value, a->member);
-    return lk_redis_sharing_ask(a->node, &a->call, &a->keys, a->member, old_counter(a), data->enqueued, known,
-                                a->err);
+    (void)lk_redis_number_text(queue_ttl, (uint64_t)(lk_redis_queue_ns(a->r) / LK_MS));
+    lk_redis_scripts_want(a->r);
+    lk_redis_command argv;
+    lk_redis_script_begin(a->r, &argv, LK_REDIS_SCRIPT_SHARED_ACQUIRE, &a->keys, old_counter(a));
+    LK_REDIS_ARGUMENTS(&argv, a->member, data->enqueued ? "1" : "0", queue_ttl, known ? "1" : "0");
+    return lk_redis_ask_script(a->node, &a->call, LK_REDIS_SCRIPT_SHARED_ACQUIRE, &argv, a->err);
 }
 
 /* Whether the number that the counter gave is of a time before the connection; a foreign client may have put the counter
@@ -428,14 +431,6 @@ static locker_status read_plain(struct attempt *a)
     return granted(a, fenced ? (uint64_t)last->integer : 0, fenced, a->call.sent, a->call.sent);
 }
 
-static bool is_numbers(const redisReply *reply, size_t count)
-{
-    bool is = reply->type == REDIS_REPLY_ARRAY && reply->elements == count;
-    for (size_t i = 0; is && i < count; i++)
-        is = reply->element[i]->type == REDIS_REPLY_INTEGER;
-    return is;
-}
-
 /* `state`: as lua/acquire.lua answers it. */
 static locker_status read_busy(struct attempt *a, int64_t left_ms, int64_t counter, int64_t state)
 {
@@ -470,39 +465,45 @@ static bool will_listen(const struct attempt *a)
     return lk_redis_net_is_subscribed(a->node->net, a->data->slot);
 }
 
-static locker_status read_out(struct attempt *a, const lk_redis_sharing_answer *s)
+/* The claim may be let in after `left_ms`. */
+static locker_status read_shared_busy(struct attempt *a, int64_t left_ms, int64_t counter, int64_t state)
 {
     const bool first = a->data->busy_sent == 0 && a->claim->will_wait && !a->data->enqueued;
-    const locker_status status = read_busy(a, s->left_ms, s->counter, s->state);
+    const locker_status status = read_busy(a, left_ms, counter, state);
     a->again = first && status == LOCKER_BUSY && will_listen(a);
     return a->again ? LOCKER_OK : status;
 }
 
+/* {1, token, slot, epoch}: it is in. {2, ms, state, counter}: it waits. {3, permits, ..}: the lock is used in another way. */
 static locker_status read_shared(struct attempt *a)
 {
-    const lk_redis_sharing_answer s = lk_redis_sharing_read(a->claim, a->call.reply);
-    switch (s.what) {
-    case LK_REDIS_IS_IN:
-        return granted(a, (uint64_t)s.token, a->r->set.fencing, a->call.sent, a->call.sent);
-    case LK_REDIS_IS_OUT:
-        return read_out(a, &s);
-    case LK_REDIS_OTHER_USE:
-        return other_use(a, s.permits);
-    default:
-        return refused(a, a->call.reply);
+    locker_claim *const claim = a->claim;
+    const redisReply *const reply = a->call.reply;
+    if (!lk_redis_is_numbers(reply, 4))
+        return refused(a, reply);
+    const int64_t kind = reply->element[0]->integer, first = reply->element[1]->integer,
+                  second = reply->element[2]->integer, third = reply->element[3]->integer;
+    if (kind == 1 && first > 0 && second >= 0 && third > 0 &&
+        (claim->permits == 0 || second < claim->permits)) {
+        claim->slot = (int32_t)second;
+        a->data->epoch = (uint64_t)third;
+        return granted(a, (uint64_t)first, a->r->set.fencing, a->call.sent, a->call.sent);
     }
+    if (kind == 2)
+        return read_shared_busy(a, first, third, second);
+    return kind == 3 ? other_use(a, (int32_t)first) : refused(a, reply);
 }
 
 static locker_status read_script(struct attempt *a)
 {
     const redisReply *reply = a->call.reply;
     int64_t last = 0, numbers = a->data->numbers > 0;
-    if (is_numbers(reply, 3))
+    if (lk_redis_is_numbers(reply, 3))
         return read_busy(a, reply->element[0]->integer, reply->element[1]->integer,
                          reply->element[2]->integer);
-    if (is_numbers(reply, 4))
+    if (lk_redis_is_numbers(reply, 4))
         return other_use(a, (int32_t)reply->element[1]->integer);
-    if (is_numbers(reply, 2)) {
+    if (lk_redis_is_numbers(reply, 2)) {
         last = reply->element[0]->integer;
         numbers = reply->element[1]->integer;
     } else if (reply->type == REDIS_REPLY_INTEGER) {
@@ -580,6 +581,14 @@ static void start_claim(const struct attempt *a)
         data->numbers = LK_READ(r->pass_lately) > 0 && !a->shares ? LK_REDIS_PASS_RESERVE : 1;
 }
 
+/* It shares the lock, so it is known already: messages of a break find it. */
+static void watch(lk_redis *r, lk_redis_claim *data)
+{
+    lk_redis_lock(&r->shared);
+    lk_redis_noted_locked(r, data, true);
+    lk_redis_unlock(&r->shared);
+}
+
 locker_status lk_redis_acquire(void *self, locker_claim *claim, locker_error *err)
 {
     lk_redis *r = self;
@@ -617,7 +626,7 @@ locker_status lk_redis_acquire(void *self, locker_claim *claim, locker_error *er
          (a.data->in_table && was_broken(&a))))
         status = start_anew(&a);
     if (status == LOCKER_OK && a.shares)
-        lk_redis_sharing_watch(r, a.data);
+        watch(r, a.data);
     else if (status == LOCKER_OK)
         lk_redis_note_grant(r, a.data);
     lk_redis_keys_clear(&a.keys);

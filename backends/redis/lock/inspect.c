@@ -5,18 +5,14 @@
 #include "net/reply.h"
 #include "sharing.h"
 
-enum { LOOK_TURNS = 3, HOLDERS_MAX = 2, TRIES_MAX = 3 };
+enum { LOOK_TURNS = 3, HOLDERS_MAX = 2 };
 static const int64_t look_again_ns = 10 * LK_MS; /* and twice as long each time */
 
 /* A look at a lock, and what it sees beyond what its caller is told. */
 struct look {
-    lk_redis *r;
-    lk_redis_node *node; /* that is asked */
-    uint16_t slot;
+    lk_redis_inquiry q;
     lk_redis_keys keys;
-    int64_t until;
     locker_info *info;
-    locker_error *err;
     redisReply *reply;       /* to be freed, or NULL */
     const redisReply *value; /* the lock's, a part of that; NULL: nobody holds it */
     const char
@@ -58,83 +54,47 @@ static locker_status read_look(struct look *x, const redisReply *reply)
     bool known = reply->type == REDIS_REPLY_ARRAY && reply->elements == sizeof kinds / sizeof kinds[0];
     for (size_t i = 0; known && i < reply->elements; i++)
         known = reply->element[i]->type == kinds[i];
-    locker_status refused;
-    int64_t left_ms;
-    if (!known && lk_redis_recovery_refuses(x->r, reply, &left_ms, &refused, x->err))
-        return refused;
+    const locker_status refused =
+        known ? LOCKER_OK : lk_redis_recovery_refuses(x->q.r, reply, NULL, x->q.err);
     if (!known)
-        return lk_redis_reply_error(reply, "looking at a lock", x->err);
+        return refused != LOCKER_OK ? refused : lk_redis_reply_error(reply, "looking at a lock", x->q.err);
     const redisReply *value = reply->element[1];
     info->held = reply->element[0]->integer >= 1;
     x->type = reply->element[0]->integer == 2 ? value->str : NULL;
     if (x->type != NULL && lk_redis_is_data(x->type))
-        return lk_redis_refuse_data(x->type, x->keys.lock, x->err);
+        return lk_redis_refuse_data(x->type, x->keys.lock, x->q.err);
     info->remaining_ms = info->held && reply->element[2]->integer >= 0 ? reply->element[2]->integer : -1;
     info->waiters = reply->element[4]->integer;
     if (info->held && !read_info(reply->element[3]->str, value->str, info))
         x->early = is_name(value->str, '\0'); /* as of this driver's; other clients use such values too */
     x->value = info->held ? value : NULL;
-    return lk_redis_read_queue(reply->element[5], info, x->err);
+    return lk_redis_read_queue(reply->element[5], info, x->q.err);
 }
 
-/* A call without an answer. */
-static locker_status unanswered(lk_redis_outcome outcome, locker_error *err)
-{
-    if (outcome == LK_REDIS_CALL_CUT)
-        return lk_unavailable(err, "the connection to the server was lost; try again");
-    return outcome == LK_REDIS_CALL_LATE ? lk_unavailable(err, "the server did not answer in time")
-                                         : err->status;
-}
-
-/* `seen`: what the lock is to be taken from; NULL: only look. Looking twice does no harm, and looking
- * ever again does, where it is our look that costs the connection; breaking twice might break another's lock. */
-static lk_redis_outcome ask(struct look *x, lk_redis_call *call, const redisReply *seen)
+/* `seen`: what the lock is to be taken from; NULL: only look. */
+static locker_status ask(struct look *x, const redisReply *seen)
 {
     const lk_redis_script which = seen != NULL ? LK_REDIS_SCRIPT_BREAK : LK_REDIS_SCRIPT_SHOW;
-    int tries = seen != NULL ? 1 : TRIES_MAX;
-    unsigned hops = 0;
-    lk_redis_outcome outcome;
-    locker_status refused;
-    int64_t left_ms;
-    bool moved;
-    do {
-        x->node = lk_redis_node_for(x->r, x->slot, call);
-        lk_redis_command a;
-        lk_redis_script_begin(x->r, &a, which, &x->keys, lk_redis_keys_info(&x->keys));
-        if (seen != NULL) {
-            lk_redis_command_add(&a, seen->str, seen->len);
-            lk_redis_command_text(&a, x->type == NULL ? "1" : "2");
-        }
-        outcome = lk_redis_ask_script(x->node, call, which, &a, x->err);
-        moved = outcome == LK_REDIS_CALL_REMAPPED;
-        if (outcome == LK_REDIS_CALL_ANSWERED) {
-            moved = lk_redis_reply_fault(call->reply) == LK_REDIS_FAULT_MOVED &&
-                    !lk_redis_recovery_refuses(x->r, call->reply, &left_ms, &refused, x->err) &&
-                    hops++ < LK_REDIS_HOPS_MAX;
-            lk_redis_heed(x->node, x->slot, call->reply);
-        }
-        if (moved && outcome == LK_REDIS_CALL_ANSWERED)
-            freeReplyObject(call->reply);
-    } while (moved || (outcome == LK_REDIS_CALL_CUT && --tries > 0));
-    return outcome;
+    lk_redis_command more = {0};
+    if (seen != NULL) {
+        lk_redis_command_add(&more, seen->str, seen->len);
+        lk_redis_command_text(&more, x->type == NULL ? "1" : "2");
+    }
+    return lk_redis_inquire(&x->q, which, lk_redis_keys_info(&x->keys), &more, &x->reply);
 }
 
 static locker_status look(struct look *x, const redisReply *seen)
 {
-    lk_redis_call call = {.until = x->until};
     x->reply = NULL;
     x->value = NULL;
     x->early = false;
     if (seen == NULL)
         x->type = NULL;
-    lk_redis_lock(&x->r->shared); /* holders in this process need not be waited for */
-    lk_redis_notes_flush_locked(x->r);
-    lk_redis_unlock(&x->r->shared);
-    const lk_redis_outcome outcome = ask(x, &call, seen);
-    if (outcome != LK_REDIS_CALL_ANSWERED)
-        return unanswered(outcome, x->err);
-    x->reply = call.reply;
-    return read_look(x, x->reply);
+    lk_redis_lock(&x->q.r->shared); /* holders in this process need not be waited for */
+    lk_redis_notes_flush_locked(x->q.r);
+    lk_redis_unlock(&x->q.r->shared);
+    const locker_status status = ask(x, seen);
+    return status == LOCKER_OK ? read_look(x, x->reply) : status;
 }
 
 static void clear(locker_info *info)
@@ -142,12 +102,6 @@ static void clear(locker_info *info)
     free(info->holders); /* NOLINT(clang-analyzer-unix.Malloc): the last line is forgotten over a look */
     free(info->queue);   /* NOLINT(clang-analyzer-unix.Malloc) */
     *info = (locker_info)LOCKER_INFO_INIT;
-}
-
-/* What was seen is of no use to the caller. */
-static void forget(struct look *x)
-{
-    clear(x->info);
 }
 
 /* Look until the holder is known: it says who it is a few milliseconds after its grant (notes.c). Of so many `holders` each
@@ -161,20 +115,21 @@ static locker_status look_well(struct look *x, int holders)
         if (strncmp(kept, value, LK_REDIS_VALUE_LEN) != 0 && --holders >= 0)
             turn = 0;
         (void)snprintf(kept, sizeof kept, "%s", value);
-        const int64_t again = lk_redis_now(&x->r->shared) + (look_again_ns << turn);
-        if (status != LOCKER_OK || !x->early || turn == LOOK_TURNS || again >= x->until)
+        const int64_t again = lk_redis_now(&x->q.r->shared) + (look_again_ns << turn);
+        if (status != LOCKER_OK || !x->early || turn == LOOK_TURNS || again >= x->q.until)
             return status;
-        forget(x);
+        clear(x->info);
         freeReplyObject(x->reply);
-        lk_redis_pause(&x->r->shared, again);
+        lk_redis_pause(&x->q.r->shared, again);
     }
 }
 
 static locker_status begin(struct look *x, const char *key, size_t key_len)
 {
-    lk_redis *const r = x->r;
-    x->slot = lk_redis_slot_of(&r->slots, &r->set.prefix, key, key_len);
-    return lk_redis_keys_of(r, &x->keys, key, key_len) ? LOCKER_OK : lk_out_of_memory(x->err);
+    lk_redis *const r = x->q.r;
+    x->q.slot = lk_redis_slot_of(&r->slots, &r->set.prefix, key, key_len);
+    x->q.keys = &x->keys;
+    return lk_redis_keys_in(r, &x->keys, key, key_len, x->q.slot) ? LOCKER_OK : lk_out_of_memory(x->q.err);
 }
 
 /* Whether several hold it. */
@@ -184,18 +139,12 @@ static bool is_shared(const struct look *x)
     return x->value != NULL && x->type == NULL && lk_redis_marker_read(x->value->str, &marker);
 }
 
-static lk_redis_inquiry inquiry_of(struct look *x)
-{
-    return (lk_redis_inquiry){x->r, x->slot, &x->keys, x->until, x->err};
-}
-
 /* The look tells that they do, and this one who. *gone: they don't any more; another look tells. A marker with nobody in its set
  * is somebody's value: a foreign client's, or its set was deleted alone. Then what the look told stands. */
 static locker_status show_shared(struct look *x, bool *gone)
 {
-    const lk_redis_inquiry q = inquiry_of(x);
     locker_info shared = LOCKER_INFO_INIT;
-    const locker_status status = lk_redis_sharing_show(&q, &shared, gone);
+    const locker_status status = lk_redis_sharing_show(&x->q, &shared, gone);
     if (status == LOCKER_OK && !*gone && !shared.held) {
         clear(&shared);
         return LOCKER_OK;
@@ -209,7 +158,7 @@ locker_status lk_redis_show(void *self, const char *key, size_t key_len, int64_t
                             locker_error *err)
 {
     locker_error spare;
-    struct look x = {.r = self, .until = until, .info = info, .err = err != NULL ? err : &spare};
+    struct look x = {.q = {.r = self, .until = until, .err = err != NULL ? err : &spare}, .info = info};
     locker_status status = begin(&x, key, key_len);
     bool gone = true;
     while (status == LOCKER_OK && gone) {
@@ -237,14 +186,6 @@ static locker_status break_seen(struct look *x, bool *gone)
     return status;
 }
 
-/* *none: there are none in the set, so it is broken like another's value. */
-static locker_status break_shared(struct look *x, const locker_break_options *only, locker_info *broken,
-                                  bool *gone, bool *none)
-{
-    const lk_redis_inquiry q = inquiry_of(x);
-    return lk_redis_sharing_break(&q, only, broken, gone, none);
-}
-
 /* *gone: it changed hands meanwhile. */
 static locker_status break_once(struct look *x, const locker_break_options *only, bool *gone)
 {
@@ -252,27 +193,27 @@ static locker_status break_once(struct look *x, const locker_break_options *only
     *gone = false;
     if (status == LOCKER_OK && is_shared(x)) {
         locker_info shared = LOCKER_INFO_INIT;
-        bool none;
-        status = break_shared(x, only, &shared, gone, &none);
+        bool none; /* none are in the set, so the marker is broken like another's value */
+        status = lk_redis_sharing_break(&x->q, only, &shared, gone, &none);
         if (!none) {
-            forget(x);
+            clear(x->info);
             *x->info = shared;
             return status;
         }
         clear(&shared);
     }
     if (status == LOCKER_OK && x->value == NULL) {
-        (void)lk_invalid(x->err, "the lock has no holder");
+        (void)lk_invalid(x->q.err, "the lock has no holder");
         status = LOCKER_INVALID; /* said here, so that static analysis knows */
     } else if (status == LOCKER_OK) {
-        status = locker_break_check(only, x->info, x->err);
+        status = locker_break_check(only, x->info, x->q.err);
         if (status == LOCKER_OK)
             status = lk_redis_check_force(x->type, x->value->str, x->info->remaining_ms, only, x->keys.lock,
-                                          x->err);
+                                          x->q.err);
     }
     if (status == LOCKER_BUSY) /* that tells who holds it */
         return status;
-    forget(x);
+    clear(x->info);
     return status == LOCKER_OK ? break_seen(x, gone) : status;
 }
 
@@ -280,7 +221,7 @@ locker_status lk_redis_break(void *self, const char *key, size_t key_len, const 
                              int64_t until, locker_info *broken, locker_error *err)
 {
     locker_error spare;
-    struct look x = {.r = self, .until = until, .info = broken, .err = err != NULL ? err : &spare};
+    struct look x = {.q = {.r = self, .until = until, .err = err != NULL ? err : &spare}, .info = broken};
     bool gone = true;
     locker_status status = begin(&x, key, key_len);
     while (status == LOCKER_OK && gone) {
@@ -288,13 +229,13 @@ locker_status lk_redis_break(void *self, const char *key, size_t key_len, const 
         freeReplyObject(x.reply);
         if (status != LOCKER_OK || !gone)
             break;
-        forget(&x);
-        if (lk_redis_now(&x.r->shared) >= until)
+        clear(x.info);
+        if (lk_redis_now(&x.q.r->shared) >= until)
             status = lk_unavailable(
-                x.err,
+                x.q.err,
                 "the lock got a new holder during each attempt to break it; run show, then break again");
         else
-            lk_redis_pause(&x.r->shared, lk_redis_now(&x.r->shared) + LK_MS);
+            lk_redis_pause(&x.q.r->shared, lk_redis_now(&x.q.r->shared) + LK_MS);
     }
     lk_redis_keys_clear(&x.keys);
     return status;
@@ -314,7 +255,7 @@ locker_status lk_redis_ping(void *self, int64_t until, locker_error *err)
         outcome = lk_redis_ask(lk_redis_node_for(r, 0, &call)->commands, &call, &a, 1, err);
     } while (outcome == LK_REDIS_CALL_CUT || outcome == LK_REDIS_CALL_REMAPPED);
     if (outcome != LK_REDIS_CALL_ANSWERED)
-        return unanswered(outcome, err);
+        return lk_redis_unanswered(outcome, err);
     if (call.reply->type != REDIS_REPLY_STATUS || strcmp(call.reply->str, "PONG") != 0)
         status = lk_redis_reply_error(call.reply, "answering a ping", err);
     freeReplyObject(call.reply);

@@ -232,12 +232,6 @@ static inline bool lk_redis_keys_in(lk_redis *r, lk_redis_keys *keys, const char
     return lk_redis_keys_init(keys, &r->set.prefix, key, key_len, lk_redis_slot_tag(&r->slots, slot));
 }
 
-/* Those of a key, and of a claim that has a value. */
-static inline bool lk_redis_keys_of(lk_redis *r, lk_redis_keys *keys, const char *key, size_t key_len)
-{
-    return lk_redis_keys_in(r, keys, key, key_len, lk_redis_slot_of(&r->slots, &r->set.prefix, key, key_len));
-}
-
 static inline bool lk_redis_keys_of_claim(lk_redis *r, lk_redis_keys *keys, const locker_claim *claim)
 {
     return lk_redis_keys_in(r, keys, claim->key, claim->key_len, lk_redis_claim_of(claim)->slot);
@@ -285,6 +279,8 @@ void lk_redis_on_message_locked(void *self, const redisReply *text) LK_REDIS_LOC
 
 /* ------------------------------------------------------------------ scripts ---- */
 
+/* True for an array of so many numbers. */
+bool lk_redis_is_numbers(const redisReply *reply, size_t count);
 /* Start a call with the lock, its queue and its counter, and a fourth key (NULL: none), by EVALSHA where the hash is known; the
  * mark of `recovery` stands behind them. */
 void lk_redis_script_begin(const lk_redis *r, lk_redis_command *a, lk_redis_script which, lk_redis_keys *keys,
@@ -348,20 +344,17 @@ lk_redis_node *lk_redis_node_at_locked(lk_redis *r, const char *peer) LK_REDIS_L
  *
  * A migration may take minutes, and leases do not last so long. So a holder's requests, each a script elsewhere, are sent as
  * one command for each key here. Attempts, queries and breaks are answered UNAVAILABLE until the slot has migrated. A release
- * hands the lock to no waiter; the first waiter is notified to try again. */
+ * hands the lock to no waiter and notifies none: the waiters try again when they are subscribed at the target. */
 
 /* As lk_redis_ask(), for one command of one key in that slot. ANSWERED also if the redirections do not end. */
 lk_redis_outcome lk_redis_migrating_ask(lk_redis *r, uint16_t slot, lk_redis_call *call,
                                         const lk_redis_command *a, locker_error *err);
 
-/* Send the command without waiting. `done` is called with the answer (NULL: there is none; also from inside this call) and with
- * the connection on which it came. */
+/* Send the command without waiting. `done` (NULL: none) is called with the answer (NULL: there is none; also from inside this call)
+ * and with the connection on which it came. */
 typedef void (*lk_redis_migrating_done)(void *context, redisReply *reply, lk_redis_pipeline *on);
 void lk_redis_migrating_submit_locked(lk_redis *r, uint16_t slot, const lk_redis_command *a,
                                       lk_redis_migrating_done done, void *context) LK_REDIS_LOCKED;
-/* The lock was released: notify the first waiter of its queue to try. If that waiter has ended, the next waiter's poll finds the
- * lock free. */
-void lk_redis_migrating_call_first_locked(lk_redis *r, uint16_t slot, lk_redis_keys *keys) LK_REDIS_LOCKED;
 
 /* ------------------------------------------------------------------ a clock that gains ---- */
 
@@ -392,6 +385,8 @@ enum { LK_REDIS_INFO_MAX = 2 * LK_REDIS_VALUE_LEN + LOCKER_OWNER_MAX + 64 };
 const char *lk_redis_info_text(lk_redis *r, const lk_redis_claim *data, char info[LK_REDIS_INFO_MAX]);
 /* A claim was granted; data->since is set. With the mutex or without. */
 void lk_redis_note_grant(lk_redis *r, lk_redis_claim *data);
+/* The server knows whose grant it is, or is about to: messages of a break find it. `now`: subscribe before the keeper's next turn. */
+void lk_redis_noted_locked(lk_redis *r, lk_redis_claim *data, bool now) LK_REDIS_LOCKED;
 /* It is gone: no note is sent for it any more. */
 void lk_redis_note_forget_locked(lk_redis *r, lk_redis_claim *data) LK_REDIS_LOCKED;
 /* Submit what is due; answers when it wants to be called again. The caller pumps. */
@@ -471,10 +466,10 @@ bool lk_redis_recovery_is_unwritten_locked(lk_redis *r, const redisReply *reply)
 /* OK, or CONFIG: a lease so long would outlast it. */
 locker_status lk_redis_recovery_check_ttl(const lk_redis *r, int64_t ttl_ns, locker_error *err);
 
-/* Whether the reply says that nothing is granted yet, that the mark is not there and can't be written, or that another time is to be
- * waited; then *status is the answer, and *left_ms when to ask again (0: it does not pass). Without the mutex. */
-bool lk_redis_recovery_refuses(lk_redis *r, const redisReply *reply, int64_t *left_ms, locker_status *status,
-                               locker_error *err);
+/* Return OK, or an error if the reply says that nothing is granted yet, that the mark is missing and cannot be written, or that other
+ * clients have another `recovery`. *left_ms (NULL: ignored): when to ask again; 0: it does not pass. Without the mutex. */
+locker_status lk_redis_recovery_refuses(lk_redis *r, const redisReply *reply, int64_t *left_ms,
+                                        locker_error *err);
 
 /* ------------------------------------------------------------------ renewals with recovery ---- */
 

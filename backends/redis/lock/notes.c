@@ -10,7 +10,7 @@
  * The instance names the channel on which the holder hears that its lock was broken. So whose grant is noted
  * listens from then on: its claim is found by its value, and its locker subscribes.
  *
- * Of a cluster the slot may have moved, or be moving: then it is sent again, there key by key (node.c). */
+ * In a Cluster, a note whose slot has moved or is being migrated is sent again. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,103 +52,65 @@ void lk_redis_note_forget_locked(lk_redis *r, lk_redis_claim *data)
         lk_list_remove(&data->note);
 }
 
-/* Of a cluster: a note under way, whose slot may have moved. It finds its claim by the number of its value. */
+void lk_redis_noted_locked(lk_redis *r, lk_redis_claim *data, bool now)
+{
+    data->noted = true;
+    lk_redis_claims_add_locked(&r->claims, data);
+    lk_redis_clock_look_back_locked(r, data);
+    lk_redis_net_subscribe_locked(lk_redis_node_of(r, data->slot)->net, data->slot, now);
+}
+
+/* Of a cluster: a note in flight. It finds its claim by the number of its value. */
 typedef struct {
     lk_redis *r;
     uint64_t number;
     uint16_t slot;
-    unsigned hops;
 } errand;
 
-/* Its claim, unless that is being given back, or has ended. */
-static lk_redis_claim *claim_of_locked(const errand *e) LK_REDIS_LOCKED
-{
-    lk_redis_claim *const data = lk_redis_claims_find_locked(&e->r->claims, e->number);
-    return data != NULL && lk_redis_claim_is_held(data) ? data : NULL;
-}
-
-static bool submit_locked(lk_redis *r, lk_redis_claim *data, errand *e) LK_REDIS_LOCKED;
-
-/* In a migrating slot: the lock was asked for, and the info comes when it is ours. */
-static void lock_seen_locked(void *context, redisReply *reply, lk_redis_pipeline *on) LK_REDIS_LOCKED
-{
-    errand *const e = context;
-    lk_redis *const r = e->r;
-    const lk_redis_claim *const data = claim_of_locked(e);
-    char value[LK_REDIS_VALUE_LEN + 1], info[LK_REDIS_INFO_MAX], left[LK_REDIS_NUMBER_MAX];
-    lk_redis_keys keys;
-    (void)on;
-    lk_redis_value_text(&r->values, e->number, value);
-    free(e);
-    const bool ours = data != NULL && reply != NULL && reply->type == REDIS_REPLY_STRING &&
-                      strcmp(reply->str, value) == 0 && data->valid_until > lk_redis_now(&r->shared);
-    if (!ours || !lk_redis_keys_of_claim(r, &keys, data->core))
-        return;
-    (void)lk_redis_number_text(left, (uint64_t)((data->valid_until - lk_redis_now(&r->shared)) / LK_MS + 1));
-    const lk_redis_command a =
-        LK_REDIS_COMMAND("SET", lk_redis_keys_info(&keys), lk_redis_info_text(r, data, info), "PX", left);
-    lk_redis_migrating_submit_locked(r, data->slot, &a, NULL, NULL);
-    lk_redis_keys_clear(&keys);
-}
-
+/* If the slot has moved, or is being migrated, note the grant again, unless it is being given back or has ended. */
 static void answered_locked(void *context, redisReply *reply) LK_REDIS_LOCKED
 {
     errand *const e = context;
     lk_redis *const r = e->r;
-    lk_redis_claim *const data = reply != NULL ? claim_of_locked(e) : NULL;
-    const lk_redis_fault fault = data != NULL ? lk_redis_reply_fault(reply) : LK_REDIS_FAULT_NONE;
-    lk_redis_keys keys;
-    if (fault == LK_REDIS_FAULT_MOVED && e->hops++ < LK_REDIS_HOPS_MAX) {
+    lk_redis_claim *const data = lk_redis_claims_find_locked(&r->claims, e->number);
+    const lk_redis_fault fault = reply != NULL && data != NULL && lk_redis_claim_is_held(data)
+                                     ? lk_redis_reply_fault(reply)
+                                     : LK_REDIS_FAULT_NONE;
+    const bool migrates = fault == LK_REDIS_FAULT_MIGRATING;
+    if (migrates)
+        r->notes.look_at = lk_redis_now(&r->shared) + again_ns;
+    if (migrates || fault == LK_REDIS_FAULT_MOVED) {
         lk_redis_heed_locked(lk_redis_node_of(r, e->slot), e->slot, reply);
-        if (submit_locked(r, data, e)) {
-            r->shared.svc->attend(r->shared.svc); /* another's connection is pumped now */
-            return;
-        }
-        lk_redis_note_grant(r, data); /* once there is a connection */
-    } else if (fault == LK_REDIS_FAULT_MIGRATING && lk_redis_keys_of_claim(r, &keys, data->core)) {
-        const lk_redis_command a = LK_REDIS_COMMAND("GET", keys.lock);
-        lk_redis_migrating_submit_locked(r, e->slot, &a, lock_seen_locked, e);
-        lk_redis_keys_clear(&keys);
-        return;
+        lk_redis_note_grant(r, data);
     }
     free(e);
-}
-
-/* `e`: NULL, or what stands for it where it is sent again; it goes on only where it was submitted. */
-static bool submit_locked(lk_redis *r, lk_redis_claim *data, errand *e)
-{
-    locker_claim *claim = data->core;
-    const lk_redis_node *const node = lk_redis_node_of(r, data->slot);
-    char value[LK_REDIS_VALUE_LEN + 1], info[LK_REDIS_INFO_MAX];
-    lk_redis_keys keys;
-    if (!lk_redis_keys_of_claim(r, &keys, claim))
-        return false;
-    lk_redis_value_text(&r->values, data->number, value);
-    const lk_redis_command a =
-        LK_REDIS_COMMAND("EVAL", lk_redis_note_text, "2", keys.lock, lk_redis_keys_info(&keys), value,
-                         lk_redis_info_text(r, data, info));
-    const bool submitted =
-        lk_redis_submit_command_locked(node->commands, &a, e != NULL ? answered_locked : NULL, e);
-    lk_redis_keys_clear(&keys);
-    return submitted;
 }
 
 static bool note_locked(lk_redis *r, lk_redis_claim *data) LK_REDIS_LOCKED
 {
     if (lk_redis_node_of(r, data->slot)->commands->state != LK_REDIS_UP)
         return false;
+    char value[LK_REDIS_VALUE_LEN + 1], info[LK_REDIS_INFO_MAX];
+    lk_redis_keys keys;
     errand *const e = r->map != NULL ? malloc(sizeof *e) : NULL;
+    bool submitted = false;
     if (e != NULL)
-        *e = (errand){.r = r, .number = data->number, .slot = data->slot};
-    if (!submit_locked(r, data, e)) {
+        *e = (errand){r, data->number, data->slot};
+    if (lk_redis_keys_of_claim(r, &keys, data->core)) {
+        lk_redis_value_text(&r->values, data->number, value);
+        const lk_redis_command a =
+            LK_REDIS_COMMAND("EVAL", lk_redis_note_text, "2", keys.lock, lk_redis_keys_info(&keys), value,
+                             lk_redis_info_text(r, data, info));
+        submitted = lk_redis_submit_command_locked(lk_redis_node_of(r, data->slot)->commands, &a,
+                                                   e != NULL ? answered_locked : NULL, e);
+        lk_redis_keys_clear(&keys);
+    }
+    if (!submitted) {
         free(e);
         return false;
     }
     lk_list_remove(&data->note);
-    data->noted = true;
-    lk_redis_claims_add_locked(&r->claims, data);
-    lk_redis_clock_look_back_locked(r, data);
-    lk_redis_net_subscribe_locked(lk_redis_node_of(r, data->slot)->net, data->slot, false);
+    lk_redis_noted_locked(r, data, false);
     return true;
 }
 

@@ -149,12 +149,10 @@ locker_status lk_redis_recovery_check(lk_redis *r, locker_error *err)
         return lk_denied(err, "Redis does not show its run_id and master_replid, which "
                               "'recovery' needs; give the user the right +info");
     const lk_redis_command a = meeting(r, life, ms);
-    locker_status status = LOCKER_OK;
-    int64_t left_ms;
     if (lk_redis_ask(r->nodes->commands, &call, &a, 1, err) != LK_REDIS_CALL_ANSWERED)
         return lk_unavailable(err, "the connection to Redis was lost; try again");
-    if (call.reply->type != REDIS_REPLY_INTEGER &&
-        !lk_redis_recovery_refuses(r, call.reply, &left_ms, &status, err))
+    locker_status status = lk_redis_recovery_refuses(r, call.reply, NULL, err);
+    if (call.reply->type != REDIS_REPLY_INTEGER && status == LOCKER_OK)
         status = lk_redis_reply_error(call.reply, "checking for lost data (recovery)", err);
     freeReplyObject(call.reply);
     return status;
@@ -183,34 +181,35 @@ static bool is_unwritten(lk_redis *r, const redisReply *reply, char text[LK_REDI
     return is;
 }
 
-bool lk_redis_recovery_refuses(lk_redis *r, const redisReply *reply, int64_t *left_ms, locker_status *status,
-                               locker_error *err)
+locker_status lk_redis_recovery_refuses(lk_redis *r, const redisReply *reply, int64_t *left_ms,
+                                        locker_error *err)
 {
     static const char recovering[] = "RECOVERING ";
     char why[LK_REDIS_UNWRITTEN_MAX];
-    *left_ms = 0;
+    int64_t left = 0;
+    locker_status status = LOCKER_OK;
     if (r->recovery.mark == NULL || reply->type != REDIS_REPLY_ERROR)
-        return false;
+        return LOCKER_OK;
     if (strncmp(reply->str, recovering, sizeof recovering - 1) == 0) {
-        *left_ms = strtoll(reply->str + sizeof recovering - 1, NULL, 10);
-        *status =
+        left = strtoll(reply->str + sizeof recovering - 1, NULL, 10);
+        status =
             lk_unavailable(err,
                            "Redis is recovering: it was restarted or replaced, or its data were removed, "
                            "and holders restore their locks; no lock is granted or shown for %" PRId64
                            " ms (recovery=%" PRId64 "ms)",
-                           *left_ms, r->set.recovery_ns / LK_MS);
-        return true;
+                           left, r->set.recovery_ns / LK_MS);
+    } else if (is_unwritten(r, reply, why)) {
+        left = LK_REDIS_AGAIN_NS / LK_MS;
+        status = lk_unavailable(err,
+                                "Redis cannot write '%.60s', which shows whether it has lost locks "
+                                "(recovery); no lock is granted until it can: %.120s",
+                                r->recovery.mark, why);
+    } else if (is_another_time(r, reply, err)) {
+        status = LOCKER_CONFIG;
     }
-    if (is_unwritten(r, reply, why)) {
-        *left_ms = LK_REDIS_AGAIN_NS / LK_MS;
-        *status = lk_unavailable(err,
-                                 "Redis cannot write '%.60s', which shows whether it has lost locks "
-                                 "(recovery); no lock is granted until it can: %.120s",
-                                 r->recovery.mark, why);
-        return true;
-    }
-    *status = LOCKER_CONFIG;
-    return is_another_time(r, reply, err);
+    if (left_ms != NULL)
+        *left_ms = left;
+    return status;
 }
 
 /* ------------------------------------------------------------------ renewals with recovery ---- */

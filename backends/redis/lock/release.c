@@ -61,8 +61,6 @@ static void migrating_done_locked(void *context, redisReply *reply, lk_redis_pip
         c->retry_at = lk_redis_now(&c->r->shared) + LK_REDIS_AGAIN_NS;
         watch_locked(c);
     }
-    if (reply != NULL && reply->type == REDIS_REPLY_INTEGER && reply->integer == 1)
-        lk_redis_migrating_call_first_locked(c->r, c->slot, &c->keys);
     done_locked(c, reply);
 }
 
@@ -264,9 +262,7 @@ static locker_status read_answer(release *x, const lk_redis_call *call, bool *ag
         return LOCKER_OK; /* the server has lost it, and grants nothing before our deadline (recovery.c) */
     if (reply->type == REDIS_REPLY_INTEGER)
         return reply->integer == 1 ? LOCKER_OK : not_ours(x, call->era, err);
-    locker_status refused;
-    int64_t left_ms;
-    if (lk_redis_recovery_refuses(x->r, reply, &left_ms, &refused, err))
+    if (lk_redis_recovery_refuses(x->r, reply, NULL, err) != LOCKER_OK)
         return unknown(err);
     if (!is_stale(x, call))
         lk_redis_heed(x->node, x->data->slot, reply);
@@ -283,14 +279,12 @@ static locker_status read_answer(release *x, const lk_redis_call *call, bool *ag
     return unknown(err);
 }
 
-/* Nobody waits for that: the info ends with the lease, and who waits looks by itself. */
-static void follow_up(release *x)
+/* Delete the info of the lock, which ends with the lease at the latest, without waiting. */
+static void forget_info(release *x)
 {
     const lk_redis_command forget = LK_REDIS_COMMAND("DEL", lk_redis_keys_info(&x->keys));
     lk_redis_lock(&x->r->shared);
-    if (x->noted)
-        lk_redis_migrating_submit_locked(x->r, x->data->slot, &forget, NULL, NULL);
-    lk_redis_migrating_call_first_locked(x->r, x->data->slot, &x->keys);
+    lk_redis_migrating_submit_locked(x->r, x->data->slot, &forget, NULL, NULL);
     lk_redis_pump_unlocking(x->node->commands);
     lk_redis_unlock(&x->r->shared);
 }
@@ -306,8 +300,8 @@ __attribute__((noinline)) static lk_redis_outcome ask_migrating(release *x, lk_r
     const lk_redis_outcome outcome = lk_redis_migrating_ask(r, x->data->slot, call, &drop, err);
     if (outcome != LK_REDIS_CALL_ANSWERED || call->reply->type != REDIS_REPLY_INTEGER)
         return outcome;
-    if (call->reply->integer == 1)
-        follow_up(x);
+    if (call->reply->integer == 1 && x->noted)
+        forget_info(x);
     if (call->reply->integer != 0)
         return outcome;
     char *const mark = lk_redis_keys_mark(&x->keys, x->value);

@@ -4,6 +4,14 @@
 
 /* ------------------------------------------------------------------ scripts ---- */
 
+bool lk_redis_is_numbers(const redisReply *reply, size_t count)
+{
+    bool is = reply->type == REDIS_REPLY_ARRAY && reply->elements == count;
+    for (size_t i = 0; is && i < count; i++)
+        is = reply->element[i]->type == REDIS_REPLY_INTEGER;
+    return is;
+}
+
 void lk_redis_script_spell_out(const lk_redis *r, lk_redis_command *a, lk_redis_script which)
 {
     lk_redis_command_set(a, 0, "EVAL");

@@ -7,58 +7,6 @@
 #include "net/reply.h"
 #include "sharing.h"
 
-/* ------------------------------------------------------------------ attempts ---- */
-
-lk_redis_outcome lk_redis_sharing_ask(lk_redis_node *node, lk_redis_call *call, lk_redis_keys *keys,
-                                      const char *member, const char *old_counter, bool waits, bool known,
-                                      locker_error *err)
-{
-    lk_redis *const r = node->r;
-    char queue_ttl[LK_REDIS_NUMBER_MAX];
-    (void)lk_redis_number_text(queue_ttl, (uint64_t)(lk_redis_queue_ns(r) / LK_MS));
-    lk_redis_scripts_want(r);
-    lk_redis_command a;
-    lk_redis_script_begin(r, &a, LK_REDIS_SCRIPT_SHARED_ACQUIRE, keys, old_counter);
-    LK_REDIS_ARGUMENTS(&a, member, waits ? "1" : "0", queue_ttl, known ? "1" : "0");
-    return lk_redis_ask_script(node, call, LK_REDIS_SCRIPT_SHARED_ACQUIRE, &a, err);
-}
-
-lk_redis_sharing_answer lk_redis_sharing_read(locker_claim *claim, const redisReply *reply)
-{
-    lk_redis_sharing_answer s = {.what = LK_REDIS_MAKES_NO_SENSE};
-    bool is = reply->type == REDIS_REPLY_ARRAY && reply->elements == 4;
-    for (size_t i = 0; is && i < reply->elements; i++)
-        is = reply->element[i]->type == REDIS_REPLY_INTEGER;
-    if (!is)
-        return s;
-    const int64_t first = reply->element[1]->integer, second = reply->element[2]->integer,
-                  third = reply->element[3]->integer;
-    if (reply->element[0]->integer == 1 && first > 0 && second >= 0 && third > 0 &&
-        (claim->permits == 0 || second < claim->permits)) {
-        s = (lk_redis_sharing_answer){.what = LK_REDIS_IS_IN, .token = first};
-        claim->slot = (int32_t)second;
-        lk_redis_claim_of(claim)->epoch = (uint64_t)third;
-    } else if (reply->element[0]->integer == 2) {
-        s = (lk_redis_sharing_answer){
-            .what = LK_REDIS_IS_OUT, .left_ms = first, .state = second, .counter = third};
-    } else if (reply->element[0]->integer == 3) {
-        s = (lk_redis_sharing_answer){.what = LK_REDIS_OTHER_USE, .permits = (int32_t)first};
-    }
-    return s;
-}
-
-void lk_redis_sharing_watch(lk_redis *r, lk_redis_claim *data)
-{
-    lk_redis_lock(&r->shared);
-    data->noted = true;
-    lk_redis_claims_add_locked(&r->claims, data);
-    lk_redis_clock_look_back_locked(r, data);
-    lk_redis_net_subscribe_locked(lk_redis_node_of(r, data->slot)->net, data->slot, true);
-    lk_redis_unlock(&r->shared);
-}
-
-/* ------------------------------------------------------------------ queues ---- */
-
 void lk_redis_copy_owner(char *out, const char *text)
 {
     (void)snprintf(out, LOCKER_OWNER_MAX + 1, "%s", text);
@@ -107,6 +55,43 @@ enum {
     TOLD_MAX = 1000 /* holders that are told of, as the script shows them at once */
 };
 
+locker_status lk_redis_unanswered(lk_redis_outcome outcome, locker_error *err)
+{
+    if (outcome == LK_REDIS_CALL_CUT)
+        return lk_unavailable(err, "the connection to the server was lost; try again");
+    return outcome == LK_REDIS_CALL_LATE ? lk_unavailable(err, "the server did not answer in time")
+                                         : err->status;
+}
+
+/* To show twice does no harm, but to show for ever does if the query costs the connection. To break twice might break another's lock. */
+locker_status lk_redis_inquire(const lk_redis_inquiry *q, lk_redis_script which, const char *fourth,
+                               const lk_redis_command *more, redisReply **reply)
+{
+    int tries = which == LK_REDIS_SCRIPT_SHOW || which == LK_REDIS_SCRIPT_SHARED_SHOW ? TRIES_MAX : 1;
+    for (unsigned hops = 0;;) {
+        lk_redis_call call = {.until = q->until};
+        lk_redis_node *const node = lk_redis_node_for(q->r, q->slot, &call);
+        lk_redis_command a;
+        lk_redis_script_begin(q->r, &a, which, q->keys, fourth);
+        for (int i = 0; i < more->argc; i++)
+            lk_redis_command_add(&a, more->argv[i], more->len[i]);
+        const lk_redis_outcome outcome = lk_redis_ask_script(node, &call, which, &a, q->err);
+        if (outcome == LK_REDIS_CALL_REMAPPED || (outcome == LK_REDIS_CALL_CUT && --tries > 0))
+            continue;
+        if (outcome != LK_REDIS_CALL_ANSWERED)
+            return lk_redis_unanswered(outcome, q->err);
+        *reply = call.reply;
+        const bool moved = lk_redis_reply_fault(call.reply) == LK_REDIS_FAULT_MOVED &&
+                           lk_redis_recovery_refuses(q->r, call.reply, NULL, q->err) == LOCKER_OK &&
+                           hops++ < LK_REDIS_HOPS_MAX;
+        lk_redis_heed(node, q->slot, call.reply);
+        if (!moved)
+            return LOCKER_OK;
+        freeReplyObject(call.reply);
+        *reply = NULL;
+    }
+}
+
 /* What the script answers (lua/shared_show.lua). */
 enum { MARKER, HOLDERS, NEXT, WAITERS, QUEUE, COUNTER, ANSWERS };
 
@@ -116,48 +101,13 @@ typedef struct {
     lk_redis_marker marker;
 } page;
 
-static locker_status unanswered(const lk_redis_inquiry *q, lk_redis_outcome outcome)
-{
-    if (outcome == LK_REDIS_CALL_CUT)
-        return lk_unavailable(q->err, "the connection to the server was lost; try again");
-    return outcome == LK_REDIS_CALL_LATE ? lk_unavailable(q->err, "the server did not answer in time")
-                                         : q->err->status;
-}
-
-/* Looking twice does no harm; breaking twice might break another's lock. */
-static locker_status ask(const lk_redis_inquiry *q, lk_redis_script which, const char *const *more,
-                         redisReply **reply)
-{
-    int tries = which == LK_REDIS_SCRIPT_SHARED_SHOW ? TRIES_MAX : 1;
-    unsigned hops = 0;
-    for (;;) {
-        lk_redis_call call = {.until = q->until};
-        lk_redis_node *const node = lk_redis_node_for(q->r, q->slot, &call);
-        lk_redis_command a;
-        lk_redis_script_begin(q->r, &a, which, q->keys, NULL);
-        lk_redis_command_texts(&a, more);
-        const lk_redis_outcome outcome = lk_redis_ask_script(node, &call, which, &a, q->err);
-        if (outcome == LK_REDIS_CALL_REMAPPED || (outcome == LK_REDIS_CALL_CUT && --tries > 0))
-            continue;
-        if (outcome != LK_REDIS_CALL_ANSWERED)
-            return unanswered(q, outcome);
-        lk_redis_heed(node, q->slot, call.reply);
-        *reply = call.reply;
-        if (lk_redis_reply_fault(call.reply) != LK_REDIS_FAULT_MOVED || hops++ == LK_REDIS_HOPS_MAX)
-            return LOCKER_OK;
-        freeReplyObject(call.reply);
-        *reply = NULL;
-    }
-}
-
 /* What is no answer of the script. */
 static locker_status refused(const lk_redis_inquiry *q, const redisReply *reply)
 {
-    locker_status status;
-    int64_t left_ms;
-    if (lk_redis_recovery_refuses(q->r, reply, &left_ms, &status, q->err))
-        return status;
-    return lk_redis_reply_error(reply, "looking at a lock with several holders", q->err);
+    const locker_status status = lk_redis_recovery_refuses(q->r, reply, NULL, q->err);
+    return status != LOCKER_OK
+               ? status
+               : lk_redis_reply_error(reply, "looking at a lock with several holders", q->err);
 }
 
 static bool is_look(const redisReply *reply)
@@ -240,9 +190,8 @@ static locker_status look(const lk_redis_inquiry *q, const locker_break_options 
 {
     const names n = names_of(only, p->reply);
     redisReply *reply = NULL;
-    locker_status status =
-        ask(q, LK_REDIS_SCRIPT_SHARED_SHOW,
-            (const char *const[]){n.token, n.owner, n.from, n.behind, newest, NULL}, &reply);
+    const lk_redis_command which = LK_REDIS_COMMAND(n.token, n.owner, n.from, n.behind, newest);
+    locker_status status = lk_redis_inquire(q, LK_REDIS_SCRIPT_SHARED_SHOW, NULL, &which, &reply);
     page_clear(p);
     p->reply = reply;
     *gone = false;
@@ -351,8 +300,8 @@ static locker_status tell_taken(breaking *b, const piece *p, const redisReply *t
 static locker_status take_piece(breaking *b, const piece *p)
 {
     redisReply *taken = NULL;
-    locker_status status =
-        ask(b->q, LK_REDIS_SCRIPT_SHARED_BREAK, (const char *const[]){b->marker, p->values, NULL}, &taken);
+    const lk_redis_command which = LK_REDIS_COMMAND(b->marker, p->values);
+    locker_status status = lk_redis_inquire(b->q, LK_REDIS_SCRIPT_SHARED_BREAK, NULL, &which, &taken);
     if (status == LOCKER_OK && taken != NULL && taken->type != REDIS_REPLY_ARRAY)
         status = refused(b->q, taken);
     if (status == LOCKER_OK && taken != NULL)

@@ -90,14 +90,6 @@ static void take_standing_locked(lk_redis *r, lk_redis_claim *data,
                    lk_redis_now(&r->shared) + (is_free ? poll_ns(r, data) : look_in_locked(r, data, s)));
 }
 
-static bool is_answer(const look *l, const redisReply *reply)
-{
-    bool is = reply->type == REDIS_REPLY_ARRAY && reply->elements == 3 * l->count;
-    for (size_t i = 0; is && i < reply->elements; i++)
-        is = reply->element[i]->type == REDIS_REPLY_INTEGER;
-    return is;
-}
-
 static bool submit_locked(look *l) LK_REDIS_LOCKED;
 
 /* Without an answer they are looked at again as if nothing were known. */
@@ -114,7 +106,7 @@ static void done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED
         lk_redis_heed_locked(l->node, l->slot, reply);
     /* in a slot that moves an attempt looks by itself */
     const bool moves = reply != NULL && r->map != NULL && lk_redis_reply_fault(reply) != LK_REDIS_FAULT_NONE;
-    const bool is = reply != NULL && is_answer(l, reply);
+    const bool is = reply != NULL && lk_redis_is_numbers(reply, 3 * l->count);
     for (size_t i = 0; i < l->count; i++) {
         lk_redis_claim *const data = lk_redis_claims_find_locked(&r->claims, l->values[i]);
         if (data == NULL || !data->looking)
