@@ -34,7 +34,7 @@ struct lk_sim_break {
     const lk_sim_process *process; /* NULL: it is over */
     unsigned key;
     uint64_t asked_token;     /* as it was asked; 0: any */
-    uint64_t token;           /* the only one that may be broken; 0: any */
+    unsigned long long token; /* the only one that may be broken; 0: any */
     uint64_t serial;          /* the grant that it has certainly broken, and named by no token; 0: none */
     const lk_sim_process *of; /* whose that was */
     int64_t began, ended;
@@ -78,6 +78,12 @@ static struct {
     int64_t deaf_from, deaf_until; /* a leader heard of no touch for too long: the latest such time */
     unsigned grants;
 } judge;
+
+/* For messages. */
+static long long in_ms(int64_t span_ns)
+{
+    return span_ns / MS;
+}
 
 void lk_sim_judge_begin(const lk_sim_bounds *bounds)
 {
@@ -459,7 +465,7 @@ void lk_sim_judge_took(const lk_sim_process *process, int64_t began, int64_t mos
     most_ns += most_ns < INT64_MAX - judge.bounds.call_ns - slack_ns ? judge.bounds.call_ns + slack_ns : 0;
     if (lk_sim_ran(process) - began > most_ns)
         lk_sim_fail("%s took %lld ms, longer than its limit of %lld ms", what,
-                    (long long)((lk_sim_ran(process) - began) / MS), (long long)(most_ns / MS));
+                    in_ms(lk_sim_ran(process) - began), in_ms(most_ns));
 }
 
 static int64_t ends_at(const locker_lock_options *options)
@@ -550,8 +556,7 @@ static void see_order(const lk_sim_hold *hold)
             continue;
         if (shuts_out(wants(hold), wants(other)))
             lk_sim_fail("key %u: process %d has it, but process %d asked %lld ms earlier", hold->key,
-                        hold->process->pid, other->process->pid,
-                        (long long)((hold->asked_at - other->asked_at) / MS));
+                        hold->process->pid, other->process->pid, in_ms(hold->asked_at - other->asked_at));
         if (other->overtaken_at < 0)
             other->overtaken_at = lk_sim_ran(other->process);
     }
@@ -563,15 +568,14 @@ static void see_overtaken(const lk_sim_hold *asks)
         lk_sim_now() < asks->leaves_at && lk_sim_judge_is_calm() &&
         lk_sim_ran(asks->process) - asks->overtaken_at > rest_ns)
         lk_sim_fail("key %u: process %d waits, but a later process has had it for %lld ms", asks->key,
-                    asks->process->pid, (long long)((lk_sim_ran(asks->process) - asks->overtaken_at) / MS));
+                    asks->process->pid, in_ms(lk_sim_ran(asks->process) - asks->overtaken_at));
 }
 
 static void see_token(lk_sim_hold *hold)
 {
     if (!judge.bounds.has_tokens) {
         if (hold->token != 0)
-            lk_sim_fail("key %u: token %llu was granted, but fencing is off", hold->key,
-                        (unsigned long long)hold->token);
+            lk_sim_fail("key %u: token %llu was granted, but fencing is off", hold->key, hold->token);
         return;
     }
     const bool was_passed = hold->first_until == 0; /* a number of the lock as it was confirmed */
@@ -584,8 +588,8 @@ static void see_token(lk_sim_hold *hold)
         behind < judge.greatest[hold->key][greatest_of(hold->key, kind, false)].token)
         behind = judge.greatest[hold->key][greatest_of(hold->key, kind, false)].token;
     if (hold->token <= behind)
-        lk_sim_fail("key %u: token %llu was granted after token %llu", hold->key,
-                    (unsigned long long)hold->token, (unsigned long long)behind);
+        lk_sim_fail("key %u: token %llu was granted after token %llu", hold->key, hold->token,
+                    (unsigned long long)behind);
     if (hold->token <= judge.greatest[hold->key][kind].token)
         return;
     judge.greatest[hold->key][kind].token = hold->token;
@@ -605,15 +609,14 @@ LK_UNCHECKED static void see_length(const lk_sim_hold *hold)
             calm_since(other->asked_at) == other->asked_at)
             lk_sim_fail("key %u: process %d joined a shared grant %lld ms after it was made, but process %d "
                         "waits",
-                        hold->key, hold->process->pid, (long long)((hold->asked_at - since) / MS),
-                        other->process->pid);
+                        hold->key, hold->process->pid, in_ms(hold->asked_at - since), other->process->pid);
 }
 
 /* Who rides has the grant of another call, which was asked for when that one was. */
 LK_UNCHECKED static void see_ride(lk_sim_hold *hold)
 {
     if (hold->mode != LOCKER_SHARED)
-        lk_sim_fail("key %u: token %llu was granted twice", hold->key, (unsigned long long)hold->token);
+        lk_sim_fail("key %u: token %llu was granted twice", hold->key, hold->token);
     see_length(hold);
     hold->asked_at = lk_sim_true(hold->process, hold->handle->claim->pub.asked_at);
     for (const lk_sim_hold *other = judge.holds; other != NULL; other = other->next)
@@ -636,9 +639,8 @@ static void see_rest(const lk_sim_hold *hold)
     const bool just_stood = lk_sim_now() - hold->process->changed_at < rest_ns;
     if (judge.bounds.has_leases && hold->waits && !in_vain && !just_stood &&
         hold->until - lk_sim_now() < hold->ttl_ns / 3 - rest_ns)
-        lk_sim_fail("key %u: token %llu was granted with only %lld of %lld ms left", hold->key,
-                    (unsigned long long)hold->token, (long long)((hold->until - lk_sim_now()) / MS),
-                    (long long)(hold->ttl_ns / MS));
+        lk_sim_fail("key %u: token %llu was granted with only %lld of %lld ms left", hold->key, hold->token,
+                    in_ms(hold->until - lk_sim_now()), in_ms(hold->ttl_ns));
 }
 
 /* Whoever has it now listens for breaks soon. */
@@ -661,8 +663,8 @@ LK_UNCHECKED void lk_sim_judge_granted(lk_sim_hold *hold, locker_handle *handle)
     add(&judge.holds, hold);
     hold->rides = handle != &handle->claim->first_handle;
     see_slot(hold);
-    lk_sim_tell("granted key %u token %llu to %d, %s", hold->key, (unsigned long long)hold->token,
-                hold->process->pid, kind_name(hold));
+    lk_sim_tell("granted key %u token %llu to %d, %s", hold->key, hold->token, hold->process->pid,
+                kind_name(hold));
     if (lk_sim_judge_is_held(hold))
         see_rest(hold);
     hold->first_until = handle->claim->key->passed > 0 ? 0 : hold->until;
@@ -787,15 +789,14 @@ void lk_sim_judge_refused(lk_sim_hold *hold, locker_status status, const char *t
         lk_sim_fail("key %u: a lock call answered closed, but its locker is open", hold->key);
     if (status == LOCKER_TIMEOUT && lk_sim_now() < hold->ends_at)
         lk_sim_fail("key %u: a lock call timed out too early, after %lld ms", hold->key,
-                    (long long)((lk_sim_now() - hold->asked_at) / MS));
+                    in_ms(lk_sim_now() - hold->asked_at));
 }
 
 /* By the process' clock, how long the lock is its holder's still. */
 static void tell_deadline(const char *step, const lk_sim_hold *hold)
 {
     const int64_t left = hold->until_local - lk_sim_local(hold->process, lk_sim_now());
-    lk_sim_step("%s %d %llu %lld", step, hold->process->pid, (unsigned long long)hold->token,
-                (long long)(left > 0 ? left : 0));
+    lk_sim_step("%s %d %llu %lld", step, hold->process->pid, hold->token, (long long)(left > 0 ? left : 0));
 }
 
 /* The deadline's true time is reckoned once. */
@@ -824,15 +825,14 @@ void lk_sim_judge_said(lk_sim_hold *hold, bool was_held, int64_t since, locker_s
     const bool is_held = lk_sim_judge_is_held(hold);
     const bool is_true = state == LOCKER_STATE_LOST ? !is_held : was_held && state != LOCKER_STATE_UNLOCKED;
     if (!is_true)
-        lk_sim_fail("key %u: the handle of token %llu says %s", hold->key, (unsigned long long)hold->token,
+        lk_sim_fail("key %u: the handle of token %llu says %s", hold->key, hold->token,
                     locker_state_name(state));
     if (left_ms == -1 && hold->until == INT64_MAX)
         return;
     if (left_ms < 0 || (!was_held && left_ms > 0) ||
         (left_ms > 0 && left_ms * MS > hold->until - since + clock_ns))
         lk_sim_fail("key %u: the handle of token %llu reports %lld ms left, but the lease has %lld ms left",
-                    hold->key, (unsigned long long)hold->token, (long long)left_ms,
-                    (long long)((hold->until - since) / MS));
+                    hold->key, hold->token, (long long)left_ms, in_ms(hold->until - since));
 }
 
 LK_UNCHECKED void lk_sim_judge_gives(lk_sim_hold *hold)
@@ -903,7 +903,7 @@ static void see_successor(const lk_sim_hold *hold)
         !was_over_when_asked_twice(hold, hold->gave_after.granted_at))
         lk_sim_fail("key %u: unlock of token %llu answered OK, but another process had been granted the key "
                     "before",
-                    hold->key, (unsigned long long)hold->token);
+                    hold->key, hold->token);
 }
 
 static void see_release(const lk_sim_hold *hold)
@@ -911,7 +911,7 @@ static void see_release(const lk_sim_hold *hold)
     if (hold->gave_behind > hold->token && !was_passed_on(hold) && !was_kept(hold, hold->behind_asked_at) &&
         !was_over_when_asked_twice(hold, hold->behind_granted_at))
         lk_sim_fail("key %u: unlock of token %llu answered OK, but token %llu had been granted before",
-                    hold->key, (unsigned long long)hold->token, (unsigned long long)hold->gave_behind);
+                    hold->key, hold->token, hold->gave_behind);
     /* What was given before a failover may have been carried out by a master that the replica hadn't heard of. */
     const bool proves =
         judge.bounds.breaks_prove && hold->gave_at > last_forgot_at(hold->key) &&
@@ -919,7 +919,7 @@ static void see_release(const lk_sim_hold *hold)
     for (const lk_sim_break *b = judge.breaks; proves && b != NULL; b = b->next)
         if (has_broken(b, hold) && b->began > last_forgot_at(b->key))
             lk_sim_fail("key %u: unlock of token %llu answered OK, but the lock had been broken", hold->key,
-                        (unsigned long long)hold->token);
+                        hold->token);
     if (hold->gave_at > judge.forgot_ends_at[hold->key]) /* else a failover may have lost that */
         judge.released[hold->key][judge.released_count[hold->key]++ % RELEASED] = hold->token;
 }
@@ -937,16 +937,16 @@ void lk_sim_judge_unlocked(lk_sim_hold *hold, locker_status status)
 {
     take_out(&judge.holds, hold);
     const bool gave_part = hold->gave_part || is_shared_still(hold);
-    lk_sim_tell("unlock of key %u token %llu by %d: %s", hold->key, (unsigned long long)hold->token,
-                hold->process->pid, locker_status_name(status));
+    lk_sim_tell("unlock of key %u token %llu by %d: %s", hold->key, hold->token, hold->process->pid,
+                locker_status_name(status));
     if (status == LOCKER_OK && hold->gave_lost)
         lk_sim_fail("key %u: unlock of token %llu answered OK, but the lock had been lost", hold->key,
-                    (unsigned long long)hold->token);
+                    hold->token);
     if (status != LOCKER_OK && status != LOCKER_LOST && status != LOCKER_UNKNOWN && status != LOCKER_CLOSED)
         lk_sim_fail("key %u: unlock answered %s", hold->key, locker_status_name(status));
     if (status == LOCKER_UNKNOWN && lk_sim_judge_was_well(hold->gave_at))
         lk_sim_fail("key %u: unlock of token %llu answered unknown, but there was no fault", hold->key,
-                    (unsigned long long)hold->token);
+                    hold->token);
     judge.used_at[hold->key] = lk_sim_now();
     if (!is_forgotten(hold) && status == LOCKER_OK && !gave_part)
         see_release(hold);
@@ -956,7 +956,7 @@ void lk_sim_judge_unlocked(lk_sim_hold *hold, locker_status status)
         return;
     if (status == LOCKER_LOST && !hold->gave_lost && lk_sim_now() < hold->until && !is_excused(hold))
         lk_sim_fail("key %u: unlock of token %llu answered LOST, but the lock was not lost", hold->key,
-                    (unsigned long long)hold->token);
+                    hold->token);
 }
 
 bool lk_sim_judge_is_used(unsigned key)
@@ -1000,8 +1000,7 @@ static void see_broken(const lk_sim_break *b)
     if (b->began <= last_forgot_at(b->key)) /* the failover may have lost it, and its answer came late */
         return;
     if (judge.bounds.breaks_prove && b->serial == 0 && was_released(b->key, b->token))
-        lk_sim_fail("key %u: token %llu was broken, but unlock had already answered OK", b->key,
-                    (unsigned long long)b->token);
+        lk_sim_fail("key %u: token %llu was broken, but unlock had already answered OK", b->key, b->token);
     for (lk_sim_hold *hold = judge.holds; hold != NULL; hold = hold->next)
         if (has_broken(b, hold))
             knows_from_now(hold, b);
@@ -1069,8 +1068,7 @@ static void see_whom(const lk_sim_break *b, locker_status status, const locker_i
                           (is_unknown || is_anothers || (now != NULL && tells_of(broken, now->token)));
     if (now != NULL && !is_right)
         lk_sim_fail("key %u: a break answered %s, token %llu, but token %llu was held all the time", b->key,
-                    locker_status_name(status), (unsigned long long)broken->token,
-                    (unsigned long long)now->token);
+                    locker_status_name(status), (unsigned long long)broken->token, now->token);
 }
 
 /* The others of several that it has broken. */
@@ -1090,7 +1088,7 @@ static void see_more_broken(const lk_sim_break *of, const locker_info *broken)
 
 void lk_sim_judge_broke(lk_sim_break *of, locker_status status, const locker_info *broken)
 {
-    lk_sim_tell("the break of key %u token %llu: %s, token %llu", of->key, (unsigned long long)of->token,
+    lk_sim_tell("the break of key %u token %llu: %s, token %llu", of->key, of->token,
                 locker_status_name(status), (unsigned long long)broken->token);
     const bool is_old = may_be_old(of->process, of->began);
     of->process = NULL;
@@ -1098,7 +1096,7 @@ void lk_sim_judge_broke(lk_sim_break *of, locker_status status, const locker_inf
     if (status == LOCKER_OK && broken->token != 0 && judge.bounds.has_tokens) {
         if (of->token != 0 && of->token != broken->token)
             lk_sim_fail("key %u: token %llu was broken instead of %llu", of->key,
-                        (unsigned long long)broken->token, (unsigned long long)of->token);
+                        (unsigned long long)broken->token, of->token);
         of->token = broken->token;
         of->known = true;
         see_whom(of, status, broken);
@@ -1129,14 +1127,13 @@ void lk_sim_judge_shown(const lk_sim_process *process, unsigned key, const lk_si
     if (now == NULL)
         return;
     if (!info->held)
-        lk_sim_fail("key %u: show reported it as free, but token %llu was held", key,
-                    (unsigned long long)now->token);
+        lk_sim_fail("key %u: show reported it as free, but token %llu was held", key, now->token);
     if (info->held && (info->mode != now->mode || info->permits != now->permits))
         lk_sim_fail("key %u: show reported another mode or number of permits than that of token %llu", key,
-                    (unsigned long long)now->token);
+                    now->token);
     if (info->token != 0 && judge.bounds.has_tokens && !tells_of(info, now->token))
         lk_sim_fail("key %u: show reported token %llu, but %llu was held", key,
-                    (unsigned long long)info->token, (unsigned long long)now->token);
+                    (unsigned long long)info->token, now->token);
 }
 
 /* ------------------------------------------------------------------ after each step ---- */
@@ -1151,8 +1148,7 @@ static void see_renewed(const lk_sim_hold *hold)
     if (hold->renews && lk_sim_judge_is_calm() && !*hold->leaves && hold->until > since &&
         lk_sim_now() - since > (hold->until - since) / 3 + renews_ns && !is_excused(hold))
         lk_sim_fail("key %u: token %llu of process %d is not renewed, with only %lld ms left", hold->key,
-                    (unsigned long long)hold->token, hold->process->pid,
-                    (long long)((hold->until - lk_sim_now()) / MS));
+                    hold->token, hold->process->pid, in_ms(hold->until - lk_sim_now()));
 }
 
 /* Whose process has another, from before the service lost its data and began to count anew: the greater token is taken for the
@@ -1173,15 +1169,15 @@ static void see_loss(lk_sim_hold *hold)
     if (hold->over < 0 && phase == LK_LOST && lk_sim_now() < hold->until && !is_excused(hold) &&
         !is_taken_for_older(hold))
         lk_sim_fail("key %u: process %d was notified of the loss of token %llu, but the lock was not lost",
-                    hold->key, hold->process->pid, (unsigned long long)hold->token);
+                    hold->key, hold->process->pid, hold->token);
     if (hold->over < 0 && (phase == LK_LOST || phase == LK_GRANTED)) {
         see_renewed(hold);
         hold->over = ran;
-        lk_sim_step("lost %d %llu", hold->process->pid, (unsigned long long)hold->token);
+        lk_sim_step("lost %d %llu", hold->process->pid, hold->token);
     }
     if (hold->over >= 0 && !hold->told && !LK_READ(hold->handle->unlocked) && ran - hold->over > told_ns)
         lk_sim_fail("key %u: process %d lost token %llu, but was not notified", hold->key, hold->process->pid,
-                    (unsigned long long)hold->token);
+                    hold->token);
 }
 
 /* Its process connected to listen when it was about to be broken. */
@@ -1212,7 +1208,7 @@ static void see_renewal(const lk_sim_hold *hold)
     for (const lk_sim_break *b = judge.breaks; b != NULL; b = b->next)
         if (has_broken(b, hold) && b->began > last_forgot_at(b->key) && sent_at(hold) > b->ended + clock_ns)
             lk_sim_fail("key %u: process %d renewed token %llu, but the lock had been broken", hold->key,
-                        hold->process->pid, (unsigned long long)hold->token);
+                        hold->process->pid, hold->token);
 }
 
 /* Whether it shuts others out. */
@@ -1227,15 +1223,15 @@ static bool look_at(lk_sim_hold *hold)
     }
     if (hold->over >= 0)
         lk_sim_fail("key %u: process %d had lost token %llu, but has it again", hold->key, hold->process->pid,
-                    (unsigned long long)hold->token);
+                    hold->token);
     if (hold->broken_at > 0)
         see_renewal(hold);
     if (judge.bounds.has_leases)
         see_renewed(hold);
     if (hold->broken_at > 0 && lk_sim_judge_is_calm() &&
         lk_sim_now() - calm_since(hold->broken_at) > told_within(hold))
-        lk_sim_fail("key %u: token %llu was broken, but process %d was not notified", hold->key,
-                    (unsigned long long)hold->token, hold->process->pid);
+        lk_sim_fail("key %u: token %llu was broken, but process %d was not notified", hold->key, hold->token,
+                    hold->process->pid);
     return true;
 }
 
@@ -1247,8 +1243,7 @@ static const lk_sim_hold *meet(const lk_sim_hold *one, const lk_sim_hold *other)
     if (is_excused(other))
         return one;
     lk_sim_fail("key %u: process %d (token %llu) and process %d (token %llu) hold it at the same time",
-                one->key, one->process->pid, (unsigned long long)one->token, other->process->pid,
-                (unsigned long long)other->token);
+                one->key, one->process->pid, one->token, other->process->pid, other->token);
 }
 
 /* Whose a lock was that somebody broke is not known of a stranger's. */
@@ -1259,7 +1254,7 @@ static void meet_stranger(const lk_sim_hold *hold)
             return;
     if (!is_excused(hold))
         lk_sim_fail("key %u: a foreign client and process %d (token %llu) hold it at the same time",
-                    hold->key, hold->process->pid, (unsigned long long)hold->token);
+                    hold->key, hold->process->pid, hold->token);
 }
 
 /* What those who hold a key, and those who ask for it, are. */
@@ -1329,7 +1324,7 @@ static void see_idle(unsigned key, bool is_idle)
     else if (lk_sim_judge_is_calm() &&
              lk_sim_now() - calm_since(judge.idle_since[key]) > judge.bounds.idle_ns)
         lk_sim_fail("key %u: it has had no holder for %lld ms, but a process waits", key,
-                    (long long)((lk_sim_now() - judge.idle_since[key]) / MS));
+                    in_ms(lk_sim_now() - judge.idle_since[key]));
 }
 
 /* Whatever was left behind, and however long that may last: at the service there is nothing in the way. */
@@ -1343,7 +1338,7 @@ static void see_free(unsigned key, bool is_idle)
         judge.free_since[key] = lk_sim_now();
     else if (lk_sim_now() - judge.free_since[key] > judge.bounds.idle_ns)
         lk_sim_fail("key %u: the service has had no lock for it for %lld ms, but a process waits", key,
-                    (long long)((lk_sim_now() - judge.free_since[key]) / MS));
+                    in_ms(lk_sim_now() - judge.free_since[key]));
 }
 
 void lk_sim_judge_ended(uint64_t token)
@@ -1353,8 +1348,7 @@ void lk_sim_judge_ended(uint64_t token)
             lk_sim_fail(
                 "key %u: the service ends the lock of token %llu, but process %d holds it for another %lld "
                 "ms",
-                hold->key, (unsigned long long)token, hold->process->pid,
-                (long long)((hold->until - lk_sim_now()) / MS));
+                hold->key, (unsigned long long)token, hold->process->pid, in_ms(hold->until - lk_sim_now()));
 }
 
 /* Those who hold a key with it, that were looked at before. As each permit has a slot of its own, no more are held than there

@@ -43,7 +43,7 @@ typedef struct lk_sim_hold {
     locker_handle *handle; /**< NULL: it is not granted yet */
     int64_t granted_at;
     uint64_t serial; /**< the number of its grant, among all */
-    uint64_t token;
+    unsigned long long token;
     int32_t slot;        /**< of a permit */
     bool rides;          /**< on a grant that another call of its process got */
     bool shuts;          /**< it shuts others out, when it was last looked at */
@@ -64,10 +64,10 @@ typedef struct lk_sim_hold {
     int64_t gave_at;   /**< when that was */
     bool gave_lost;    /**< it was lost before */
     bool gave_part;    /**< others of its process have the same grant still: the service isn't asked */
-    uint64_t passed_before;  /**< how often its locker had handed locks on inside its process then */
-    uint64_t gave_behind;    /**< the greatest token then of those that it shuts out */
-    lk_sim_grant gave_after; /**< the latest one of them then */
-    int64_t behind_asked_at; /**< when the call that got that began */
+    uint64_t passed_before;         /**< how often its locker had handed locks on inside its process then */
+    unsigned long long gave_behind; /**< the greatest token then of those that it shuts out */
+    lk_sim_grant gave_after;        /**< the latest one of them then */
+    int64_t behind_asked_at;        /**< when the call that got that began */
     int64_t behind_granted_at;
 } lk_sim_hold;
 

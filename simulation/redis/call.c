@@ -47,6 +47,31 @@ bool lk_sr_call_typed(lk_sr_call *call, lk_sr_text name, lk_sr_kind kind, lk_sr_
     return false;
 }
 
+void lk_sr_call_remove_empty(lk_sr_call *call, lk_sr_key *key)
+{
+    if (key->items.count == 0)
+        lk_sr_keyspace_remove(lk_sr_call_space(call), key);
+}
+
+void lk_sr_call_remove_items(lk_sr_call *call, lk_sr_kind kind)
+{
+    lk_sr_key *key;
+    int64_t removed = 0;
+    if (!lk_sr_call_typed(call, call->argv[1], kind, &key))
+        return;
+    for (size_t i = 2; key != NULL && i < call->argc; i++) {
+        const lk_sr_item *item = lk_sr_items_find(&key->items, call->argv[i]);
+        if (item == NULL)
+            continue;
+        lk_sr_items_remove(&key->items, (size_t)(item - key->items.at));
+        removed++;
+    }
+    call->changed = removed > 0;
+    if (removed > 0)
+        lk_sr_call_remove_empty(call, key);
+    lk_sr_reply_integer(call->out, removed);
+}
+
 bool lk_sr_call_remove(lk_sr_call *call, lk_sr_text name)
 {
     lk_sr_key *key = lk_sr_call_key(call, name);

@@ -11,6 +11,10 @@ lk_sr_key *lk_sr_call_key(lk_sr_call *call, lk_sr_text name);
 
 /** The same; false: it is of another kind, which was answered. */
 bool lk_sr_call_typed(lk_sr_call *call, lk_sr_text name, lk_sr_kind kind, lk_sr_key **key);
+/* Remove the key if it has no items any more. */
+void lk_sr_call_remove_empty(lk_sr_call *call, lk_sr_key *key);
+/* Carry out ZREM or HDEL: remove the items that the call names from its key, of that kind, and answer how many. */
+void lk_sr_call_remove_items(lk_sr_call *call, lk_sr_kind kind);
 
 lk_sr_keyspace *lk_sr_call_space(lk_sr_call *call);
 

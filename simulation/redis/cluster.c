@@ -223,30 +223,31 @@ static int read_master(lk_sr_call *call, const char *unknown)
     return -1;
 }
 
+/* `moving`: the view's `migrating` or `importing`. */
+static bool set_moving(lk_sr_call *call, unsigned slot, int8_t *moving)
+{
+    const int node = read_master(call, "I don't know about node");
+    if (node >= 0)
+        moving[slot] = (int8_t)node;
+    return node >= 0;
+}
+
 static bool set_migrating(lk_sr_call *call, unsigned slot)
 {
     struct lk_sr_view *view = call->server->view;
-    if (view->owner[slot] != view->myself) {
-        lk_sr_reply_error(call->out, "I'm not the owner of hash slot %u", slot);
-        return false;
-    }
-    const int node = read_master(call, "I don't know about node");
-    if (node >= 0)
-        view->migrating[slot] = (int8_t)node;
-    return node >= 0;
+    if (view->owner[slot] == view->myself)
+        return set_moving(call, slot, view->migrating);
+    lk_sr_reply_error(call->out, "I'm not the owner of hash slot %u", slot);
+    return false;
 }
 
 static bool set_importing(lk_sr_call *call, unsigned slot)
 {
     struct lk_sr_view *view = call->server->view;
-    if (view->owner[slot] == view->myself) {
-        lk_sr_reply_error(call->out, "I'm already the owner of hash slot %u", slot);
-        return false;
-    }
-    const int node = read_master(call, "I don't know about node");
-    if (node >= 0)
-        view->importing[slot] = (int8_t)node;
-    return node >= 0;
+    if (view->owner[slot] != view->myself)
+        return set_moving(call, slot, view->importing);
+    lk_sr_reply_error(call->out, "I'm already the owner of hash slot %u", slot);
+    return false;
 }
 
 static bool set_node(lk_sr_call *call, unsigned slot)

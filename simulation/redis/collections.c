@@ -7,12 +7,6 @@
 #include "number.h"
 #include "reply.h"
 
-static void remove_if_empty(lk_sr_call *call, lk_sr_key *key)
-{
-    if (key->items.count == 0)
-        lk_sr_keyspace_remove(lk_sr_call_space(call), key);
-}
-
 /* The key, made if need be; NULL: it is of another kind, which was answered. */
 static lk_sr_key *want(lk_sr_call *call, lk_sr_kind kind)
 {
@@ -49,7 +43,7 @@ static void pop(lk_sr_call *call, lk_sr_key *key, int64_t count)
         lk_sr_items_remove(&key->items, 0);
         call->changed = true;
     }
-    remove_if_empty(call, key);
+    lk_sr_call_remove_empty(call, key);
 }
 
 /* With a count the answer is a list. */
@@ -136,21 +130,7 @@ void lk_sr_hlen(lk_sr_call *call)
 
 void lk_sr_hdel(lk_sr_call *call)
 {
-    lk_sr_key *key;
-    int64_t removed = 0;
-    if (!lk_sr_call_typed(call, call->argv[1], LK_SR_HASH, &key))
-        return;
-    for (size_t i = 2; key != NULL && i < call->argc; i++) {
-        const lk_sr_item *item = lk_sr_items_find(&key->items, call->argv[i]);
-        if (item == NULL)
-            continue;
-        lk_sr_items_remove(&key->items, (size_t)(item - key->items.at));
-        removed++;
-    }
-    call->changed = removed > 0;
-    if (removed > 0)
-        remove_if_empty(call, key);
-    lk_sr_reply_integer(call->out, removed);
+    lk_sr_call_remove_items(call, LK_SR_HASH);
 }
 
 void lk_sr_hincrby(lk_sr_call *call)

@@ -123,52 +123,37 @@ void lk_sr_zadd(lk_sr_call *call)
 
 /* ------------------------------------------------------------------ others ---- */
 
-static void remove_if_empty(lk_sr_call *call, lk_sr_key *key)
-{
-    if (key->items.count == 0)
-        lk_sr_keyspace_remove(lk_sr_call_space(call), key);
-}
-
 void lk_sr_zrem(lk_sr_call *call)
 {
-    lk_sr_key *key;
-    int64_t removed = 0;
-    if (!lk_sr_call_typed(call, call->argv[1], LK_SR_ZSET, &key))
-        return;
-    for (size_t i = 2; key != NULL && i < call->argc; i++) {
-        const lk_sr_item *item = lk_sr_items_find(&key->items, call->argv[i]);
-        if (item == NULL)
-            continue;
-        lk_sr_items_remove(&key->items, (size_t)(item - key->items.at));
-        removed++;
-    }
-    call->changed = removed > 0;
-    if (removed > 0)
-        remove_if_empty(call, key);
-    lk_sr_reply_integer(call->out, removed);
+    lk_sr_call_remove_items(call, LK_SR_ZSET);
+}
+
+/* The member, and its key; NULL: there is none, which was answered. */
+static const lk_sr_item *find_member(lk_sr_call *call, const lk_sr_key **key)
+{
+    lk_sr_key *found;
+    if (!lk_sr_call_typed(call, call->argv[1], LK_SR_ZSET, &found))
+        return NULL;
+    const lk_sr_item *const item = found != NULL ? lk_sr_items_find(&found->items, call->argv[2]) : NULL;
+    if (item == NULL)
+        lk_sr_reply_nil(call->out);
+    *key = found;
+    return item;
 }
 
 void lk_sr_zscore(lk_sr_call *call)
 {
-    lk_sr_key *key;
-    if (!lk_sr_call_typed(call, call->argv[1], LK_SR_ZSET, &key))
-        return;
-    const lk_sr_item *item = key != NULL ? lk_sr_items_find(&key->items, call->argv[2]) : NULL;
-    if (item == NULL)
-        lk_sr_reply_nil(call->out);
-    else
+    const lk_sr_key *key;
+    const lk_sr_item *const item = find_member(call, &key);
+    if (item != NULL)
         lk_sr_reply_float(call->out, item->score);
 }
 
 void lk_sr_zrank(lk_sr_call *call)
 {
-    lk_sr_key *key;
-    if (!lk_sr_call_typed(call, call->argv[1], LK_SR_ZSET, &key))
-        return;
-    const lk_sr_item *item = key != NULL ? lk_sr_items_find(&key->items, call->argv[2]) : NULL;
-    if (item == NULL)
-        lk_sr_reply_nil(call->out);
-    else
+    const lk_sr_key *key;
+    const lk_sr_item *const item = find_member(call, &key);
+    if (item != NULL)
         lk_sr_reply_integer(call->out, item - key->items.at);
 }
 
@@ -332,5 +317,5 @@ void lk_sr_zpopmin(lk_sr_call *call)
         lk_sr_items_remove(&key->items, 0);
     }
     call->changed = true;
-    remove_if_empty(call, key);
+    lk_sr_call_remove_empty(call, key);
 }

@@ -16,7 +16,7 @@
 #include "etcd_choose.h"
 #include "etcd_render.h"
 #include "grpc.h"
-#include "number.h"
+#include "orders.h"
 #include "servers/etcd.h"
 #include "servers/wait.h"
 #include "simulation/etcd/wire.h"
@@ -25,15 +25,9 @@ enum { COMMANDS = 40, PATIENCE_MS = 5000, SYNC_MS = 150, EXPIRING = 3 };
 
 #define MS INT64_C(1000000)
 
-typedef struct {
-    uint64_t first, count;
-    bool verbose;
-    const char *planted;
-} orders;
-
 static lk_server server;
 static lk_simetcd *simulated;
-static orders now;
+static orders now = {.usage = "[--sequences N] [--seed N] [--verbose]", .first = 1, .count = 300};
 static uint64_t requests;
 
 /* ------------------------------------------------------------------ the two of them ---- */
@@ -391,23 +385,6 @@ static bool leases_end(void)
 
 /* ------------------------------------------------------------------ the program ---- */
 
-static bool read_orders(orders *o, int argc, char **argv)
-{
-    *o = (orders){.first = 1, .count = 300};
-    for (int i = 1; i < argc; i++) {
-        const bool more = i + 1 < argc;
-        if (strcmp(argv[i], "--verbose") == 0)
-            o->verbose = true;
-        else if (more && strcmp(argv[i], "--sequences") == 0 && read_number(argv[i + 1], 1, &o->count))
-            i++;
-        else if (more && strcmp(argv[i], "--seed") == 0 && read_number(argv[i + 1], 0, &o->first))
-            o->count = 1, i++;
-        else
-            return false;
-    }
-    return true;
-}
-
 static int run(const char *program)
 {
     const int64_t began = lk_now_ns();
@@ -433,10 +410,8 @@ int main(int argc, char **argv)
     const lk_server_setup setup = {.tick_ms = LK_ETCD_TICK_MS};
     const lk_simetcd_setup simulated_setup = {.members = 1, .tick_ms = LK_ETCD_TICK_MS};
     int status = 1;
-    if (!read_orders(&now, argc, argv)) {
-        (void)fprintf(stderr, "usage: %s [--sequences N] [--seed N] [--verbose]\n", argv[0]);
-        return 64;
-    }
+    if (!read_orders(&now, argc, argv))
+        return usage(&now, argv[0]);
     simulated = lk_simetcd_new(&simulated_setup);
     lk_simetcd_advance(simulated, 0);
     if (lk_server_start(&server, &lk_server_etcd, &setup) && lk_server_await(&server))

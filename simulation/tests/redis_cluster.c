@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "number.h"
+#include "orders.h"
 #include "redis_pair.h"
 #include "redis_words.h"
 #include "servers/port.h"
@@ -298,17 +298,17 @@ static bool bring_back(sequence *s)
         int node;
         const char *what;
         int named;
-    } orders[] = {{1, "IMPORTING", 0}, {0, "MIGRATING", 1}, {1, "NODE", 1}, {0, "NODE", 1}};
+    } commands[] = {{1, "IMPORTING", 0}, {0, "MIGRATING", 1}, {1, "NODE", 1}, {0, "NODE", 1}};
     for (int i = 0; i < NODES; i++) {
         if (!pair_command(&s->nodes[i].pair, "FLUSHALL", answer, sizeof answer) ||
             !pair_command(&s->nodes[i].pair, "CLUSTER SETSLOT 15495 STABLE", answer, sizeof answer))
             return fails(s, s->nodes[i].pair.wrong);
     }
-    for (size_t i = 0; s->from == 0 && i < sizeof orders / sizeof orders[0]; i++) {
-        (void)snprintf(line, sizeof line, "CLUSTER SETSLOT %d %s %s", SLOT, orders[i].what,
-                       s->nodes[orders[i].named].id);
-        if (!pair_command(&s->nodes[orders[i].node].pair, line, answer, sizeof answer))
-            return fails(s, s->nodes[orders[i].node].pair.wrong);
+    for (size_t i = 0; s->from == 0 && i < sizeof commands / sizeof commands[0]; i++) {
+        (void)snprintf(line, sizeof line, "CLUSTER SETSLOT %d %s %s", SLOT, commands[i].what,
+                       s->nodes[commands[i].named].id);
+        if (!pair_command(&s->nodes[commands[i].node].pair, line, answer, sizeof answer))
+            return fails(s, s->nodes[commands[i].node].pair.wrong);
         s->published = true;
         if (!is_told(s))
             return false;
@@ -479,36 +479,20 @@ static int run(sequence *s, const char *program, uint64_t first, uint64_t count)
     return 1;
 }
 
-static int usage(const char *program)
-{
-    (void)fprintf(stderr, "usage: %s [--sequences N] [--first N] [--seed N] [--verbose] [--plant NAME]\n",
-                  program);
-    return 64;
-}
-
 int main(int argc, char **argv)
 {
     static sequence s = {.from = 1};
-    uint64_t first = 1, count = 300;
-    for (int i = 1; i < argc; i++) {
-        const bool more = i + 1 < argc;
-        if (strcmp(argv[i], "--verbose") == 0)
-            s.verbose = true;
-        else if (more && strcmp(argv[i], "--sequences") == 0 && read_number(argv[i + 1], 1, &count))
-            i++;
-        else if (more && strcmp(argv[i], "--first") == 0 && read_number(argv[i + 1], 0, &first))
-            i++;
-        else if (more && strcmp(argv[i], "--seed") == 0 && read_number(argv[i + 1], 0, &first))
-            count = (uint64_t)(i++ > 0);
-        else if (more && strcmp(argv[i], "--plant") == 0)
-            s.planted = argv[++i];
-        else
-            return usage(argv[0]);
-    }
+    orders o = {.usage = "[--sequences N] [--first N] [--seed N] [--verbose] [--plant NAME]",
+                .first = 1,
+                .count = 300};
+    if (!read_orders(&o, argc, argv))
+        return usage(&o, argv[0]);
+    s.verbose = o.verbose;
+    s.planted = o.planted;
     int result = 1;
     if (start(&s)) {
         s.locks_only = pair_is_of_another_release(&s.nodes[0].pair);
-        result = run(&s, argv[0], first, count);
+        result = run(&s, argv[0], o.first, o.count);
     } else {
         (void)printf("%s\n", s.wrong);
     }

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "number.h"
+#include "orders.h"
 #include "redis_pair.h"
 #include "redis_words.h"
 #include "servers/wait.h"
@@ -250,13 +250,6 @@ static int run(sequence *s, const char *program, uint64_t first, uint64_t count,
     return 1;
 }
 
-static int usage(const char *program)
-{
-    (void)fprintf(stderr, "usage: %s [--sequences N] [--first N] [--seed N] [--verbose] [--plant NAME]\n",
-                  program);
-    return 64;
-}
-
 static bool read_plant(sequence *s, const char *name)
 {
     for (size_t i = 0; i < sizeof plants / sizeof plants[0]; i++) {
@@ -269,32 +262,19 @@ static bool read_plant(sequence *s, const char *name)
 int main(int argc, char **argv)
 {
     static sequence s;
-    uint64_t first = 1, count = 1000;
-    const char *planted = NULL;
-    for (int i = 1; i < argc; i++) {
-        const bool more = i + 1 < argc;
-        if (strcmp(argv[i], "--verbose") == 0) {
-            s.verbose = true;
-        } else if (more && strcmp(argv[i], "--sequences") == 0 && read_number(argv[i + 1], 1, &count)) {
-            i++;
-        } else if (more && strcmp(argv[i], "--first") == 0 && read_number(argv[i + 1], 0, &first)) {
-            i++;
-        } else if (more && strcmp(argv[i], "--seed") == 0 && read_number(argv[i + 1], 0, &first)) {
-            count = 1;
-            i++;
-        } else if (more && strcmp(argv[i], "--plant") == 0 && read_plant(&s, argv[i + 1])) {
-            planted = argv[++i];
-        } else {
-            return usage(argv[0]);
-        }
-    }
+    orders o = {.usage = "[--sequences N] [--first N] [--seed N] [--verbose] [--plant NAME]",
+                .first = 1,
+                .count = 1000};
+    if (!read_orders(&o, argc, argv) || (o.planted != NULL && !read_plant(&s, o.planted)))
+        return usage(&o, argv[0]);
+    s.verbose = o.verbose;
     if (!pair_start(&s.pair)) {
         (void)printf("%s\n", s.pair.wrong);
         pair_stop(&s.pair);
         return 1;
     }
     s.locks_only = pair_is_of_another_release(&s.pair);
-    const int result = run(&s, argv[0], first, count, planted);
+    const int result = run(&s, argv[0], o.first, o.count, o.planted);
     words_clear(&s.words);
     lk_sr_bytes_free(&s.bytes);
     lk_sr_bytes_free(&s.planted);

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "number.h"
+#include "orders.h"
 #include "redis_pair.h"
 #include "redis_words.h"
 #include "simulation/redis/replication.h"
@@ -150,16 +150,9 @@ static int run(sequence *s, const char *program, uint64_t first, uint64_t count)
 int main(int argc, char **argv)
 {
     static sequence s;
-    uint64_t first = 1, count = 200;
-    for (int i = 1; i < argc; i += 2) {
-        const bool more = i + 1 < argc;
-        if (more && strcmp(argv[i], "--seed") == 0 && read_number(argv[i + 1], 0, &first)) {
-            count = 1;
-        } else if (!more || strcmp(argv[i], "--sequences") != 0 || !read_number(argv[i + 1], 1, &count)) {
-            (void)fprintf(stderr, "usage: %s [--sequences N] [--seed N]\n", argv[0]);
-            return 64;
-        }
-    }
+    orders o = {.usage = "[--sequences N] [--seed N]", .first = 1, .count = 200};
+    if (!read_orders(&o, argc, argv))
+        return usage(&o, argv[0]);
     int result = 1;
     if (!pair_start(&s.pair) || !pair_start_another(&s.pair, &s.real) ||
         !lk_server_follow(&s.real, &s.pair.real) ||
@@ -167,7 +160,7 @@ int main(int argc, char **argv)
         (void)printf("%s%s\n", s.pair.wrong, s.real.error);
     } else {
         s.locks_only = pair_is_of_another_release(&s.pair);
-        result = run(&s, argv[0], first, count);
+        result = run(&s, argv[0], o.first, o.count);
     }
     words_clear(&s.words);
     lk_sr_bytes_free(&s.bytes);

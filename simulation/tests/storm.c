@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "number.h"
+#include "orders.h"
 #include "simulation/zookeeper/state.h"
 
 enum {
@@ -313,20 +313,16 @@ static bool is_well(uint64_t seed, uint64_t *deliveries, uint64_t *elections)
 
 int main(int argc, char **argv)
 {
-    uint64_t first = 1, count = 100, deliveries = 0, elections = 0;
-    if (argc == 3 && strcmp(argv[1], "--seed") == 0 && read_number(argv[2], 0, &first)) {
-        count = 1;
-    } else if (argc != 1 &&
-               (argc != 3 || strcmp(argv[1], "--seeds") != 0 || !read_number(argv[2], 1, &count))) {
-        (void)fprintf(stderr, "usage: %s [--seeds N] [--seed N]\n", argv[0]);
-        return 64;
-    }
+    orders o = {.usage = "[--seeds N] [--seed N]", .first = 1, .count = 100};
+    uint64_t deliveries = 0, elections = 0;
+    if (!read_orders(&o, argc, argv))
+        return usage(&o, argv[0]);
     const clock_t began = clock();
-    for (uint64_t seed = first; seed < first + count; seed++)
+    for (uint64_t seed = o.first; seed < o.first + o.count; seed++)
         if (!is_well(seed, &deliveries, &elections))
             return 1;
     (void)printf("%llu seeds, each twice, with %llu deliveries and %llu elections in %.1f s: all is well\n",
-                 (unsigned long long)count, (unsigned long long)deliveries, (unsigned long long)elections,
+                 (unsigned long long)o.count, (unsigned long long)deliveries, (unsigned long long)elections,
                  (double)(clock() - began) / CLOCKS_PER_SEC);
     return 0;
 }

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "number.h"
+#include "orders.h"
 #include "plant.h"
 #include "play.h"
 #include "servers/wait.h"
@@ -25,43 +25,6 @@ static const char *const java[] = {"-Xmx256m",
                                    "-Dznode.container.checkIntervalMs=1000000000",
                                    "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
                                    NULL};
-
-static int usage(const char *program)
-{
-    (void)fprintf(stderr,
-                  "usage: %s [--sequences N] [--seed N] [--verbose] [--plant NAME] [--at leader|follower]\n",
-                  program);
-    return 64;
-}
-
-typedef struct {
-    uint64_t first, count;
-    bool verbose;
-    const char *planted; /* NULL: nothing */
-    const char *at;      /* NULL: a server that is alone */
-} orders;
-
-static bool read_orders(orders *o, int argc, char **argv)
-{
-    *o = (orders){.first = 1, .count = 1000};
-    for (int i = 1; i < argc; i++) {
-        const bool more = i + 1 < argc;
-        if (strcmp(argv[i], "--verbose") == 0)
-            o->verbose = true;
-        else if (more && strcmp(argv[i], "--sequences") == 0 && read_number(argv[i + 1], 1, &o->count))
-            i++;
-        else if (more && strcmp(argv[i], "--seed") == 0 && read_number(argv[i + 1], 0, &o->first))
-            o->count = 1, i++;
-        else if (more && strcmp(argv[i], "--plant") == 0 && plant(argv[i + 1]))
-            o->planted = argv[++i];
-        else if (more && strcmp(argv[i], "--at") == 0 &&
-                 (strcmp(argv[i + 1], "leader") == 0 || strcmp(argv[i + 1], "follower") == 0))
-            o->at = argv[++i];
-        else
-            return false;
-    }
-    return true;
-}
 
 /* The sequence that is played. */
 static struct {
@@ -134,8 +97,11 @@ static int run_ensemble(const lk_server_setup *setup, const orders *o, const cha
 int main(int argc, char **argv)
 {
     const lk_server_setup setup = {.options = java, .tick_ms = PLAY_TICK_MS};
-    orders o;
-    if (!read_orders(&o, argc, argv))
-        return usage(argv[0]);
+    orders o = {.usage = "[--sequences N] [--seed N] [--verbose] [--plant NAME] [--at leader|follower]",
+                .first = 1,
+                .count = 1000};
+    if (!read_orders(&o, argc, argv) || (o.planted != NULL && !plant(o.planted)) ||
+        (o.at != NULL && strcmp(o.at, "leader") != 0 && strcmp(o.at, "follower") != 0))
+        return usage(&o, argv[0]);
     return o.at != NULL ? run_ensemble(&setup, &o, argv[0]) : run_alone(&setup, &o, argv[0]);
 }

@@ -10,7 +10,7 @@
 
 #include <zookeeper/zookeeper.h>
 
-#include "number.h"
+#include "orders.h"
 #include "simulation/world/files.h"
 #include "simulation/world/seams.h"
 #include "simulation/zookeeper_service.h"

@@ -99,16 +99,27 @@ static lk_simzk_error exists(lk_simzk_server *s, const lk_simzk_call *call, lk_s
     return LK_SIMZK_OK;
 }
 
-static lk_simzk_error get(lk_simzk_server *s, const lk_simzk_call *call, lk_simzk_parcel *parcel)
+/* The node that the call may read; its watch is set in that list. */
+static lk_simzk_error find(const lk_simzk_server *s, const lk_simzk_call *call, lk_simzk_watch_list *watches,
+                           const lk_simzk_node **node)
 {
     const lk_simzk_op *const op = &call->body->request.op;
-    const lk_simzk_node *const node = lk_simzk_tree_find(&s->tree, op->path);
-    if (node == NULL)
+    *node = lk_simzk_tree_find(&s->tree, op->path);
+    if (*node == NULL)
         return LK_SIMZK_NONODE;
-    if (!lk_simzk_acl_allows(node->acl, LK_SIMZK_READ, call->body->ids))
+    if (!lk_simzk_acl_allows((*node)->acl, LK_SIMZK_READ, call->body->ids))
         return LK_SIMZK_NOAUTH;
     if (op->watch)
-        lk_simzk_watches_add(&s->watches.data, op->path, call->connection);
+        lk_simzk_watches_add(watches, op->path, call->connection);
+    return LK_SIMZK_OK;
+}
+
+static lk_simzk_error get(lk_simzk_server *s, const lk_simzk_call *call, lk_simzk_parcel *parcel)
+{
+    const lk_simzk_node *node;
+    const lk_simzk_error error = find(s, call, &s->watches.data, &node);
+    if (error != LK_SIMZK_OK)
+        return error;
     parcel->answer.has_stat = true;
     parcel->answer.stat = lk_simzk_tree_stat(node);
     parcel->answer.data.len = node->len;
@@ -119,14 +130,10 @@ static lk_simzk_error get(lk_simzk_server *s, const lk_simzk_call *call, lk_simz
 
 static lk_simzk_error list(lk_simzk_server *s, const lk_simzk_call *call, lk_simzk_parcel *parcel)
 {
-    const lk_simzk_op *const op = &call->body->request.op;
-    const lk_simzk_node *const node = lk_simzk_tree_find(&s->tree, op->path);
-    if (node == NULL)
-        return LK_SIMZK_NONODE;
-    if (!lk_simzk_acl_allows(node->acl, LK_SIMZK_READ, call->body->ids))
-        return LK_SIMZK_NOAUTH;
-    if (op->watch)
-        lk_simzk_watches_add(&s->watches.child, op->path, call->connection);
+    const lk_simzk_node *node;
+    const lk_simzk_error error = find(s, call, &s->watches.child, &node);
+    if (error != LK_SIMZK_OK)
+        return error;
     const char **const names = lk_simzk_arena_alloc(&parcel->arena, node->count * sizeof *names);
     for (size_t i = 0; i < node->count; i++)
         names[i] = lk_simzk_arena_text(&parcel->arena, lk_simzk_tree_name(node->children[i]));
