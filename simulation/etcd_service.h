@@ -37,3 +37,8 @@ lk_sim_etcd *lk_sim_etcd_begin(int members, int tick_ms, bool reads_late);
 void lk_sim_etcd_end(void);
 /** All but the last so many revisions are forgotten. */
 void lk_sim_etcd_forget(int64_t revisions);
+
+/* ------------------------------------------------------------------ etcd_steps.c ---- */
+
+/** At the beginning of a run. */
+void lk_sim_etcd_steps_begin(lk_sim_etcd *etcd);

@@ -1,6 +1,6 @@
-/* etcd_steps.c: see etcd_steps.h. A request is told by its own guards, and what it has done by the change of the keys. So a driver
+/* etcd_steps.c: the steps of models/etcd.pml that a simulated etcd takes. A request is told by its own guards, and what it has done by the change of the keys. So a driver
  * that asks for something else than the model shows in the steps. */
-#include "etcd_steps.h"
+#include "etcd_service.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -53,3 +53,8 @@ void lk_sim_redis_settle(lk_sim_redis *redis);
 /** Its replica has all of what it has written. */
 void lk_sim_redis_catch_up(lk_sim_redis *master);
 void lk_sim_redis_end(lk_sim_redis *redis);
+
+/* ------------------------------------------------------------------ redis_steps.c ---- */
+
+/** At the beginning of a run. */
+void lk_sim_redis_steps_begin(lk_sim_redis *redis);

@@ -1,12 +1,11 @@
-/* redis_steps.c: see redis_steps.h. A command is one of the model's requests by the driver's script that it runs; what it
+/* redis_steps.c: the steps of models/lease.pml that a simulated Redis server takes. A command is one of the model's requests by the driver's script that it runs; what it
  * has done is read off the lock's key. So a script that does another thing than the model shows in the steps. */
-#include "redis_steps.h"
+#include "redis_service.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "lock/scripts.h"
-#include "redis/sha1.h"
 #include "redis/state.h"
 #include "redis_locks.h"
 #include "steps.h"

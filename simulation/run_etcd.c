@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "etcd_service.h"
-#include "etcd_steps.h"
 #include "run_servers.h"
 #include "world/seams.h"
 

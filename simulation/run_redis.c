@@ -5,7 +5,6 @@
 
 #include "redis_faults.h"
 #include "redis_locks.h"
-#include "redis_steps.h"
 #include "run.h"
 #include "world/seams.h"
 

@@ -6,7 +6,6 @@
 #include "run_servers.h"
 #include "world/seams.h"
 #include "zookeeper_service.h"
-#include "zookeeper_steps.h"
 
 #define MS INT64_C(1000000)
 

@@ -51,3 +51,8 @@ extern const lk_sim_servers lk_sim_zookeeper_servers;
 /** Listen at zk1.example:2181 and so on, from now on. */
 lk_sim_zookeeper *lk_sim_zookeeper_begin(int servers);
 void lk_sim_zookeeper_end(void);
+
+/* ------------------------------------------------------------------ zookeeper_steps.c ---- */
+
+/** At the beginning of a run. */
+void lk_sim_zookeeper_steps_begin(lk_sim_zookeeper *zookeeper);

@@ -1,7 +1,7 @@
-/* zookeeper_steps.c: see zookeeper_steps.h. What servers have carried out is read off their histories: a transaction is told once, when
+/* zookeeper_steps.c: the steps of models/queue.pml that are seen at simulated ZooKeeper servers, and on the way to them. What servers have carried out is read off their histories: a transaction is told once, when
  * the first server that serves has it. What is said between them and clients is told when it is sent, when it arrives, and when the
  * client has read it. tool/zookeeper_steps.py puts this together. */
-#include "zookeeper_steps.h"
+#include "zookeeper_service.h"
 
 #include <inttypes.h>
 #include <stdio.h>

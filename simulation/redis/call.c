@@ -4,8 +4,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "number.h"
-#include "reply.h"
 #include "stream.h"
 
 bool lk_sr_call_integer(lk_sr_call *call, size_t index, int64_t *number)

@@ -1,14 +1,10 @@
-/* clients.c: see clients.h; and the commands CLIENT ... and WAIT. */
-#include "clients.h"
+/* clients.c: clients whose requests wait, for replicas (WAIT) or for the end of a pause; and the commands CLIENT ... and WAIT. */
 
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "call.h"
 #include "commands.h"
-#include "number.h"
-#include "publish.h"
-#include "reply.h"
 #include "stream.h"
 
 static lk_sr_client *client_of(const lk_list *link)

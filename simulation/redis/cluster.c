@@ -6,9 +6,6 @@
 
 #include "call.h"
 #include "commands.h"
-#include "number.h"
-#include "publish.h"
-#include "reply.h"
 #include "view.h"
 
 /* ------------------------------------------------------------------ what it is told ---- */

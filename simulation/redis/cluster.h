@@ -6,7 +6,6 @@
 #pragma once
 
 #include "server.h"
-#include "slot.h"
 
 typedef struct {
     const char *id;   /**< 40 letters */

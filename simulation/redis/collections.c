@@ -4,8 +4,6 @@
 
 #include "call.h"
 #include "commands.h"
-#include "number.h"
-#include "reply.h"
 
 /* The key, made if need be; NULL: it is of another kind, which was answered. */
 static lk_sr_key *want(lk_sr_call *call, lk_sr_kind kind)

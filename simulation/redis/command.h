@@ -40,3 +40,28 @@ typedef struct {
     int key_step;
     void (*run)(lk_sr_call *call);
 } lk_sr_command;
+
+/* ------------------------------------------------------------------ table.c ---- */
+
+extern const lk_sr_command lk_sr_commands[];
+extern const size_t lk_sr_command_count;
+
+/** NULL: there is no such command, or no such subcommand. */
+const lk_sr_command *lk_sr_command_find(const lk_sr_text *argv, size_t argc);
+
+/** Whether the word is a command that has subcommands. */
+bool lk_sr_command_is_container(lk_sr_text word);
+
+/** Whether a request of it may have so many words. */
+bool lk_sr_command_takes(const lk_sr_command *command, size_t argc);
+
+/* ------------------------------------------------------------------ command_keys.c ---- */
+
+/** Their places: from the first to the last, by this step. */
+typedef struct {
+    size_t first, last; /**< first 0: there are none */
+    size_t step;
+} lk_sr_places;
+
+/** Channels of shards are no keys, but have their slots likewise. What a script's count of keys makes no sense of are none. */
+lk_sr_places lk_sr_command_keys(const lk_sr_command *command, const lk_sr_text *argv, size_t argc);

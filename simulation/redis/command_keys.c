@@ -1,5 +1,5 @@
-/* command_keys.c: see command_keys.h. */
-#include "command_keys.h"
+/* command_keys.c: which words of a request are keys. */
+#include "command.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,17 +1,11 @@
-/* dispatch.c: see dispatch.h. The order of the checks is Redis': it decides which of several errors is answered. */
-#include "dispatch.h"
+/* dispatch.c: a request on its way to its command, and what may stop it. The order of the checks is Redis': it decides which of several errors is answered. */
 
 #include <ctype.h>
 #include <stdio.h>
 
 #include "call.h"
-#include "clients.h"
-#include "publish.h"
-#include "redirect.h"
-#include "reply.h"
 #include "request.h"
 #include "stream.h"
-#include "table.h"
 
 enum { SHOWN = 128, SERVER_BYTES = 900 * 1024 };
 

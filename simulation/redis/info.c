@@ -1,14 +1,11 @@
 /* info.c: commands that tell of the server or change what it is. INFO has the fields that somebody here reads. */
-#include "info.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "call.h"
 #include "commands.h"
-#include "number.h"
 #include "replication.h"
-#include "reply.h"
 #include "stream.h"
 
 /* ------------------------------------------------------------------ INFO ---- */

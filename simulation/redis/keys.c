@@ -1,8 +1,6 @@
 /* keys.c: commands on keys of any kind: removing them, their ends, and all of them. */
 #include "call.h"
 #include "commands.h"
-#include "number.h"
-#include "reply.h"
 
 void lk_sr_del(lk_sr_call *call)
 {

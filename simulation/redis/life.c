@@ -6,12 +6,7 @@
 #include <string.h>
 
 #include "call.h"
-#include "clients.h"
-#include "dispatch.h"
-#include "lua.h"
-#include "script_call.h"
 #include "stream.h"
-#include "table.h"
 
 static const int64_t sweep_ns = 100000000; /* Redis looks so often for keys that nobody asks for any more */
 static const int64_t ms_ns = 1000000;

@@ -2,12 +2,7 @@
 #include <ctype.h>
 
 #include "call.h"
-#include "clients.h"
 #include "commands.h"
-#include "info.h"
-#include "number.h"
-#include "publish.h"
-#include "reply.h"
 
 static const char wrong_password[] = "-WRONGPASS invalid username-password pair or user is disabled.";
 

@@ -1,10 +1,9 @@
 /*
- * lua.c: see lua.h. One interpreter a server, whose scripts stay in its registry by the name "f_" and their hash.
+ * lua.c: scripts in a Lua 5.1 that has what Redis' has: redis.call and its kind, KEYS, ARGV, no way out. One interpreter a server, whose scripts stay in its registry by the name "f_" and their hash.
  *
  * Unlike in Redis, what stands in the globals or in `redis` can be written over by a script, because Debian's Lua
  * knows no table that can only be read; new globals are refused as there. math.random is left out.
  */
-#include "lua.h"
 
 #include <inttypes.h>
 #include <lauxlib.h>
@@ -13,9 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "call.h"
 #include "lua_reply.h"
-#include "reply.h"
-#include "sha1.h"
 
 enum { NAME_ROOM = LK_SR_SHA1_LEN + 3 };
 enum { REPL_NONE, REPL_AOF, REPL_REPLICA, REPL_ALL };

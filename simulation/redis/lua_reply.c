@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "reply.h"
-
 static lk_sr_text trimmed(lk_sr_text text)
 {
     while (text.len > 0 && (text.data[0] == '\r' || text.data[0] == '\n'))

@@ -1,5 +1,5 @@
-/* number.c: see number.h. */
-#include "number.h"
+/* number.c: numbers and patterns as Redis reads them. */
+#include "bytes.h"
 
 #include <ctype.h>
 #include <errno.h>

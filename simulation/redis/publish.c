@@ -1,10 +1,8 @@
-/* publish.c: see publish.h; and the commands of Pub/Sub, without patterns. Channels of a shard (SSUBSCRIBE) belong to slots as
+/* publish.c: subscribers, and messages that do not come from a command here; and the commands of Pub/Sub, without patterns. Channels of a shard (SSUBSCRIBE) belong to slots as
  * keys do, and are others than those of the same names. */
-#include "publish.h"
 
 #include "call.h"
 #include "commands.h"
-#include "reply.h"
 #include "view.h"
 
 static lk_sr_items *channels_of(lk_sr_client *client, bool shard)

@@ -1,8 +1,6 @@
-/* redirect.c: see redirect.h. The order of the checks is that of Redis' getNodeByQuery(). */
-#include "redirect.h"
+/* redirect.c: whether a node may serve a request, by the slots of its keys. The order of the checks is that of Redis' getNodeByQuery(). */
 
-#include "command_keys.h"
-#include "reply.h"
+#include "call.h"
 #include "view.h"
 
 typedef enum { HERE, CROSSES, UNSTABLE, DOWN, UNBOUND, ASK, MOVED } verdict;

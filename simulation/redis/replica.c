@@ -4,11 +4,8 @@
 #include <stdlib.h>
 
 #include "call.h"
-#include "clients.h"
-#include "dispatch.h"
 #include "request.h"
 #include "stream.h"
-#include "table.h"
 
 /* A command of a unit. Its answer goes nowhere. */
 static void apply_one(lk_sr_call call, const lk_sr_request *request)

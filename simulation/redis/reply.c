@@ -1,5 +1,5 @@
-/* reply.c: see reply.h. */
-#include "reply.h"
+/* reply.c: answers in Redis' protocol, version 2. */
+#include "bytes.h"
 
 #include <inttypes.h>
 #include <math.h>

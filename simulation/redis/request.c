@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "number.h"
-
 enum { LINE_MAX_BYTES = 64 * 1024, STRICT_WORDS = 10, STRICT_BYTES = 16384, BULK_MAX = 512 * 1024 * 1024 };
 
 static void add(lk_sr_request *request, lk_sr_text word)

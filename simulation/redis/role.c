@@ -1,7 +1,7 @@
 /* role.c: whether a server is a master or a replica; see replication.h. */
 #include <stdio.h>
 
-#include "clients.h"
+#include "call.h"
 #include "replication.h"
 #include "stream.h"
 

@@ -1,11 +1,7 @@
-/* script_call.c: see script_call.h. The order of the checks is Redis'. */
-#include "script_call.h"
+/* script_call.c: a command that a script gives: what it may not do there, and running it. The order of the checks is Redis'. */
 
 #include "call.h"
-#include "redirect.h"
-#include "reply.h"
 #include "stream.h"
-#include "table.h"
 
 static const char *no_right(lk_sr_right right)
 {

@@ -3,10 +3,6 @@
 
 #include "call.h"
 #include "commands.h"
-#include "lua.h"
-#include "number.h"
-#include "reply.h"
-#include "sha1.h"
 
 static const char busy_error[] = "-NOTBUSY No scripts in execution right now.";
 

@@ -1,5 +1,5 @@
-/* sha1.c: see sha1.h. */
-#include "sha1.h"
+/* sha1.c: SHA-1 (RFC 3174), by which scripts are named. */
+#include "bytes.h"
 
 #include <stdint.h>
 #include <stdio.h>

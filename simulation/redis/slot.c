@@ -1,6 +1,6 @@
-/* slot.c: see slot.h. CRC16-XMODEM:
+/* slot.c: the hash slot of a key, as Redis Cluster has it. CRC16-XMODEM:
  * https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#key-distribution-model */
-#include "slot.h"
+#include "bytes.h"
 
 #include <string.h>
 

@@ -5,8 +5,6 @@
 
 #include "call.h"
 #include "commands.h"
-#include "number.h"
-#include "reply.h"
 
 /* ------------------------------------------------------------------ ZADD ---- */
 

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "replication.h"
-#include "reply.h"
 
 struct lk_sr_link {
     lk_list link;

@@ -4,8 +4,6 @@
 
 #include "call.h"
 #include "commands.h"
-#include "number.h"
-#include "reply.h"
 
 /* ------------------------------------------------------------------ GET, SET ---- */
 

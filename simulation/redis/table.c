@@ -1,5 +1,4 @@
-/* table.c: see table.h. Arity, flags and keys are Redis'. */
-#include "table.h"
+/* table.c: the commands that there are. Arity, flags and keys are Redis'. */
 
 #include <string.h>
 #include <strings.h>

@@ -4,9 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "command_keys.h"
-#include "number.h"
-
 /* ------------------------------------------------------------------ rules ---- */
 
 static void allow_all(lk_sr_user *user, bool allowed)

@@ -1,7 +1,6 @@
 /* view.h: what a node knows of its cluster, for the files of this folder. */
 #pragma once
 
-#include "slot.h"
 #include "state.h"
 
 /** A node as another one knows it. */

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "simulation/zookeeper/arena.h"
-#include "simulation/zookeeper/zookeeper.h"
 
 enum { CHOOSE_PATHS_MAX = 64 };
 

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "simulation/zookeeper/path.h"
 #include "simulation/zookeeper/tree.h"
 #include "wire.h"
 

@@ -20,7 +20,6 @@
 #include <string.h>
 
 #include "lock/scripts.h"
-#include "simulation/redis/sha1.h"
 
 uint64_t draw(drawing *d, uint64_t below)
 {

@@ -1,5 +1,6 @@
-/* acl.c: see acl.h; as PrepRequestProcessor.fixupACL and ZooKeeperServer.checkACL do. */
-#include "acl.h"
+/* acl.c: who may do what with a node, as PrepRequestProcessor.fixupACL and ZooKeeperServer.checkACL decide. A client is what it
+ * has logged in as, by digest: its id is user and password as they are, of which a real server has a hash. */
+#include "arena.h"
 
 #include <string.h>
 

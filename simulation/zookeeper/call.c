@@ -3,8 +3,6 @@
 
 #include <stdlib.h>
 
-#include "acl.h"
-
 static lk_simzk_op copy_op(const lk_simzk_op *from, lk_simzk_arena *arena)
 {
     lk_simzk_op op = *from;

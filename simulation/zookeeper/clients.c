@@ -1,5 +1,5 @@
-/* clients.c: see clients.h. */
-#include "clients.h"
+/* clients.c: one server's connections with clients. */
+#include "state.h"
 
 void lk_simzk_hang_up(lk_simzk_server *s, lk_simzk_connection *c)
 {

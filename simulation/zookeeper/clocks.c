@@ -1,5 +1,5 @@
-/* clocks.c: see clocks.h. */
-#include "clocks.h"
+/* clocks.c: each server's own clock. */
+#include "state.h"
 
 static int64_t local_ns(const lk_simzk_clock *clock, int64_t now)
 {

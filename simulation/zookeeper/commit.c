@@ -1,7 +1,6 @@
-/* commit.c: see commit.h. */
-#include "commit.h"
-
-#include "final.h"
+/* commit.c: the order in which a server of an ensemble answers: each session's requests one behind the other, writes when
+ * their commit has come, reads at once (CommitProcessor). */
+#include "network.h"
 
 static bool waits(const lk_simzk_server *s, const lk_simzk_call *call)
 {

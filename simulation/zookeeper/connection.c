@@ -3,8 +3,6 @@
 
 #include <stdlib.h>
 
-#include "acl.h"
-
 lk_simzk_parcel *lk_simzk_parcel_new(lk_simzk_answer_kind kind)
 {
     lk_simzk_parcel *const parcel = lk_simzk_alloc(sizeof *parcel);

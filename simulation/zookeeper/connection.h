@@ -4,7 +4,6 @@
 
 #include "../lists.h"
 #include "arena.h"
-#include "zookeeper.h"
 
 struct lk_simzk_connection {
     lk_list link; /* among its server's, while that has it open */

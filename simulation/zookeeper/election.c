@@ -1,7 +1,5 @@
-/* election.c: see election.h. */
-#include "election.h"
-
-#include "clocks.h"
+/* election.c: servers that look for a leader agree on the one with the newest history (FastLeaderElection). */
+#include "network.h"
 
 enum { FINAL_MS = 200, AGAIN_MS = 200, AGAIN_MAX_MS = 60000 };
 

@@ -3,10 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clients.h"
 #include "network.h"
-#include "serve.h"
-#include "server.h"
 
 /* ------------------------------------------------------------------ life ---- */
 

@@ -1,11 +1,10 @@
-/* final.c: see final.h. */
-#include "final.h"
+/* final.c: the last step of a request: its transaction is applied, or it reads; and it is answered
+ * (FinalRequestProcessor). */
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "acl.h"
-#include "clients.h"
+#include "state.h"
 
 /* ------------------------------------------------------------------ what is applied ---- */
 

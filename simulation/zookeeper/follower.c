@@ -1,11 +1,8 @@
-/* follower.c: see follower.h. */
-#include "follower.h"
+/* follower.c: a server that follows a leader: it takes its history and its proposals, passes on what its clients write,
+ * and tells it which of them it has heard of (Learner, Follower). */
+#include "network.h"
 
 #include <stdlib.h>
-
-#include "clients.h"
-#include "clocks.h"
-#include "commit.h"
 
 enum { TRIES = 5, AGAIN_MS = 100 }; /* to connect */
 

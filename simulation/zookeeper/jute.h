@@ -3,7 +3,6 @@
 #pragma once
 
 #include "arena.h"
-#include "zookeeper.h"
 
 typedef struct {
     unsigned char *bytes; /* to be freed */

@@ -1,11 +1,8 @@
-/* leader.c: see leader.h. */
-#include "leader.h"
+/* leader.c: a server that leads, or is alone: it brings the others to its history, orders what is written, and ends
+ * sessions (Leader, LearnerHandler). */
+#include "network.h"
 
 #include <stdlib.h>
-
-#include "clocks.h"
-#include "commit.h"
-#include "final.h"
 
 static int64_t ticks_ms(const lk_simzk_server *s, int32_t ticks)
 {

@@ -1,5 +1,4 @@
-/* path.c: see path.h. */
-#include "path.h"
+/* path.c: paths of nodes. */
 
 #include <stddef.h>
 #include <stdint.h>

@@ -6,9 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "acl.h"
-#include "path.h"
-
 /* A request while it is prepared. */
 typedef struct {
     lk_simzk_preparation *p;

@@ -1,14 +1,10 @@
-/* serve.c: see serve.h. */
-#include "serve.h"
+/* serve.c: what a server does for its clients as soon as it reads what they send: it lets them in, logs them in, and takes
+ * their requests (ZooKeeperServer). */
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "acl.h"
-#include "clients.h"
-#include "clocks.h"
-#include "follower.h"
-#include "leader.h"
+#include "network.h"
 
 static void request(lk_simzk_server *s, lk_simzk_call *call)
 {

@@ -1,13 +1,5 @@
-/* server.c: see server.h. */
-#include "server.h"
-
-#include "clients.h"
-#include "clocks.h"
-#include "commit.h"
-#include "election.h"
-#include "follower.h"
-#include "leader.h"
-#include "serve.h"
+/* server.c: one server: it starts, looks for a leader, leads or follows, and ends. */
+#include "network.h"
 
 /* ------------------------------------------------------------------ roles ---- */
 

@@ -135,3 +135,38 @@ static inline bool lk_simzk_is_majority(const lk_simzk *z, int count)
 {
     return 2 * count > z->setup.servers;
 }
+
+/* ------------------------------------------------------------------ clients.c ---- */
+
+/* The server closes it; its watches are gone. */
+void lk_simzk_hang_up(lk_simzk_server *s, lk_simzk_connection *c);
+/* All of that session, but for one; `but` NULL: all. */
+void lk_simzk_hang_up_session(lk_simzk_server *s, int64_t session, const lk_simzk_connection *but);
+void lk_simzk_hang_up_all(lk_simzk_server *s);
+/* What tells a client that its session is there, or not any more. */
+void lk_simzk_welcome(lk_simzk_server *s, lk_simzk_connection *c, bool valid);
+/* By what a client proves that a session is its own. */
+uint64_t lk_simzk_password(int64_t session);
+
+/* ------------------------------------------------------------------ clocks.c ---- */
+
+/* ms of that server's clock. */
+int64_t lk_simzk_clock_ms(const lk_simzk_server *s);
+/* When its clock has that time; INT64_MAX stays. */
+int64_t lk_simzk_clock_when(const lk_simzk_server *s, int64_t ms);
+
+/* ------------------------------------------------------------------ final.c ---- */
+
+/* Frees the call. */
+void lk_simzk_final(lk_simzk_server *s, lk_simzk_call *call);
+
+/* ------------------------------------------------------------------ serve.c ---- */
+
+/* What a client has sent that isn't read yet. */
+typedef struct {
+    lk_list link; /* in lk_simzk_connection.inputs */
+    lk_simzk_body *body;
+} lk_simzk_input;
+
+/* Read whatever can be. */
+void lk_simzk_serve(lk_simzk_server *s);

@@ -4,9 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "acl.h"
 #include "lk_table.h"
-#include "path.h"
 
 /* ------------------------------------------------------------------ nodes ---- */
 

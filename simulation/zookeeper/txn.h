@@ -3,7 +3,6 @@
 #pragma once
 
 #include "arena.h"
-#include "zookeeper.h"
 
 typedef enum {
     LK_SIMZK_TXN_CREATE_SESSION,

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "acl.h"
 #include "lk_table.h"
 
 static size_t find(const lk_simzk_watch_list *list, const char *path, const lk_simzk_connection *c)
