@@ -94,8 +94,8 @@ static bool grant_locked(attempt *a, lk_etcd_place *p) LK_REQUIRES(*a->e->net)
     locker_claim *const claim = a->claim;
     const int64_t cap = claim->renewed ? LOCKER_NEVER : lk_time_after(claim->asked_at, claim->ttl_ns);
     const int64_t until = lk_time_earlier(lk_etcd_lease_until(p->lease), cap);
-    if (p->unsure || p->deleting || p->created == 0 || p->lease->id == 0 || p->lease->dead ||
-        p->lease->ending || until - now < claim->ttl_ns / ENOUGH_PART)
+    if (p->unsure || lk_etcd_in_flight(p->removal) || p->created == 0 || p->lease->state != LK_ETCD_LIVE ||
+        until - now < claim->ttl_ns / ENOUGH_PART)
         return false;
     p->cap = cap;
     claim->token = (uint64_t)p->created;
@@ -158,7 +158,7 @@ static bool step_unlocking(attempt *a) LK_REQUIRES(*a->e->net)
     }
     if (p != NULL && p->unanswered)
         return pause_unlocking(a);
-    if (p != NULL && p->asking) /* of an attempt before this one */
+    if (p != NULL && lk_etcd_in_flight(p->ask)) /* of an attempt before this one */
         return await_unlocking(a);
     switch (p != NULL ? p->step : LK_ETCD_NOTHING) {
     case LK_ETCD_NOTHING:
@@ -181,6 +181,8 @@ static bool step_unlocking(attempt *a) LK_REQUIRES(*a->e->net)
     case LK_ETCD_GONE: /* nothing more comes of this name: it takes another one */
         drop_locked(a);
         return true;
+    case LK_ETCD_STEPS:
+        break;
     }
     return end(a, LOCKER_PROTOCOL);
 }

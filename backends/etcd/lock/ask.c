@@ -55,14 +55,14 @@ static void make_enter(lk_etcd_txn_of *t, const lk_etcd_place *p)
     lk_etcd_if(t, p->key, 0);
     lk_etcd_get_op(&t->otherwise, p->key);
     add_use(t, p);
-    if (p->tries && p->mode == LOCKER_SHARED) {
+    if (p->want != LK_ETCD_WAIT && p->mode == LOCKER_SHARED) {
         lk_etcd_if_none(t, p->base, p->permits, LK_ETCD_UNSHARED1);
         lk_etcd_if_none(t, p->base, p->permits, LK_ETCD_UNSHARED2);
-    } else if (p->tries) {
+    } else if (p->want != LK_ETCD_WAIT) {
         lk_etcd_if_none(t, p->base, p->permits, LK_ETCD_QUEUE);
     }
     lk_etcd_put_op(&t->then, p->key, p->record, p->lease->id);
-    if (!p->tries)
+    if (p->want == LK_ETCD_WAIT)
         add_ahead(&t->then, p);
 }
 
@@ -76,7 +76,7 @@ static bool has_permit(const lk_etcd_place *p)
  * shown by a read what matters. Where the key ahead is still watched, as far as is known, a read will do. */
 static bool has_to_order_locked(lk_etcd *e, const lk_etcd_place *p) LK_REQUIRES(*e->net)
 {
-    const bool is_told = p->waited && p->ahead.watcher.id == 0 &&
+    const bool is_told = p->behind_at != 0 && p->ahead.watcher.id == 0 &&
                          (p->predecessor.len == 0 || lk_etcd_place_is_second_locked(e, p));
     const bool is_next = p->step == LK_ETCD_FIRST || is_told;
     return p->unproven || (is_next && lk_etcd_prover_locked(e->net) == 0);
@@ -112,8 +112,8 @@ static void make_take(lk_etcd_txn_of *t, const lk_etcd_place *p, ProtobufCBinary
 {
     lk_etcd_if(t, slot, 0);
     lk_etcd_get_op(&t->otherwise, slot);
-    if (p->tries) {
-        if (!p->beside)
+    if (p->want != LK_ETCD_WAIT) {
+        if (p->want != LK_ETCD_TRY_BESIDE)
             lk_etcd_if_none(t, p->base, p->permits, LK_ETCD_WANTS);
         add_use(t, p);
     } else {
@@ -132,7 +132,7 @@ static lk_etcd_asked what_to_ask(const lk_etcd_place *p)
         return LK_ETCD_TAKE;
     if (p->created != 0)
         return p->step == LK_ETCD_ENTERED && p->predecessor.len > 0 ? LK_ETCD_CHECK : LK_ETCD_LOOK;
-    return p->permits > 0 && p->tries ? LK_ETCD_COUNT : LK_ETCD_ENTER;
+    return p->permits > 0 && p->want != LK_ETCD_WAIT ? LK_ETCD_COUNT : LK_ETCD_ENTER;
 }
 
 /* How long the place's queue was when that was last told; of keys that share an entry, one's. */
@@ -173,32 +173,37 @@ static void next_ask_locked(lk_etcd *e) LK_REQUIRES(*e->net)
  * servers. Only one of those that want a key alone gets it, and a hand-over takes longer than a request, so the others lose nothing. */
 static bool lines_up(const lk_etcd_place *p)
 {
-    return what_to_ask(p) == LK_ETCD_ENTER && !p->tries && p->permits == 0 && p->mode == LOCKER_EXCLUSIVE;
+    return what_to_ask(p) == LK_ETCD_ENTER && p->want == LK_ETCD_WAIT && p->permits == 0 &&
+           p->mode == LOCKER_EXCLUSIVE;
 }
 
 /* False: it waits in its line. Without memory there is none. */
 static bool is_let_in_locked(lk_etcd *e, lk_etcd_place *p) LK_REQUIRES(*e->net)
 {
-    if (p->let_in || !lines_up(p))
+    if (p->admission == LK_ETCD_LET_IN || !lines_up(p))
         return true;
     p->line = lk_line_of(&e->lines, lk_hash_text(p->base));
     if (p->line == NULL)
         return true;
-    p->let_in = lk_line_has_room(p->line, COME_MOST) && lk_list_empty(&p->line->waiting);
-    p->line->inside += p->let_in;
-    if (!p->let_in)
-        lk_list_append(&p->line->waiting, &p->turn);
-    return p->let_in;
+    if (lk_line_has_room(p->line, COME_MOST) && lk_list_empty(&p->line->waiting)) {
+        p->admission = LK_ETCD_LET_IN;
+        p->line->inside++;
+        return true;
+    }
+    p->admission = LK_ETCD_IN_LINE;
+    lk_list_append(&p->line->waiting, &p->turn);
+    return false;
 }
 
 bool lk_etcd_place_ask_locked(lk_etcd *e, lk_etcd_place *p)
 {
     lk_etcd_txn_of t;
     lk_etcd_key slot;
-    if (p->asking || lk_list_linked(&p->turn))
+    if (lk_etcd_in_flight(p->ask) || lk_list_linked(&p->turn))
         return true;
     p->asked = what_to_ask(p);
-    if (p->asked == LK_ETCD_TAKE && p->moving) /* its answer says on which lease the permit is to be */
+    if (p->asked == LK_ETCD_TAKE &&
+        lk_etcd_in_flight(p->move)) /* its answer says on which lease the permit is to be */
         return true;
     if (!is_let_in_locked(e, p))
         return true;
@@ -223,17 +228,18 @@ bool lk_etcd_place_ask_locked(lk_etcd *e, lk_etcd_place *p)
                orders = has_to_order_locked(e, p);
     if (looks && orders)
         lk_etcd_order_op(&t.otherwise);
-    p->proves = orders || !looks;
-    p->prover = lk_etcd_prover_locked(e->net);
+    p->prover = orders || !looks ? LK_ETCD_ANY_MEMBER : lk_etcd_prover_locked(e->net);
     const int64_t reads = reads_locked(e, p);
-    p->asking = lk_etcd_txn_send_locked(e, &t, answered_locked, p) != NULL;
-    p->requests += p->asking;
-    p->reads = p->asking ? reads : 0;
-    e->reading += p->reads;
-    p->asked_on = p->asking ? p->lease : NULL;
-    p->lease->requests += p->asking;
-    p->unanswered = !p->asking; /* no memory */
-    return p->asking;
+    p->unanswered = lk_etcd_txn_send_locked(e, &t, answered_locked, p) == NULL; /* no memory */
+    if (p->unanswered)
+        return false;
+    lk_etcd_flight_sent(&p->ask);
+    p->requests++;
+    p->reads = reads;
+    e->reading += reads;
+    p->asked_on = p->lease;
+    p->lease->requests++;
+    return true;
 }
 
 /* It has waited in line, perhaps for longer than its lease is good for. False: there is no other one. */
@@ -254,7 +260,7 @@ static bool renew_lease_locked(lk_etcd *e, lk_etcd_place *p) LK_REQUIRES(*e->net
 static void let_first_in_locked(lk_etcd *e, lk_line *line) LK_REQUIRES(*e->net)
 {
     lk_etcd_place *const p = LK_CONTAINER(lk_list_take(&line->waiting), lk_etcd_place, turn);
-    p->let_in = true;
+    p->admission = LK_ETCD_LET_IN;
     line->inside++;
     if (p->step != LK_ETCD_NOTHING)
         return; /* it was refused a lease, as it has been told */
@@ -278,8 +284,8 @@ static void step_out_locked(lk_etcd *e, lk_etcd_place *p) LK_REQUIRES(*e->net)
     const bool asks_again = p->unanswered || p->step == LK_ETCD_NOTHING;
     if (line == NULL || (asks_again && p->claim != NULL))
         return;
-    line->inside -= p->let_in;
-    p->let_in = false;
+    line->inside -= p->admission == LK_ETCD_LET_IN;
+    p->admission = LK_ETCD_NO_LINE;
     p->line = NULL;
     go_on_locked(e, line);
 }
@@ -334,7 +340,7 @@ static void other_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__KeyValue 
 {
     (void)e;
     p->other = lk_etcd_key_told(&kv->key, strlen(p->base)).permits;
-    p->step = LK_ETCD_OTHER;
+    lk_etcd_place_step(p, LK_ETCD_OTHER);
 }
 
 /* Its end, or that of a permit, is to be told, from now on; it was there at this revision. What has come between is found by one more
@@ -345,11 +351,11 @@ static void behind_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__KeyValue
     const int64_t created = ahead != NULL ? ahead->create_revision : 0;
     lk_etcd_key begin, end;
     end.len = 0;
-    p->waited = true;
     lk_etcd_place_follow(p, ahead != NULL ? &ahead->key : NULL);
     if (p->ahead.watcher.id != 0 && p->behind == created) {
         p->behind_at = lk_time_later(p->behind_at, revision);
-        p->step = p->behind_at >= p->told_from ? LK_ETCD_BEHIND : p->step; /* else it is looked at again */
+        if (p->behind_at >= p->told_from)
+            lk_etcd_place_step(p, LK_ETCD_BEHIND); /* else the next question looks again */
         return;
     }
     p->behind = created;
@@ -366,7 +372,7 @@ static void behind_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__KeyValue
         return;
     }
     if (lk_etcd_watch_locked(e->net, &p->ahead.watcher, lk_etcd_bytes(&begin), lk_etcd_bytes(&end), 0))
-        p->step = LK_ETCD_BEHIND;
+        lk_etcd_place_step(p, LK_ETCD_BEHIND);
     else
         p->unanswered = true;
 }
@@ -374,9 +380,10 @@ static void behind_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__KeyValue
 void lk_etcd_place_watched_locked(lk_etcd *e, lk_etcd_place *p, int64_t revision)
 {
     p->told_from = revision;
-    if (p->step != LK_ETCD_BEHIND || p->asking || p->behind_at >= revision || p->claim == NULL)
+    if (p->step != LK_ETCD_BEHIND || lk_etcd_in_flight(p->ask) || p->behind_at >= revision ||
+        p->claim == NULL)
         return; /* an answer that is to come is compared with it */
-    p->step = LK_ETCD_ENTERED;
+    lk_etcd_place_step(p, LK_ETCD_ENTERED);
     if (!lk_etcd_place_ask_locked(e, p))
         lk_etcd_place_tell_locked(e, p);
 }
@@ -384,9 +391,9 @@ void lk_etcd_place_watched_locked(lk_etcd *e, lk_etcd_place *p, int64_t revision
 /* It is there, and nobody is ahead of it. */
 static void is_first(lk_etcd_place *p, int64_t sent)
 {
-    p->step = LK_ETCD_FIRST;
+    lk_etcd_place_step(p, LK_ETCD_FIRST);
     p->seen = sent;
-    p->unproven = !p->proves;
+    p->unproven = p->prover != LK_ETCD_ANY_MEMBER;
 }
 
 /* It is there. Is somebody ahead? The answers begin with the n-th. */
@@ -397,7 +404,7 @@ static void judge_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone *
                                                                        lk_etcd_ranged(done, n + 1);
     const bool permits = p->permits > 0;
     const LkEtcdPb__KeyValue *const ahead = latest(p, first, permits ? NULL : second);
-    p->step = LK_ETCD_ENTERED;
+    lk_etcd_place_step(p, LK_ETCD_ENTERED);
     if (first == NULL || (second == NULL && (permits || p->mode == LOCKER_SHARED)))
         return; /* that is no answer of a server's */
     *crowd_locked(e, p) = lk_time_later(0, lk_time_earlier(first->count, READ_MOST));
@@ -417,7 +424,7 @@ static void checked_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone
     LK_REQUIRES(*e->net)
 {
     const LkEtcdPb__Ranged *const predecessor = lk_etcd_ranged(done, 1);
-    p->step = LK_ETCD_ENTERED;
+    lk_etcd_place_step(p, LK_ETCD_ENTERED);
     if (predecessor == NULL)
         return; /* that is no answer of a server's */
     if (predecessor->n_kvs > 0 && predecessor->kvs[0]->create_revision == p->behind) {
@@ -434,7 +441,8 @@ static void made_locked(lk_etcd *e, lk_etcd_place *p, int64_t revision) LK_REQUI
 {
     lk_etcd_first_at(e, revision)->created = 0; /* it was another key's, in data that servers have lost */
     p->created = revision;
-    p->doubt = p->may_move = false;
+    lk_etcd_flight_settled(&p->ask);
+    lk_etcd_flight_settled(&p->move);
     lk_etcd_place_on_lease_locked(e, p, p->asked_on, revision);
 }
 
@@ -445,22 +453,22 @@ static void entered_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone
     const LkEtcdPb__KeyValue *const other = done->succeeded ? NULL : other_use(done, 1);
     if (done->succeeded) {
         made_locked(e, p, done->header->revision);
-        p->step = p->tries ? LK_ETCD_FIRST : p->step;
-        p->seen = sent;
-        if (!p->tries)
+        if (p->want != LK_ETCD_WAIT)
+            is_first(p, sent);
+        else
             judge_locked(e, p, done, 1, sent);
     } else if (own != NULL && own->n_kvs > 0 &&
-               !p->doubt) { /* of a use of its name before this one, by what was restored: */
+               !lk_etcd_may_come(p->ask)) { /* of a use of its name before this one, by what was restored: */
         p->spent = true;
-        p->step = LK_ETCD_GONE;
+        lk_etcd_place_step(p, LK_ETCD_GONE);
     } else if (own != NULL && own->n_kvs > 0) { /* by a request before this one, whose answer was lost */
         lk_etcd_place_is_locked(e, p, own->kvs[0]);
-        p->step = p->tries ? LK_ETCD_FIRST : LK_ETCD_ENTERED;
+        lk_etcd_place_step(p, p->want != LK_ETCD_WAIT ? LK_ETCD_FIRST : LK_ETCD_ENTERED);
         p->seen = sent;
     } else if (other != NULL) {
         other_locked(e, p, other);
-    } else if (own != NULL && p->tries) {
-        p->step = LK_ETCD_TAKEN;
+    } else if (own != NULL && p->want != LK_ETCD_WAIT) {
+        lk_etcd_place_step(p, LK_ETCD_TAKEN);
     }
 }
 
@@ -469,13 +477,13 @@ static void looked_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone 
 {
     const LkEtcdPb__Ranged *const own = done->succeeded ? lk_etcd_ranged(done, 0) : NULL;
     const uint64_t member = done->header->member_id;
-    if (!p->proves) {
+    if (p->prover != LK_ETCD_ANY_MEMBER) {
         lk_etcd_answered_by_locked(e->net, member);
-        p->proves = p->prover != 0 && member == p->prover;
+        p->prover = p->prover != 0 && member == p->prover ? LK_ETCD_ANY_MEMBER : 0;
     }
-    p->unproven = !done->succeeded && !p->proves;
+    p->unproven = !done->succeeded && p->prover == 0;
     if (p->unproven) {
-        p->step = LK_ETCD_ENTERED;
+        lk_etcd_place_step(p, LK_ETCD_ENTERED);
     } else if (!done->succeeded || (own != NULL && own->n_kvs == 1 && !lk_etcd_place_owns(p, own->kvs[0]))) {
         lk_etcd_place_vanish_locked(e, p, "its key was deleted, or its lease has ended");
     } else if (own != NULL && own->n_kvs == 1) {
@@ -498,11 +506,11 @@ static void counted_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone
     if (wants == NULL || slots == NULL)
         return;
     p->slot = free_slot(p, slots, wants->count); /* those who wait are about to take one each */
-    p->beside = wants->count > 0;
+    p->want = wants->count > 0 ? LK_ETCD_TRY_BESIDE : LK_ETCD_TRY;
     if (other != NULL)
         other_locked(e, p, other);
     else
-        p->step = p->slot >= 0 ? LK_ETCD_NOTHING : LK_ETCD_TAKEN; /* it takes that one */
+        lk_etcd_place_step(p, p->slot >= 0 ? LK_ETCD_NOTHING : LK_ETCD_TAKEN); /* it takes that one */
 }
 
 static void took_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone *done, int64_t sent)
@@ -523,13 +531,13 @@ static void took_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone *d
             made_locked(e, p, done->header->revision);
         else
             lk_etcd_place_is_locked(e, p, slot->kvs[0]);
-        p->step = LK_ETCD_FIRST;
+        lk_etcd_place_step(p, LK_ETCD_FIRST);
         p->seen = sent;
         return;
     }
-    p->slot = -1; /* somebody was faster: it looks again */
-    p->doubt = false;
-    if (!p->tries && own->n_kvs == 0)
+    p->slot = -1; /* another claim was faster: the next question looks again */
+    lk_etcd_flight_settled(&p->ask);
+    if (p->want == LK_ETCD_WAIT && own->n_kvs == 0)
         lk_etcd_place_vanish_locked(e, p, "its key was deleted, or its lease has ended");
 }
 
@@ -537,12 +545,13 @@ static void refused_locked(lk_etcd *e, lk_etcd_place *p, const lk_etcd_reply *re
 {
     if (reply->status == LK_ETCD_NOT_FOUND) {
         lk_etcd_lease_dead_locked(e, p->asked_on);
-        if (p->asked == LK_ETCD_TAKE && !p->tries)
-            p->doubt = false;              /* whatever took it before, was on that lease, too */
-        p->slot = p->doubt ? p->slot : -1; /* it looks again, and is put to another lease */
+        if (p->asked == LK_ETCD_TAKE && p->want == LK_ETCD_WAIT)
+            lk_etcd_flight_settled(&p->ask); /* whatever took it before, was on that lease, too */
+        if (!lk_etcd_may_come(p->ask))
+            p->slot = -1; /* it looks again, and is put to another lease */
         return;
     }
-    p->step = LK_ETCD_FAILED;
+    lk_etcd_place_step(p, LK_ETCD_FAILED);
     (void)lk_etcd_error(reply, "taking a lock", p->base, &p->error);
 }
 
@@ -558,25 +567,26 @@ static void answered_locked(lk_etcd *e, void *context, const lk_etcd_reply *repl
 {
     lk_etcd_place *p = context;
     const LkEtcdPb__TxnDone *const done = (const LkEtcdPb__TxnDone *)(const void *)reply->message;
-    const bool makes = p->asked == LK_ETCD_ENTER || p->asked == LK_ETCD_TAKE, doubted = p->doubt;
+    const bool makes = p->asked == LK_ETCD_ENTER || p->asked == LK_ETCD_TAKE,
+               doubted = lk_etcd_may_come(p->ask);
     p->requests++; /* until who waits behind it has been let in */
     lk_etcd_heard_locked(e, reply);
-    p->asking = false;
     e->reading -= p->reads;
     p->reads = 0;
     p->asked_on->requests--;
     p->unanswered = lk_etcd_unknown(reply->status);
+    lk_etcd_flight_ended(&p->ask, makes && p->unanswered);
     if (makes && p->unanswered)
         forget_first_locked(e, p->number);
     p->spent = p->spent || (makes && (reply->status != LK_ETCD_OK || done->header == NULL));
     if (p->unanswered) {
-        p->doubt = p->doubt || makes;
         if (makes)
             lk_etcd_lease_taint_locked(e, p->asked_on);
     } else if (reply->status != LK_ETCD_OK) {
         refused_locked(e, p, reply);
     } else if (done->header == NULL || p->step == LK_ETCD_GONE) {
-        p->doubt = p->doubt && p->step != LK_ETCD_GONE; /* it was told to be gone meanwhile */
+        if (p->step == LK_ETCD_GONE) /* it was told to be gone meanwhile */
+            lk_etcd_flight_settled(&p->ask);
     } else if (p->asked == LK_ETCD_ENTER) {
         entered_locked(e, p, done, reply->sent);
     } else if (p->asked == LK_ETCD_LOOK || p->asked == LK_ETCD_CHECK) {
@@ -586,7 +596,7 @@ static void answered_locked(lk_etcd *e, void *context, const lk_etcd_reply *repl
     } else {
         took_locked(e, p, done, reply->sent);
     }
-    if (doubted && !p->doubt)
+    if (doubted && !lk_etcd_may_come(p->ask))
         lk_etcd_leases_settle_locked(e);
     const bool goes_on_waiting = p->step == LK_ETCD_BEHIND && !p->unanswered && p->call == NULL &&
                                  (p->asked == LK_ETCD_LOOK || p->asked == LK_ETCD_CHECK);

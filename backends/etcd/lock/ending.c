@@ -33,22 +33,22 @@ static void deleted_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply
     lk_etcd_place *p = context;
     const LkEtcdPb__TxnDone *const done = (const LkEtcdPb__TxnDone *)(const void *)reply->message;
     lk_etcd_heard_locked(e, reply);
-    p->deleting = false;
     e->deletes--;
     p->unanswered = lk_etcd_unknown(reply->status);
+    lk_etcd_flight_ended(&p->removal, p->unanswered);
     p->spent = p->spent || reply->status != LK_ETCD_OK;
-    if (p->unanswered) {
-        p->maybe_deleted = true;
-    } else if (reply->status != LK_ETCD_OK) {
-        p->step = LK_ETCD_FAILED;
-        p->stays = true;
+    if (!p->unanswered && reply->status != LK_ETCD_OK) {
+        lk_etcd_place_step(p, LK_ETCD_FAILED);
+        p->removal = LK_ETCD_FLIGHT_REFUSED;
         (void)lk_etcd_error(reply, "releasing a lock", p->base, &p->error);
-    } else {
-        p->step = LK_ETCD_GONE;
-        p->freed = done->succeeded && p->created != 0;
-        p->spent = p->spent || !p->freed;
+    } else if (!p->unanswered) {
+        lk_etcd_place_step(p, LK_ETCD_GONE);
+        if (done->succeeded && p->created != 0)
+            p->removal = LK_ETCD_FLIGHT_DONE;
+        else
+            p->spent = true;
         p->created = 0;
-        p->doubt = false;
+        lk_etcd_flight_settled(&p->ask);
     }
     if (p->call != NULL)
         lk_etcd_call_done_locked(e->net, p->call);
@@ -63,15 +63,15 @@ static void deleted_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply
 
 static bool is_left(const lk_etcd_place *p)
 {
-    return p->created != 0 || p->doubt;
+    return p->created != 0 || lk_etcd_may_come(p->ask);
 }
 
 /* One in doubt has a name that nobody else has; what its permit may come to be goes with its lease, which is tainted. */
 void lk_etcd_place_delete_locked(lk_etcd *e, lk_etcd_place *p)
 {
     lk_etcd_txn_of t;
-    const bool over = p->stays || lk_etcd_now_of(e) >= p->left_until;
-    if (p->asking || p->deleting)
+    const bool over = p->removal == LK_ETCD_FLIGHT_REFUSED || lk_etcd_now_of(e) >= p->left_until;
+    if (lk_etcd_in_flight(p->ask) || lk_etcd_in_flight(p->removal))
         return;
     if (!is_left(p) || (p->claim == NULL && over)) {
         if (p->claim == NULL && lk_list_linked(&p->more))
@@ -88,18 +88,20 @@ void lk_etcd_place_delete_locked(lk_etcd *e, lk_etcd_place *p)
     if (p->created != 0 && p->slot >= 0)
         lk_etcd_if_between(&t, p->key, p->id, p->id_end);
     lk_etcd_delete_op(&t.then, p->key);
-    p->deleting = lk_etcd_txn_send_locked(e, &t, deleted_locked, p) != NULL;
-    p->requests += p->deleting;
-    e->deletes += p->deleting;
-    if (!p->deleting)
+    if (lk_etcd_txn_send_locked(e, &t, deleted_locked, p) == NULL) {
         again_locked(e);
+        return;
+    }
+    lk_etcd_flight_sent(&p->removal);
+    p->requests++;
+    e->deletes++;
 }
 
 void lk_etcd_place_leave_locked(lk_etcd *e, lk_etcd_place *p)
 {
     if (p->granted_at != 0)
         lk_list_remove(&p->more);
-    if (p->doubt || p->may_move)
+    if (lk_etcd_may_come(p->ask) || lk_etcd_may_come(p->move))
         lk_etcd_leases_settle_locked(e);
     p->granted_at = 0;
     p->claim = NULL;
@@ -124,7 +126,7 @@ int64_t lk_etcd_places_left_locked(lk_etcd *e, int64_t now)
         p->requests++;
         if (!p->unanswered || !lk_etcd_pauses(e, now))
             lk_etcd_place_delete_locked(e, p);
-        if (!p->asking && !p->deleting) /* else the answer calls */
+        if (!lk_etcd_in_flight(p->ask) && !lk_etcd_in_flight(p->removal)) /* else the answer calls */
             next = lk_time_earlier(next, lk_time_later(p->left_until, now + LK_MS));
         lk_etcd_place_unref_locked(e, p);
     }

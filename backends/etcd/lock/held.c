@@ -12,7 +12,8 @@ void lk_etcd_place_granted_locked(lk_etcd *e, lk_etcd_place *p)
     p->granted_at = lk_etcd_now_of(e);
     p->enrolled = false;
     lk_etcd_unwatch_locked(e->net, &p->ahead.watcher); /* who was ahead may have gone before it began */
-    p->told = !p->waited; /* else it does not have it since it asked for it: that is written later */
+    /* The record of a place that never waited is right: its lock is held since it was asked for. */
+    p->note = p->behind_at != 0 ? LK_ETCD_NOTE_LATER : LK_ETCD_NOTED;
     lk_list_prepend(&e->granted, &p->more);
     lk_etcd_lease_used_locked(e, p->lease);
     const int64_t at = p->granted_at + watch_after_ns;
@@ -33,12 +34,11 @@ static void seen_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply) L
     lk_etcd_place *const p = context;
     const LkEtcdPb__TxnDone *const done = (const LkEtcdPb__TxnDone *)(const void *)reply->message;
     lk_etcd_heard_locked(e, reply);
-    p->watched = false;
+    p->guard = LK_ETCD_UNSEEN;
     if (reply->status == LK_ETCD_OK && p->granted_at != 0) {
         lk_etcd_place_shown_locked(e, p, lk_etcd_ranged(done, 0));
-        if (p->granted_at != 0 && done->header != NULL)
-            p->watched = watch_own_locked(e, p, done->header->revision + 1);
-        p->unseen = !p->watched;
+        if (p->granted_at != 0 && done->header != NULL && watch_own_locked(e, p, done->header->revision + 1))
+            p->guard = LK_ETCD_WATCHED;
     }
     /* who may not read there is refused at once, each time */
     e->watch_at =
@@ -62,10 +62,19 @@ static bool look_again_locked(lk_etcd *e, lk_etcd_place *p) LK_REQUIRES(*e->net)
 
 void lk_etcd_place_unwatched_locked(lk_etcd *e, lk_etcd_place *p)
 {
-    p->watched = false;
-    p->unseen = lk_etcd_is_up_locked(e->net); /* else it was the connection's end */
+    p->guard =
+        lk_etcd_is_up_locked(e->net) ? LK_ETCD_UNSEEN : LK_ETCD_UNWATCHED; /* else the connection ended */
     e->watch_at = lk_time_earlier(e->watch_at, lk_etcd_now_of(e) + again_ns);
     lk_etcd_keeper_by_locked(e->net, e->watch_at);
+}
+
+/* Ask for the watch on the place's key, or for the read before it, unless one of the two is there. */
+static void guard_locked(lk_etcd *e, lk_etcd_place *p) LK_REQUIRES(*e->net)
+{
+    if (p->guard == LK_ETCD_UNSEEN && look_again_locked(e, p))
+        p->guard = LK_ETCD_READING_OWN;
+    else if (p->guard == LK_ETCD_UNWATCHED && watch_own_locked(e, p, p->modified + 1))
+        p->guard = LK_ETCD_WATCHED;
 }
 
 int64_t lk_etcd_places_look_after_locked(lk_etcd *e, int64_t now)
@@ -75,14 +84,15 @@ int64_t lk_etcd_places_look_after_locked(lk_etcd *e, int64_t now)
     e->watch_at = LOCKER_NEVER;
     LK_EACH(lk_etcd_place, p, more, &e->granted) {
         int64_t at = LOCKER_NEVER;
-        if (!p->watched && now >= p->granted_at + watch_after_ns)
-            p->watched = p->unseen ? look_again_locked(e, p) : watch_own_locked(e, p, p->modified + 1);
-        if (!p->watched)
+        if (now >= p->granted_at + watch_after_ns)
+            guard_locked(e, p);
+        if (p->guard == LK_ETCD_UNWATCHED || p->guard == LK_ETCD_UNSEEN)
             at = lk_time_later(p->granted_at + watch_after_ns, now + LK_MS);
-        if (!p->told && now >= p->granted_at + tell_after_ns) {
+        if (p->note == LK_ETCD_NOTE_LATER && now >= p->granted_at + tell_after_ns) {
             lk_etcd_record_write(p->id, lk_etcd_unix_ms(e, p->granted_at), p->claim->owner, p->record);
-            p->told = p->retell = e->remake = true;
-        } else if (!p->told) {
+            p->note = LK_ETCD_NOTE_NOW;
+            e->remake = true;
+        } else if (p->note == LK_ETCD_NOTE_LATER) {
             at = lk_time_earlier(at, p->granted_at + tell_after_ns);
         }
         e->watch_at = lk_time_earlier(e->watch_at, at);

@@ -14,9 +14,11 @@ static void on_gone_locked(lk_etcd *e, lk_etcd_watcher *watcher, int64_t revisio
     if (eye == &p->ahead) {
         if (revision > 0 && !lk_etcd_place_is_second_locked(e, p))
             lk_etcd_place_follow(p, NULL); /* it looks for another one at once */
-        p->step = p->step == LK_ETCD_BEHIND ? LK_ETCD_ENTERED : p->step;
+        if (p->step == LK_ETCD_BEHIND)
+            lk_etcd_place_step(p, LK_ETCD_ENTERED);
         lk_etcd_place_tell_locked(e, p);
-    } else if (revision > p->created && !p->deleting && p->step != LK_ETCD_GONE) { /* else we know it */
+    } else if (revision > p->created && !lk_etcd_in_flight(p->removal) &&
+               p->step != LK_ETCD_GONE) { /* else we know it */
         lk_etcd_place_vanish_locked(e, p, "its key was deleted, or its lease has ended");
     } else if (p->granted_at != 0) {
         lk_etcd_place_unwatched_locked(e, p);

@@ -14,7 +14,7 @@ enum { RENEW_PART = 3, NEW_PART = 2, PATIENCE_PART = 6, OWN_TIMES = 16, STEPS = 
 lk_etcd_lease *lk_etcd_lease_newest_locked(const lk_etcd *e, int64_t ttl_ns)
 {
     LK_EACH(lk_etcd_lease, l, link, &e->leases)
-        if (l->ttl_ns == ttl_ns && !l->dead && !l->ending)
+        if (l->ttl_ns == ttl_ns && lk_etcd_lease_lasts(l))
             return l;
     return NULL;
 }
@@ -49,7 +49,7 @@ void lk_etcd_leases_settle_locked(lk_etcd *e)
 
 void lk_etcd_lease_dead_locked(lk_etcd *e, lk_etcd_lease *l)
 {
-    l->dead = true;
+    l->state = LK_ETCD_DEAD;
     lk_etcd_leases_settle_locked(e);
 }
 
@@ -88,19 +88,20 @@ static void granted_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply
     const LkEtcdPb__LeaseGranted *const granted =
         (const LkEtcdPb__LeaseGranted *)(const void *)reply->message;
     lk_etcd_heard_locked(e, reply);
-    l->asking = false;
     l->requests--;
     if (lk_etcd_unknown(reply->status)) { /* if there is one now, it ends by itself */
+        l->state = LK_ETCD_WANTED;
         e->retry_at = lk_time_earlier(e->retry_at, lk_etcd_now_of(e) + again_ns);
     } else if (reply->status != LK_ETCD_OK || granted->id == 0) {
-        l->dead = true;
+        l->state = LK_ETCD_DEAD;
         e->grant_at = lk_etcd_now_of(e) + refused_ns;
         lk_etcd_renewal_refused_locked(e, reply);
         LK_EACH(lk_etcd_place, p, link, &l->places) {
-            p->step = LK_ETCD_FAILED;
+            lk_etcd_place_step(p, LK_ETCD_FAILED);
             (void)lk_etcd_error(reply, "requesting a lease", p->base, &p->error);
         }
     } else {
+        l->state = LK_ETCD_LIVE;
         l->id = granted->id;
         l->sent = reply->sent;
         l->given_ns = lk_time_later(l->ttl_ns, lk_time_earlier(granted->ttl, LK_ETCD_GIVEN_MAX_S) * LK_S);
@@ -114,11 +115,13 @@ void lk_etcd_lease_ask_locked(lk_etcd *e, lk_etcd_lease *l)
 {
     LkEtcdPb__LeaseGrant message = LK_ETCD_PB__LEASE_GRANT__INIT;
     message.ttl = (l->ttl_ns + LK_S - 1) / LK_S;
-    if (l->id != 0 || l->asking || l->dead)
+    if (l->state != LK_ETCD_WANTED)
         return;
     lk_etcd_count_members_locked(e->net);
-    l->asking = lk_etcd_send_locked(e->net, &lk_etcd_lease_grant, &message.base, granted_locked, l) != NULL;
-    l->requests += l->asking;
+    if (lk_etcd_send_locked(e->net, &lk_etcd_lease_grant, &message.base, granted_locked, l) == NULL)
+        return;
+    l->state = LK_ETCD_ASKED_FOR;
+    l->requests++;
 }
 
 /* As the shortest of them wants it. */
@@ -167,7 +170,7 @@ static int64_t shared_time_locked(const lk_etcd *e, int64_t ttl_ns) LK_REQUIRES(
 static int64_t time_for_locked(const lk_etcd *e, const locker_claim *claim, const lk_etcd_place *p)
     LK_REQUIRES(*e->net)
 {
-    return p != NULL && p->doubt ? p->lease->ttl_ns : shared_time_locked(e, claim->ttl_ns);
+    return p != NULL && lk_etcd_may_come(p->ask) ? p->lease->ttl_ns : shared_time_locked(e, claim->ttl_ns);
 }
 
 lk_etcd_lease *lk_etcd_lease_for_locked(lk_etcd *e, const locker_claim *claim, const lk_etcd_place *place)
@@ -186,20 +189,20 @@ static void revoked_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply
 {
     lk_etcd_lease *const l = context;
     l->requests--;
-    l->revoking = false;
     if (lk_etcd_unknown(reply->status)) {
+        l->state = l->state == LK_ETCD_REVOKING ? LK_ETCD_REVOKE_LOST : l->state;
         e->retry_at = lk_time_earlier(e->retry_at, lk_etcd_now_of(e) + again_ns);
     } else {
-        l->dead = true;
+        l->state = LK_ETCD_DEAD;
         l->tainted = false;
         /* Where it was denied (one key on the lease is no more ours to write), the keys are there. */
         const bool ended = reply->status == LK_ETCD_OK || reply->status == LK_ETCD_NOT_FOUND;
         LK_EACH(lk_etcd_place, p, link, &l->places)
-            if (ended && p->claim == NULL && !p->may_move &&
-                !p->moving) { /* its key is no more, nor will it come */
+            if (ended && p->claim == NULL &&
+                p->move == LK_ETCD_FLIGHT_IDLE) { /* its key is no more, nor will it come */
                 p->spent = true;
                 p->created = 0;
-                p->doubt = false;
+                lk_etcd_flight_settled(&p->ask);
             }
         e->retry_at = 0;
     }
@@ -212,12 +215,11 @@ void lk_etcd_lease_revoke_locked(lk_etcd *e, lk_etcd_lease *l)
 {
     LkEtcdPb__LeaseRevoke message = LK_ETCD_PB__LEASE_REVOKE__INIT;
     message.id = l->id;
-    if (l->revoking || l->dead || l->id == 0)
+    if ((l->state != LK_ETCD_LIVE && l->state != LK_ETCD_REVOKE_LOST) ||
+        lk_etcd_send_locked(e->net, &lk_etcd_lease_revoke, &message.base, revoked_locked, l) == NULL)
         return;
-    l->revoking =
-        lk_etcd_send_locked(e->net, &lk_etcd_lease_revoke, &message.base, revoked_locked, l) != NULL;
-    l->requests += l->revoking;
-    l->ending = l->ending || l->revoking;
+    l->state = LK_ETCD_REVOKING;
+    l->requests++;
 }
 
 void lk_etcd_leases_revoke_locked(lk_etcd *e)
@@ -229,7 +231,7 @@ void lk_etcd_leases_revoke_locked(lk_etcd *e)
 bool lk_etcd_leases_left_locked(const lk_etcd *e)
 {
     LK_EACH(lk_etcd_lease, l, link, &e->leases)
-        if (l->id != 0 && !l->dead)
+        if (l->id != 0 && l->state != LK_ETCD_DEAD)
             return true;
     return false;
 }

@@ -1,8 +1,29 @@
 /* place.c: a place's life, what becomes known of it, and who is told. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "place.h"
+
+/* ---------------------------------------------------------------- its step ---- */
+
+#define STEP(name) (1u << LK_ETCD_##name)
+
+/* The steps that can follow each one. Each can fail, if the servers refuse a request, and end. */
+static const unsigned followers[LK_ETCD_STEPS] = {
+    [LK_ETCD_NOTHING] = STEP(NOTHING) | STEP(ENTERED) | STEP(FIRST) | STEP(TAKEN) | STEP(OTHER),
+    [LK_ETCD_ENTERED] = STEP(ENTERED) | STEP(BEHIND) | STEP(FIRST),
+    [LK_ETCD_BEHIND] = STEP(BEHIND) | STEP(ENTERED),
+    [LK_ETCD_FIRST] = STEP(FIRST) | STEP(ENTERED), /* a new question may begin as if nothing were known */
+};
+
+void lk_etcd_place_step(lk_etcd_place *p, lk_etcd_step to)
+{
+    const bool follows = to == LK_ETCD_FAILED || to == LK_ETCD_GONE || (followers[p->step] >> to & 1) != 0;
+    assert(follows);
+    (void)follows;
+    p->step = to;
+}
 
 /* ---------------------------------------------------------------- its name ---- */
 
@@ -25,7 +46,7 @@ static void write_hex(char *out, uint64_t number)
 /* Without memory it isn't used again. */
 static void give_name_locked(lk_etcd *e, const lk_etcd_place *p) LK_REQUIRES(*e->net)
 {
-    if (p->spent || p->created != 0 || p->doubt)
+    if (p->spent || p->created != 0 || lk_etcd_may_come(p->ask))
         return;
     if (e->names_len == e->names_room) {
         const size_t room = e->names_room > 0 ? 2 * e->names_room : 16;
@@ -58,7 +79,7 @@ lk_etcd_place *lk_etcd_place_new_locked(lk_etcd *e, locker_claim *claim, const l
     p->mode = claim->mode;
     p->permits = claim->permits;
     p->slot = -1;
-    p->tries = !claim->will_wait;
+    p->want = claim->will_wait ? LK_ETCD_WAIT : LK_ETCD_TRY;
     p->ahead.place = p->own.place = p;
     p->cap = LOCKER_NEVER;
     lk_etcd_record_write(p->id, lk_etcd_unix_ms(e, claim->asked_at), claim->owner, p->record);
@@ -123,25 +144,27 @@ void lk_etcd_place_rest_locked(lk_etcd *e, lk_etcd_place *p)
 {
     if (lk_list_linked(&p->turn))
         lk_list_remove(&p->turn);
-    if (p->line == NULL || p->asking)
+    if (p->line == NULL || lk_etcd_in_flight(p->ask))
         return;
-    p->line->inside -= p->let_in;
-    if (p->let_in && !lk_list_empty(&p->line->waiting)) {
+    const bool was_let_in = p->admission == LK_ETCD_LET_IN;
+    p->line->inside -= was_let_in;
+    if (was_let_in && !lk_list_empty(&p->line->waiting)) {
         e->line_stands = true;
         lk_etcd_keeper_by_locked(e->net, 0);
     }
     lk_line_settle(&e->lines, p->line);
     p->line = NULL;
-    p->let_in = false;
+    p->admission = LK_ETCD_NO_LINE;
 }
 
 void lk_etcd_place_vanish_locked(lk_etcd *e, lk_etcd_place *p, const char *why)
 {
     const bool granted = p->granted_at != 0;
-    p->step = LK_ETCD_GONE;
+    lk_etcd_place_step(p, LK_ETCD_GONE);
     p->spent = true;
     p->created = 0;
-    p->doubt = p->may_move = false;
+    lk_etcd_flight_settled(&p->ask);
+    lk_etcd_flight_settled(&p->move);
     lk_etcd_unwatch_locked(e->net, &p->ahead.watcher);
     lk_etcd_unwatch_locked(e->net, &p->own.watcher);
     lk_etcd_place_rest_locked(e, p);
@@ -153,17 +176,24 @@ void lk_etcd_place_vanish_locked(lk_etcd *e, lk_etcd_place *p, const char *why)
     lk_etcd_place_tell_locked(e, p);
 }
 
+/* The key's latest change is that one. A move without an answer does nothing to a key that has changed since. */
+static void changed_at(lk_etcd_place *p, int64_t modified)
+{
+    if (modified != p->modified)
+        lk_etcd_flight_settled(&p->move);
+    p->modified = modified;
+}
+
 void lk_etcd_place_on_lease_locked(lk_etcd *e, lk_etcd_place *p, lk_etcd_lease *lease, int64_t modified)
 {
-    p->may_move = p->may_move && modified == p->modified;
-    p->modified = modified;
+    changed_at(p, modified);
     p->unsure = false;
     if (p->lease == lease)
         return;
     lk_list_remove(&p->link);
     p->lease = lease;
     lk_list_append(&lease->places, &p->link);
-    if (p->granted_at != 0 && !lease->ending)
+    if (p->granted_at != 0 && lk_etcd_lease_lasts(lease))
         e->svc->lease_extended(e->svc, p->claim, lk_time_earlier(lk_etcd_lease_until(lease), p->cap));
 }
 
@@ -172,15 +202,14 @@ void lk_etcd_place_is_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__KeyVa
     if (p->created != kv->create_revision)
         lk_etcd_first_at(e, kv->create_revision)->created = 0;
     p->created = kv->create_revision;
-    p->doubt = false;
+    lk_etcd_flight_settled(&p->ask);
     LK_EACH(lk_etcd_lease, lease, link, &e->leases) {
         if (lease->id == kv->lease) {
             lk_etcd_place_on_lease_locked(e, p, lease, kv->mod_revision);
             return;
         }
     }
-    p->may_move = p->may_move && kv->mod_revision == p->modified;
-    p->modified = kv->mod_revision;
+    changed_at(p, kv->mod_revision);
     p->unsure = e->remake = true; /* on one that is forgotten: it is put to another */
     lk_etcd_keeper_by_locked(e->net, 0);
 }

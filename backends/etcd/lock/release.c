@@ -19,9 +19,9 @@ void lk_etcd_withdraw(void *self, locker_claim *claim)
 static locker_status judge_locked(const lk_etcd *e, const lk_etcd_place *p, locker_error *err)
     LK_REQUIRES(*e->net)
 {
-    if (p->step == LK_ETCD_GONE && p->freed)
+    if (p->removal == LK_ETCD_FLIGHT_DONE)
         return LOCKER_OK;
-    if (p->step == LK_ETCD_GONE && !p->maybe_deleted)
+    if (p->step == LK_ETCD_GONE && !lk_etcd_may_come(p->removal))
         return lk_lost(err, "the lock was lost before unlock: its key was deleted, or its lease ended");
     if (p->step == LK_ETCD_GONE)
         return locker_error_set(

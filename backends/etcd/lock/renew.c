@@ -51,7 +51,7 @@ static void still_behind_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__Ne
     if (same && kv->create_revision == p->behind) {
         p->behind_at = lk_time_later(p->behind_at, revision);
     } else {
-        p->step = LK_ETCD_ENTERED;
+        lk_etcd_place_step(p, LK_ETCD_ENTERED);
         lk_etcd_place_tell_locked(e, p);
     }
 }
@@ -63,10 +63,11 @@ static void moved_locked(lk_etcd *e, const moves *m, const LkEtcdPb__TxnDone *do
     lk_etcd_place *const p = m->places[n];
     const bool answered = n < done->n_responses && done->header != NULL &&
                           done->responses[n]->done_case == LK_ETCD_PB__DONE__DONE_TXN;
-    if (!answered || p->created != m->created[n] || p->deleting)
+    if (!answered || p->created != m->created[n] || lk_etcd_in_flight(p->removal))
         return;
     if (done->responses[n]->txn->succeeded) {
-        p->retell = false;
+        if (p->note == LK_ETCD_NOTE_NOW)
+            p->note = LK_ETCD_NOTED;
         lk_etcd_place_on_lease_locked(e, p, m->to, done->header->revision);
         if (p->step == LK_ETCD_BEHIND)
             still_behind_locked(e, p, done->responses[n]->txn, done->header->revision);
@@ -75,12 +76,10 @@ static void moved_locked(lk_etcd *e, const moves *m, const LkEtcdPb__TxnDone *do
     }
 }
 
-/* It may have been done, or be done yet. */
-static void may_move_locked(lk_etcd *e, const moves *m, size_t n) LK_REQUIRES(*e->net)
+/* Return true if the place's key is to be put anew, even on the lease that it is on. */
+static bool is_to_be_put(const lk_etcd_place *p)
 {
-    lk_etcd_place *const p = m->places[n];
-    p->may_move = p->may_move || (p->created == m->created[n] && p->modified == m->modified[n]);
-    e->remake = e->remake || p->unsure || p->retell;
+    return p->unsure || p->note == LK_ETCD_NOTE_NOW;
 }
 
 /* This server was told to take less; the status alone has other meanings: that nobody has logged in, say. */
@@ -111,11 +110,13 @@ static void all_moved_locked(lk_etcd *e, void *context, const lk_etcd_reply *rep
         lk_etcd_renewal_refused_locked(e, reply);
     for (size_t i = 0; i < m->count; i++) {
         lk_etcd_place *const p = m->places[i];
-        p->moving = false;
+        const bool lost = lk_etcd_unknown(reply->status);
+        /* Nothing comes of a move that had no answer, if the key has changed since. */
+        lk_etcd_flight_ended(&p->move, lost && p->created == m->created[i] && p->modified == m->modified[i]);
         if (reply->status == LK_ETCD_OK)
             moved_locked(e, m, done, i);
-        else if (lk_etcd_unknown(reply->status))
-            may_move_locked(e, m, i);
+        else if (lost)
+            e->remake = e->remake || is_to_be_put(p);
         if (p->granted_at == 0 && p->step != LK_ETCD_BEHIND) /* else there is nothing to be done */
             lk_etcd_place_tell_locked(e, p);
         lk_etcd_place_unref_locked(e, p);
@@ -189,7 +190,7 @@ static void send_moves_locked(lk_etcd *e, moves *m) LK_REQUIRES(*e->net)
     m->to->requests++;
     e->moves++;
     for (size_t i = 0; i < m->count; i++) {
-        m->places[i]->moving = true;
+        lk_etcd_flight_sent(&m->places[i]->move);
         m->places[i]->requests++;
     }
 }
@@ -197,8 +198,8 @@ static void send_moves_locked(lk_etcd *e, moves *m) LK_REQUIRES(*e->net)
 /* Not while its permit is being taken, which makes another key of it. */
 static bool moves_now(const lk_etcd_place *p)
 {
-    return p->claim != NULL && p->created != 0 && !p->moving && !p->deleting &&
-           (p->slot < 0 || p->step == LK_ETCD_FIRST);
+    return p->claim != NULL && p->created != 0 && !lk_etcd_in_flight(p->move) &&
+           !lk_etcd_in_flight(p->removal) && (p->slot < 0 || p->step == LK_ETCD_FIRST);
 }
 
 /* When the places on the lease no longer wait for the answers to other requests. */
@@ -217,7 +218,7 @@ static bool add_places_locked(lk_etcd *e, lk_etcd_lease *from, lk_etcd_lease *to
                               moves **batch) LK_REQUIRES(*e->net)
 {
     LK_EACH(lk_etcd_place, p, link, &from->places) {
-        if ((p->granted_at != 0) != held || !moves_now(p) || (from == to && !p->unsure && !p->retell))
+        if ((p->granted_at != 0) != held || !moves_now(p) || (from == to && !is_to_be_put(p)))
             continue;
         if (*batch == NULL) {
             *batch = malloc(sizeof **batch); /* large, and written as far as it is used */
@@ -267,7 +268,8 @@ static bool may_be_on_locked(const lk_etcd *e, const lk_etcd_lease *l) LK_REQUIR
         if (any->ttl_ns == l->ttl_ns && older && is_wanted_locked(e, any))
             return true;
         LK_EACH(lk_etcd_place, p, link, &any->places)
-            if (any->ttl_ns == l->ttl_ns && p->claim != NULL && (p->doubt || p->may_move))
+            if (any->ttl_ns == l->ttl_ns && p->claim != NULL &&
+                (lk_etcd_may_come(p->ask) || lk_etcd_may_come(p->move)))
                 return true;
         older = older || any == l;
     }
@@ -277,7 +279,7 @@ static bool may_be_on_locked(const lk_etcd *e, const lk_etcd_lease *l) LK_REQUIR
 /* Of one that is over, or that nothing is on. True: it is gone. */
 static bool end_locked(lk_etcd *e, lk_etcd_lease *l, bool newest, int64_t now) LK_REQUIRES(*e->net)
 {
-    const bool over = l->dead || (l->id != 0 && now >= lk_etcd_lease_over(l));
+    const bool over = l->state == LK_ETCD_DEAD || (l->id != 0 && now >= lk_etcd_lease_over(l));
     if (l->tainted && !over && !lk_etcd_pauses(e, now) && !may_be_on_locked(e, l))
         lk_etcd_lease_revoke_locked(e, l);
     if (l->requests > 0 || !lk_list_empty(&l->places) || (l->tainted && !over) || (newest && !over))
@@ -289,8 +291,9 @@ static bool end_locked(lk_etcd *e, lk_etcd_lease *l, bool newest, int64_t now) L
 /* When it is to be followed by another: LOCKER_NEVER if that is there. */
 static int64_t follow_locked(lk_etcd *e, lk_etcd_lease *l, int64_t now) LK_REQUIRES(*e->net)
 {
-    const int64_t at = lk_time_later(l->tainted || l->dead ? now : lk_etcd_lease_next(l), e->grant_at);
-    if (l->id == 0 && !l->dead) {
+    const int64_t at =
+        lk_time_later(l->tainted || l->state == LK_ETCD_DEAD ? now : lk_etcd_lease_next(l), e->grant_at);
+    if (l->state < LK_ETCD_LIVE) {
         if (!lk_etcd_pauses(e, now))
             lk_etcd_lease_ask_locked(e, l);
         return LOCKER_NEVER; /* its answer is, or the pause's end */
