@@ -62,9 +62,9 @@ static void no_two_locks_share_a_key(void **state)
         (void)name_of(i, name);
         init(&keys, "", name);
         all[count++] = strdup(keys.lock);
-        all[count++] = strdup(lk_redis_keys_queue(&keys));
-        all[count++] = strdup(lk_redis_keys_old_fence(&keys));
-        all[count++] = strdup(lk_redis_keys_info(&keys));
+        all[count++] = strdup(lk_redis_keys_companion(&keys, LK_REDIS_QUEUE));
+        all[count++] = strdup(lk_redis_keys_companion(&keys, LK_REDIS_OLD_FENCE));
+        all[count++] = strdup(lk_redis_keys_companion(&keys, LK_REDIS_INFO));
         for (size_t k = count - 4; k < count; k++)
             assert_string_not_equal(all[k], keys.fence);
         lk_redis_keys_clear(&keys);
@@ -80,15 +80,15 @@ static void no_two_locks_share_a_key(void **state)
 static bool are_in_one_slot(lk_redis_keys *keys)
 {
     const uint16_t slot = slot_of(keys->lock);
-    return slot_of(lk_redis_keys_queue(keys)) == slot && slot_of(lk_redis_keys_info(keys)) == slot &&
-           slot_of(keys->fence) == slot;
+    return slot_of(lk_redis_keys_companion(keys, LK_REDIS_QUEUE)) == slot &&
+           slot_of(lk_redis_keys_companion(keys, LK_REDIS_INFO)) == slot && slot_of(keys->fence) == slot;
 }
 
 static void expect_queue(const char *lock, const char *queue)
 {
     lk_redis_keys keys;
     init(&keys, "", lock);
-    assert_string_equal(lk_redis_keys_queue(&keys), queue);
+    assert_string_equal(lk_redis_keys_companion(&keys, LK_REDIS_QUEUE), queue);
     lk_redis_keys_clear(&keys);
 }
 
@@ -115,8 +115,9 @@ static void companions_stand_in_the_slot_of_the_lock(void **state)
                                          lk_redis_form_of(keys.lock, keys.len),
                                          lk_redis_slot_tag(&slots, slot_of(keys.lock))};
             *lk_redis_companion_argument(&parts, LK_REDIS_INFO, info) = '\0';
-            (void)snprintf(expected, sizeof expected, "$%zu\r\n%s\r\n", strlen(lk_redis_keys_info(&keys)),
-                           lk_redis_keys_info(&keys));
+            (void)snprintf(expected, sizeof expected, "$%zu\r\n%s\r\n",
+                           strlen(lk_redis_keys_companion(&keys, LK_REDIS_INFO)),
+                           lk_redis_keys_companion(&keys, LK_REDIS_INFO));
             assert_string_equal(info, expected);
             lk_redis_keys_clear(&keys);
         }

@@ -26,8 +26,8 @@ enum {
     QUICK_POLLS = 8, /* so many waits of 10, 20, 40 ms and so on */
     PLACES = 1 << 24 /* a queue has no more, as the script tells of it */
 };
-static const long long number_end = INT64_C(1)
-                                    << 53; /* as the scripts have it: no counter of ours comes to it */
+/* As the scripts have it: no counter of ours comes to it. */
+static const long long number_end = INT64_C(1) << 53;
 static const int64_t hash_state = INT64_C(1) << 52; /* the scripts' HASH_STATE */
 
 struct attempt {
@@ -45,13 +45,6 @@ struct attempt {
     lk_redis_call call; /* the one under way, and what came of it */
     bool again;         /* OK is no grant: another call at once, by the script */
     bool shares;        /* it is to be one of several who hold it */
-};
-
-/* What is told of a lock that another has. */
-struct busy {
-    uint64_t counter;
-    bool left_free;             /* nobody has it for left_ms, so that foreign clients may */
-    lk_redis_standing standing; /* rank -1: not in the queue */
 };
 
 /* Whether a grant with that deadline has come so late that it is of little use. */
@@ -197,35 +190,38 @@ static int64_t again_locked(struct attempt *a, int64_t pttl_ms) LK_REDIS_LOCKED
     return wait;
 }
 
-/* When to come back, if no message comes before. */
-static int64_t retry_locked(struct attempt *a, const struct busy *b) LK_REDIS_LOCKED
+/* When to come back, if no message comes before. `left_free`: the lock stays free for so long, for foreign clients. */
+static int64_t retry_locked(struct attempt *a, bool left_free, const lk_redis_standing *s) LK_REDIS_LOCKED
 {
     const int64_t now = lk_redis_now(&a->r->shared);
-    const lk_redis_claim *data = a->data;
-    if (b->left_free)
-        return now + b->standing.left_ms * LK_MS;
+    lk_redis_claim *data = a->data;
+    if (left_free)
+        return now + s->left_ms * LK_MS;
     if (a->shares)
-        return a->data->ask_at = now + lk_redis_wait_locked(a->r, data, &b->standing);
-    if (data->enqueued && data->in_table && b->standing.rank >= 0 &&
-        (data->polls == 0 || data->polls == QUICK_POLLS))
-        return lk_redis_look_after_locked(a->r, a->data, &b->standing);
+        return data->ask_at = now + lk_redis_wait_locked(a->r, data, s);
+    if (data->enqueued && data->in_table && s->rank >= 0 && (data->polls == 0 || data->polls == QUICK_POLLS))
+        return lk_redis_look_after_locked(a->r, data, s);
     /* a foreign lease may last for ages */
-    return now + again_locked(a, lk_time_earlier(b->standing.left_ms, 2 * a->r->set.poll_ns / LK_MS));
+    return now + again_locked(a, lk_time_earlier(s->left_ms, 2 * a->r->set.poll_ns / LK_MS));
 }
 
-/* Another has it, or may have it now. */
-static locker_status busy(struct attempt *a, const struct busy *b)
+/* Another has it, or may have it now. `counter`: of fencing numbers; 0: not known. `state`: as lua/acquire.lua answers it. */
+static locker_status busy(struct attempt *a, int64_t left_ms, int64_t counter, int64_t state)
 {
     lk_redis *r = a->r;
     lk_redis_claim *data = a->data;
-    const bool lifted = b->counter >= lk_redis_fence_least(a->call.server_us);
+    const bool lifted = (uint64_t)counter >= lk_redis_fence_least(a->call.server_us);
+    const int64_t queue = state % hash_state;
+    const lk_redis_standing standing = {left_ms, queue % PLACES / 2 - 1, queue / PLACES};
+    if (state >= hash_state)
+        (void)lk_redis_hash_is_busy(a->keys.lock, a->err);
     /* a message of another server's tells nothing */
     if (data->busy_era != a->call.era)
         LK_WRITE(data->given, 0);
     data->busy_era = a->call.era;
     data->busy_sent = a->call.sent;
     /* one from before the connection may have begun anew since that message was sent */
-    data->busy_fence = lifted ? b->counter : 0;
+    data->busy_fence = lifted ? (uint64_t)counter : 0;
     if (lifted)
         lk_redis_fence_seen(&a->node->fences, data->slot);
     lk_redis_lately_raise(&r->busy_lately, busy_step);
@@ -235,9 +231,8 @@ static locker_status busy(struct attempt *a, const struct busy *b)
     lk_redis_lock(&r->shared);
     lk_redis_claims_add_locked(&r->claims, data);
     const locker_status refused = lk_redis_net_take_refusal_locked(a->node->net, a->err);
-    lk_redis_net_subscribe_locked(a->node->net, data->slot,
-                                  true); /* whoever comes after one that was refused tries again */
-    a->claim->retry_at = retry_locked(a, b);
+    lk_redis_net_subscribe_locked(a->node->net, data->slot, true); /* try again after a refusal */
+    a->claim->retry_at = retry_locked(a, (queue & 1) != 0, &standing);
     lk_redis_unlock(&r->shared);
     return refused != LOCKER_OK ? refused : LOCKER_BUSY;
 }
@@ -322,7 +317,7 @@ static lk_redis_outcome call_plain(struct attempt *a)
 /* Where earlier releases counted, which knew no cluster: its name may be of another slot. */
 static const char *old_counter(struct attempt *a)
 {
-    return a->r->map == NULL ? lk_redis_keys_old_fence(&a->keys) : a->keys.fence;
+    return a->r->map == NULL ? lk_redis_keys_companion(&a->keys, LK_REDIS_OLD_FENCE) : a->keys.fence;
 }
 
 /* One that waits may be queued. */
@@ -415,7 +410,7 @@ static locker_status read_plain(struct attempt *a)
         a->again = a->claim->will_wait; /* the script tells for how long, and enrols */
         if (a->again)
             return LOCKER_OK;
-        const locker_status status = busy(a, &(struct busy){.standing = {.left_ms = -1, .rank = -1}});
+        const locker_status status = busy(a, -1, 0, 0);
         return status == LOCKER_BUSY ? check_type(a) : status;
     }
     if (set->type != REDIS_REPLY_STATUS)
@@ -429,19 +424,6 @@ static locker_status read_plain(struct attempt *a)
     }
     lk_redis_lately_lower(&a->r->busy_lately);
     return granted(a, fenced ? (uint64_t)last->integer : 0, fenced, a->call.sent, a->call.sent);
-}
-
-/* `state`: as lua/acquire.lua answers it. */
-static locker_status read_busy(struct attempt *a, int64_t left_ms, int64_t counter, int64_t state)
-{
-    if (state >= hash_state)
-        (void)lk_redis_hash_is_busy(a->keys.lock, a->err);
-    state %= hash_state;
-    const struct busy b = {
-        .counter = (uint64_t)counter,
-        .left_free = (state & 1) != 0,
-        .standing = {.left_ms = left_ms, .rank = state % PLACES / 2 - 1, .count = state / PLACES}};
-    return busy(a, &b);
 }
 
 /* It is used in another way: nothing of this claim is there. */
@@ -466,10 +448,10 @@ static bool will_listen(const struct attempt *a)
 }
 
 /* The claim may be let in after `left_ms`. */
-static locker_status read_shared_busy(struct attempt *a, int64_t left_ms, int64_t counter, int64_t state)
+static locker_status shared_busy(struct attempt *a, int64_t left_ms, int64_t counter, int64_t state)
 {
     const bool first = a->data->busy_sent == 0 && a->claim->will_wait && !a->data->enqueued;
-    const locker_status status = read_busy(a, left_ms, counter, state);
+    const locker_status status = busy(a, left_ms, counter, state);
     a->again = first && status == LOCKER_BUSY && will_listen(a);
     return a->again ? LOCKER_OK : status;
 }
@@ -490,7 +472,7 @@ static locker_status read_shared(struct attempt *a)
         return granted(a, (uint64_t)first, a->r->set.fencing, a->call.sent, a->call.sent);
     }
     if (kind == 2)
-        return read_shared_busy(a, first, third, second);
+        return shared_busy(a, first, third, second);
     return kind == 3 ? other_use(a, (int32_t)first) : refused(a, reply);
 }
 
@@ -499,8 +481,7 @@ static locker_status read_script(struct attempt *a)
     const redisReply *reply = a->call.reply;
     int64_t last = 0, numbers = a->data->numbers > 0;
     if (lk_redis_is_numbers(reply, 3))
-        return read_busy(a, reply->element[0]->integer, reply->element[1]->integer,
-                         reply->element[2]->integer);
+        return busy(a, reply->element[0]->integer, reply->element[1]->integer, reply->element[2]->integer);
     if (lk_redis_is_numbers(reply, 4))
         return other_use(a, (int32_t)reply->element[1]->integer);
     if (lk_redis_is_numbers(reply, 2)) {

@@ -36,6 +36,8 @@ static inline uint64_t lk_redis_value_next(lk_redis_values *values)
 
 /* Ended by a NUL. */
 void lk_redis_value_text(const lk_redis_values *values, uint64_t number, char text[LK_REDIS_VALUE_LEN + 1]);
+/* True if the text begins with 32 hex digits, as values and names of instances do, and then `end`. */
+bool lk_redis_is_name(const char *text, char end);
 /* Back from the text; false when it isn't one of this instance's values. */
 bool lk_redis_value_number(const lk_redis_values *values, const char *text, uint64_t *number);
 
@@ -78,12 +80,12 @@ typedef struct {
     int64_t since;       /* when it was granted; set before it stands in the list of notes */
     int64_t direct_us;   /* how long the lock had been handed on when it came to us; 0: it was free */
     atomic_uint_fast64_t
-        given;           /* by message: the last fencing number; 0: none. Relaxed: it brings nothing else */
-    int64_t look_at;     /* when the keeper looks at the lock that it waits for; 0: not now (guarded) */
-    int64_t ask_at;      /* when one that would share the lock asks again; 0: it asks now (guarded) */
-    lk_table_link table; /* of claims (guarded) */
-    lk_list note;        /* in the list of those to be noted (guarded once it is there) */
-    lk_redis_caller caller;         /* the attempt under way (guarded) */
+        given;              /* by message: the last fencing number; 0: none. Relaxed: it brings only itself */
+    int64_t look_at;        /* when the keeper looks at the lock that it waits for; 0: not now (guarded) */
+    int64_t ask_at;         /* when one that would share the lock asks again; 0: it asks now (guarded) */
+    lk_table_link table;    /* of claims (guarded) */
+    lk_list note;           /* in the list of those to be noted (guarded once it is there) */
+    lk_redis_caller caller; /* the attempt under way (guarded) */
     lk_redis_renewed *renewals;     /* where renewals under way refer to it (guarded) */
     struct lk_redis_release *begun; /* its release was begun (release.c); NULL: it was not */
     _Atomic(lk_redis_place) place;  /* written by its own thread; HELD with release, GONE under the mutex */

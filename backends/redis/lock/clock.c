@@ -11,16 +11,18 @@
 void lk_redis_fences_set_least(lk_redis_fences *fences, int64_t server_us)
 {
     const uint64_t time = lk_redis_fence_least(server_us);
-    const uint64_t least = time < LK_REDIS_FENCE_MOST ? time : LK_REDIS_FENCE_MOST;
-    char text[LK_REDIS_FENCE_DIGITS + 1];
-    (void)snprintf(text, sizeof text, "%0*" PRIu64, LK_REDIS_FENCE_DIGITS, least);
-    for (size_t i = 0; i < sizeof fences->least / sizeof *fences->least; i++) {
-        uint64_t digits;
-        memcpy(&digits, text + i * sizeof digits, sizeof digits);
-        LK_WRITE(fences->least[i], digits);
-    }
+    LK_WRITE(fences->least, time < LK_REDIS_FENCE_MOST ? time : LK_REDIS_FENCE_MOST);
     for (size_t i = 0; i < sizeof fences->lifted / sizeof *fences->lifted; i++)
         LK_WRITE(fences->lifted[i], 0);
+}
+
+const char *lk_redis_fence_least_text(const lk_redis_fences *fences, char text[LK_REDIS_FENCE_DIGITS + 1])
+{
+    uint64_t n = LK_READ(fences->least);
+    text[LK_REDIS_FENCE_DIGITS] = '\0';
+    for (int i = LK_REDIS_FENCE_DIGITS; i-- > 0; n /= 10)
+        text[i] = (char)('0' + n % 10);
+    return text;
 }
 
 /* ------------------------------------------------------------------ the server's clock ---- */

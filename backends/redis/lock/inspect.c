@@ -15,28 +15,21 @@ struct look {
     locker_info *info;
     redisReply *reply;       /* to be freed, or NULL */
     const redisReply *value; /* the lock's, a part of that; NULL: nobody holds it */
-    const char
-        *type;  /* of what is no string, also in `value`; "": the user may not ask; NULL: it is a string */
-    bool early; /* the holder has not said yet who it is */
+    const char *type; /* if it is no string, also in `value`; "": the user may not ask; NULL: a string */
+    bool early;       /* the holder has not said yet who it is */
 };
-
-/* Whether the text begins with 32 hex digits, as values and names of instances do, and `end`. */
-static bool is_name(const char *text, char end)
-{
-    return strspn(text, "0123456789abcdef") == LK_REDIS_VALUE_LEN && text[LK_REDIS_VALUE_LEN] == end;
-}
 
 /* "value since_ms token instance owner": the grant that it tells of may be an earlier one. False: it is about
  * another value, or makes no sense. */
 static bool read_info(const char *text, const char *value, locker_info *info)
 {
     int64_t since, token;
-    if (!is_name(value, '\0') || strncmp(text, value, LK_REDIS_VALUE_LEN) != 0 ||
+    if (!lk_redis_is_name(value, '\0') || strncmp(text, value, LK_REDIS_VALUE_LEN) != 0 ||
         text[LK_REDIS_VALUE_LEN] != ' ')
         return false;
     text += LK_REDIS_VALUE_LEN + 1;
     if (!lk_redis_read_number(&text, ' ', &since) || !lk_redis_read_number(&text, ' ', &token) ||
-        !is_name(text, ' '))
+        !lk_redis_is_name(text, ' '))
         return false;
     info->token = (uint64_t)token;
     info->since_unix_ms = since > 0 ? since : -1;
@@ -66,7 +59,8 @@ static locker_status read_look(struct look *x, const redisReply *reply)
     info->remaining_ms = info->held && reply->element[2]->integer >= 0 ? reply->element[2]->integer : -1;
     info->waiters = reply->element[4]->integer;
     if (info->held && !read_info(reply->element[3]->str, value->str, info))
-        x->early = is_name(value->str, '\0'); /* as of this driver's; other clients use such values too */
+        x->early =
+            lk_redis_is_name(value->str, '\0'); /* as of this driver's; other clients use such values too */
     x->value = info->held ? value : NULL;
     return lk_redis_read_queue(reply->element[5], info, x->q.err);
 }
@@ -80,7 +74,7 @@ static locker_status ask(struct look *x, const redisReply *seen)
         lk_redis_command_add(&more, seen->str, seen->len);
         lk_redis_command_text(&more, x->type == NULL ? "1" : "2");
     }
-    return lk_redis_inquire(&x->q, which, lk_redis_keys_info(&x->keys), &more, &x->reply);
+    return lk_redis_inquire(&x->q, which, lk_redis_keys_companion(&x->keys, LK_REDIS_INFO), &more, &x->reply);
 }
 
 static locker_status look(struct look *x, const redisReply *seen)

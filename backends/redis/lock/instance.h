@@ -27,10 +27,9 @@
 enum { LK_REDIS_FENCE_DIGITS = 16 /* of the numbers */ };
 
 typedef struct {
-    /* What a counter has to be above, for every script, as its digits. Written before the connection's count is; relaxed:
-     * one that is read while it changes is for a connection that is gone, and not sent. (Nobody reads it before there was
-     * the first.) */
-    atomic_uint_least64_t least[LK_REDIS_FENCE_DIGITS / sizeof(uint64_t)];
+    /* What a counter has to be above, for every script. Written before the connection's count is; relaxed: one that is read
+     * while it changes is for a connection that is gone, and not sent. */
+    atomic_uint_least64_t least;
     atomic_uint_least32_t lifted[LK_REDIS_SLOTS / 32]; /* a bit for each slot's; relaxed: hints */
 } lk_redis_fences;
 
@@ -43,17 +42,8 @@ static inline uint64_t lk_redis_fence_least(int64_t server_us)
 /* Scripts are told that time from now on, and no counter is known to be above it. */
 void lk_redis_fences_set_least(lk_redis_fences *fences, int64_t server_us);
 
-/* It as text, for a script: it stands in `text`. */
-static inline const char *lk_redis_fence_least_text(const lk_redis_fences *fences,
-                                                    char text[LK_REDIS_FENCE_DIGITS + 1])
-{
-    for (size_t i = 0; i < sizeof fences->least / sizeof *fences->least; i++) {
-        const uint64_t digits = LK_READ(fences->least[i]);
-        memcpy(text + i * sizeof digits, &digits, sizeof digits);
-    }
-    text[LK_REDIS_FENCE_DIGITS] = '\0';
-    return text;
-}
+/* Put it as the text for scripts into `text`, and return that. */
+const char *lk_redis_fence_least_text(const lk_redis_fences *fences, char text[LK_REDIS_FENCE_DIGITS + 1]);
 
 /* Whether the slot's counter is likely to be above that time. */
 static inline bool lk_redis_fence_is_lifted(const lk_redis_fences *fences, uint16_t slot)
@@ -64,8 +54,8 @@ static inline bool lk_redis_fence_is_lifted(const lk_redis_fences *fences, uint1
 /* It is. */
 static inline void lk_redis_fence_seen(lk_redis_fences *fences, uint16_t slot)
 {
-    if (!lk_redis_fence_is_lifted(fences,
-                                  slot)) /* a write would take the line from other processors' caches */
+    /* a write would take the line from other processors' caches */
+    if (!lk_redis_fence_is_lifted(fences, slot))
         atomic_fetch_or_explicit(&fences->lifted[slot / 32], UINT32_C(1) << slot % 32, memory_order_relaxed);
 }
 
@@ -87,14 +77,14 @@ typedef struct {
 
 /* What an answer proves beside the one before. */
 typedef struct {
-    unsigned
-        before; /* the number of the request before: a lease that was confirmed before that was sent is concerned */
+    /* the number of the request before: a lease that was confirmed before that was sent is concerned */
+    unsigned before;
     int64_t span; /* from when that was sent to the receipt of the later one */
-    int64_t
-        gain; /* the server's clock has gained so much on ours in that, beyond clock_drift; 0: none is proved */
+    /* the server's clock has gained so much on ours in that, beyond clock_drift; 0: none is proved */
+    int64_t gain;
     int64_t loss; /* ... or is behind, likewise */
-    int64_t
-        back; /* so much of the gain is what it had lost before, but for leases confirmed since `lost` was sent */
+    /* so much of the gain is what it had lost before, but for leases confirmed since `lost` was sent */
+    int64_t back;
     unsigned lost; /* the number of a request */
     int run;       /* what the answers before proved: lk_redis_server_time.run */
 } lk_redis_time_proof;
@@ -179,30 +169,36 @@ typedef struct lk_redis {
     lk_redis_shared shared; /* its mutex guards what doesn't say otherwise */
     lk_redis_settings set;
     lk_redis_node *nodes; /* at least one; constant, the others behind it come (guarded) */
-    _Atomic(lk_redis_node *)
-        *map; /* of a cluster: who has each slot (node.c); NULL: there is one server. Relaxed */
+    /* of a cluster: who has each slot (node.c); NULL: there is one server. Relaxed */
+    _Atomic(lk_redis_node *) *map;
     const lk_redis_owner *owner; /* what its nodes' connections tell; constant */
     const char *const *script;   /* by lk_redis_script; constant */
     lk_redis_values values;
     char channel[LK_REDIS_CHANNEL_MAX]; /* constant, as the next */
     /* "" where the server would not tell. Read by lk_redis_sha() */
     char sha[LK_REDIS_SCRIPT_COUNT][LK_REDIS_HASH_LEN + 1];
-    atomic_bool
-        more; /* the hashes behind LK_REDIS_SCRIPTS_LOADED are known; release and acquire bring them along */
+    /* the hashes behind LK_REDIS_SCRIPTS_LOADED are known; release and acquire bring them along */
+    atomic_bool more;
     bool more_asked LK_GUARDED_BY(mutex); /* ... are asked for */
     atomic_bool trusted; /* a release has been carried out, and nothing denied since; relaxed: a hint */
     /* Counters of recent contention, up to LK_REDIS_CONTENDED; relaxed: hints. */
     atomic_uint busy_lately; /* attempts were found busy */
     atomic_uint pass_lately; /* hand-overs in here were asked for */
     lk_redis_slots slots;
-    int64_t look_at
-        LK_GUARDED_BY(mutex); /* when the keeper looks at what is waited for; LOCKER_NEVER (waiters.c) */
+    /* when the keeper looks at what is waited for; LOCKER_NEVER (waiters.c) */
+    int64_t look_at LK_GUARDED_BY(mutex);
     lk_table claims LK_GUARDED_BY(mutex);  /* claim.c */
     lk_list cleanups LK_GUARDED_BY(mutex); /* release.c */
     lk_redis_notes notes;
     atomic_uint staying; /* once it is closed: what may use it still */
     lk_redis_recovery recovery;
 } lk_redis;
+
+/* Have the keeper's next turn come at once. Another thread may be inside dispatch, and have looked already. */
+static inline void lk_redis_attend(lk_redis *r)
+{
+    r->shared.svc->attend(r->shared.svc);
+}
 
 /* A script's hash; "": it is not known. */
 static inline const char *lk_redis_sha(const lk_redis *r, lk_redis_script which)

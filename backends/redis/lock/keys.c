@@ -201,7 +201,7 @@ static char *put_tagged(const lk_redis_name *name, lk_redis_companion which, cha
     return put(out, suffixes[which].text + SHORT, suffixes[which].len - SHORT);
 }
 
-char *lk_redis_companion_put(const lk_redis_name *name, lk_redis_companion which, char *out)
+static char *companion_put(const lk_redis_name *name, lk_redis_companion which, char *out)
 {
     if (name->form == LK_REDIS_TAGGED)
         return put_tagged(name, which, out);
@@ -216,20 +216,14 @@ char *lk_redis_companion_put(const lk_redis_name *name, lk_redis_companion which
     return out + suffixes[which].len;
 }
 
-static size_t companion_len(const lk_redis_name *name, lk_redis_companion which)
-{
-    static const size_t more[] = {[LK_REDIS_BRACED] = 2, [LK_REDIS_DOTTED] = 1, [LK_REDIS_PLAIN] = 0};
-    char tag[sizeof name->tag.text];
-    if (name->form != LK_REDIS_TAGGED)
-        return name->len + more[name->form] + suffixes[which].len;
-    return sizeof "locker:" - 1 + (size_t)(lk_redis_tag_put(tag, name->tag) - tag) + 1 + name->len +
-           suffixes[which].len - SHORT;
-}
-
+/* The name is put behind where its length will stand. */
 char *lk_redis_companion_argument(const lk_redis_name *name, lk_redis_companion which, char *out)
 {
-    out = lk_redis_put_line(out, '$', companion_len(name, which));
-    return lk_redis_put_end(lk_redis_companion_put(name, which, out));
+    char *const at = out + LK_REDIS_NUMBER_MAX + 3;
+    const size_t len = (size_t)(companion_put(name, which, at) - at);
+    out = lk_redis_put_line(out, '$', len);
+    memmove(out, at, len);
+    return lk_redis_put_end(out + len);
 }
 
 /* Room for any of the names. */
@@ -260,8 +254,7 @@ void lk_redis_keys_clear(lk_redis_keys *keys)
     keys->lock = NULL;
 }
 
-/* One that is made when it is asked for. */
-static const char *made(lk_redis_keys *keys, lk_redis_companion which)
+const char *lk_redis_keys_companion(lk_redis_keys *keys, lk_redis_companion which)
 {
     if (keys->made[which] == NULL) {
         const lk_redis_form form = lk_redis_form_of(keys->lock, keys->len);
@@ -269,30 +262,15 @@ static const char *made(lk_redis_keys *keys, lk_redis_companion which)
         const lk_redis_name name = {keys->lock, keys->len, keys->space, earlier ? LK_REDIS_BRACED : form,
                                     keys->tag};
         char *const out = keys->lock + (2 + (size_t)which) * room_of(keys->len);
-        *lk_redis_companion_put(&name, which, out) = '\0';
+        *companion_put(&name, which, out) = '\0';
         keys->made[which] = out;
     }
     return keys->made[which];
 }
 
-const char *lk_redis_keys_queue(lk_redis_keys *keys)
-{
-    return made(keys, LK_REDIS_QUEUE);
-}
-
-const char *lk_redis_keys_info(lk_redis_keys *keys)
-{
-    return made(keys, LK_REDIS_INFO);
-}
-
-const char *lk_redis_keys_old_fence(lk_redis_keys *keys)
-{
-    return made(keys, LK_REDIS_OLD_FENCE);
-}
-
 char *lk_redis_keys_mark(lk_redis_keys *keys, const char *value)
 {
-    const char *const queue = lk_redis_keys_queue(keys);
+    const char *const queue = lk_redis_keys_companion(keys, LK_REDIS_QUEUE);
     const int len = (int)(strlen(queue) - strlen("queue"));
     const size_t room = (size_t)len + sizeof "broken:" + strlen(value);
     char *const mark = malloc(room);
@@ -315,10 +293,7 @@ static bool begins_with(const char *key, size_t key_len, const char *prefix)
 
 static bool contains(const char *key, size_t key_len, const char *part)
 {
-    for (size_t i = 0; i < key_len; i++)
-        if (begins_with(key + i, key_len - i, part))
-            return true;
-    return false;
+    return memmem(key, key_len, part, strlen(part)) != NULL;
 }
 
 /* What begins so, or holds it behind another namespace, is a counter, the companion of a name without a tag, or the mark of

@@ -21,8 +21,8 @@ typedef struct {
     uint16_t crc[256];           /* CRC16-XMODEM, by a byte; constant, as the next two */
     uint16_t hundreds[10];       /* that of a digit and two zero bytes */
     uint8_t two[LK_REDIS_SLOTS]; /* by the slot of a text of two digits: the number, plus 1; 0: of none */
-    atomic_uint_least64_t
-        tag[LK_REDIS_SLOTS]; /* in braces; 0: not looked for yet. Relaxed: it is always the same */
+    /* in braces; 0: not looked for yet. Relaxed: it is always the same */
+    atomic_uint_least64_t tag[LK_REDIS_SLOTS];
 } lk_redis_slots;
 
 /* What all names of a locker's keys begin with: the namespace and a colon, or nothing. */
@@ -56,6 +56,10 @@ static inline char *lk_redis_tag_put(char *out, lk_redis_tag tag)
     const char *const end = memchr(out, '}', sizeof tag.text);
     return out + (end - out) + 1;
 }
+/* Beside a lock stand its waiters, what is known about its grant, and where earlier releases count, of which some may lock the same
+ * keys. */
+typedef enum { LK_REDIS_QUEUE, LK_REDIS_INFO, LK_REDIS_OLD_FENCE } lk_redis_companion;
+
 /* The names of a lock's keys: a plain string, and the counter of its slot's fencing numbers; the others are made when they
  * are asked for. */
 typedef struct {
@@ -71,10 +75,8 @@ typedef struct {
 bool lk_redis_keys_init(lk_redis_keys *keys, const lk_redis_prefix *prefix, const char *key, size_t key_len,
                         lk_redis_tag tag);
 void lk_redis_keys_clear(lk_redis_keys *keys);
-/* Who waits; what is known about its grant; and where earlier releases count, of which some may lock the same keys. */
-const char *lk_redis_keys_queue(lk_redis_keys *keys);
-const char *lk_redis_keys_info(lk_redis_keys *keys);
-const char *lk_redis_keys_old_fence(lk_redis_keys *keys);
+/* The name of a companion, which is made when it is asked for. */
+const char *lk_redis_keys_companion(lk_redis_keys *keys, lk_redis_companion which);
 
 /* The mark that break leaves of a value, as the scripts name it; free it. NULL: no memory. */
 char *lk_redis_keys_mark(lk_redis_keys *keys, const char *value);
@@ -89,12 +91,10 @@ typedef struct {
 } lk_redis_name;
 lk_redis_form lk_redis_form_of(const char *lock, size_t len);
 
-/* Writes one of these companions' names to `out`, as an argument of a command or alone and without a NUL, and answers its end.
- * It is longer than the lock's, and takes no more than LK_REDIS_COMPANION_MORE bytes more. */
-typedef enum { LK_REDIS_QUEUE, LK_REDIS_INFO, LK_REDIS_OLD_FENCE } lk_redis_companion;
+/* Put a companion's name to `out` as an argument of a command, and return its end. The name has at most LK_REDIS_COMPANION_MORE bytes
+ * more than the lock's; the bytes behind the end, up to LK_REDIS_NUMBER_MAX + 16, may change. */
 enum { LK_REDIS_COMPANIONS = 3, LK_REDIS_COMPANION_MORE = 48 };
 char *lk_redis_companion_argument(const lk_redis_name *name, lk_redis_companion which, char *out);
-char *lk_redis_companion_put(const lk_redis_name *name, lk_redis_companion which, char *out);
 
 /* Whether the key's lock could be another's companion; and whether that is worth asking, which it is of few. */
 bool lk_redis_key_is_reserved(const char *key, size_t key_len);

@@ -289,8 +289,7 @@ static void go_locked(errand *e, lk_redis_node *to, bool behind) LK_REDIS_LOCKED
         return;
     }
     if (!e->r->shared.closing)
-        e->r->shared.svc->attend(
-            e->r->shared.svc); /* it may be another's connection than the one that is pumped */
+        lk_redis_attend(e->r); /* it may be another's connection than the one that is pumped */
 }
 
 static void answered_locked(void *context, redisReply *reply)

@@ -42,7 +42,7 @@ void lk_redis_note_grant(lk_redis *r, lk_redis_claim *data)
         data->note.next = top;
     } while (!atomic_compare_exchange_weak(&r->notes.pushed, &top, &data->note));
     if (!atomic_load(&r->notes.ticking) && !atomic_exchange(&r->notes.ticking, true))
-        r->shared.svc->attend(r->shared.svc);
+        lk_redis_attend(r);
 }
 
 void lk_redis_note_forget_locked(lk_redis *r, lk_redis_claim *data)
@@ -98,9 +98,9 @@ static bool note_locked(lk_redis *r, lk_redis_claim *data) LK_REDIS_LOCKED
         *e = (errand){r, data->number, data->slot};
     if (lk_redis_keys_of_claim(r, &keys, data->core)) {
         lk_redis_value_text(&r->values, data->number, value);
-        const lk_redis_command a =
-            LK_REDIS_COMMAND("EVAL", lk_redis_note_text, "2", keys.lock, lk_redis_keys_info(&keys), value,
-                             lk_redis_info_text(r, data, info));
+        const lk_redis_command a = LK_REDIS_COMMAND("EVAL", lk_redis_note_text, "2", keys.lock,
+                                                    lk_redis_keys_companion(&keys, LK_REDIS_INFO), value,
+                                                    lk_redis_info_text(r, data, info));
         submitted = lk_redis_submit_command_locked(lk_redis_node_of(r, data->slot)->commands, &a,
                                                    e != NULL ? answered_locked : NULL, e);
         lk_redis_keys_clear(&keys);

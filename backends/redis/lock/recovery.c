@@ -125,8 +125,7 @@ bool lk_redis_recovery_is_unwritten_locked(lk_redis *r, const redisReply *reply)
         return false;
     if (lk_redis_now(&r->shared) >= r->recovery.meet_at) {
         meet_locked(r);
-        r->shared.svc->attend(
-            r->shared.svc); /* it goes with the keeper's next turn, if nothing goes before */
+        lk_redis_attend(r); /* it goes with the keeper's next turn, if nothing goes before */
     }
     return true;
 }

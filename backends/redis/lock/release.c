@@ -9,6 +9,45 @@
 #include "net/reply.h"
 #include "sharing.h"
 
+/* ------------------------------------------------------------------ the command ---- */
+
+/* What the claim's place at the server is. */
+static lk_redis_given_back kind_of(const lk_redis_claim *data)
+{
+    if (!locker_claim_is_plain(data->core))
+        return LK_REDIS_SHARING;
+    return data->noted ? LK_REDIS_NOTED : LK_REDIS_UNNOTED;
+}
+
+/* With `recovery`, `token` and `marker` name what the server may have lost: "0" and "": only what it has is given back. */
+static lk_redis_script begin_command(lk_redis *r, lk_redis_command *a, lk_redis_given_back what,
+                                     lk_redis_keys *keys, const char *value, const char *member,
+                                     const char *direct_us, const char *token, const char *marker)
+{
+    const bool shares = what == LK_REDIS_SHARING;
+    const lk_redis_script script = shares ? LK_REDIS_SCRIPT_SHARED_RELEASE : LK_REDIS_SCRIPT_RELEASE;
+    lk_redis_script_begin(r, a, script, keys,
+                          what == LK_REDIS_NOTED ? lk_redis_keys_companion(keys, LK_REDIS_INFO) : NULL);
+    LK_REDIS_ARGUMENTS(a, value, member, direct_us);
+    if (r->recovery.mark != NULL)
+        lk_redis_command_text(a, token);
+    if (r->recovery.mark != NULL && shares)
+        lk_redis_command_text(a, marker);
+    return script;
+}
+
+/* What lk_redis_ask_script() adds to a command. `whole`: send the script's text. */
+static void end_command_locked(lk_redis_node *node, lk_redis_command *a, lk_redis_script script, bool whole,
+                               char least[LK_REDIS_FENCE_DIGITS + 1]) LK_REDIS_LOCKED
+{
+    lk_redis *const r = node->r;
+    if (whole)
+        lk_redis_script_spell_out(r, a, script);
+    lk_redis_command_text(a, lk_redis_fence_least_text(&node->fences, least));
+    if (r->recovery.mark != NULL)
+        lk_redis_command_text(a, r->recovery.life);
+}
+
 /* ------------------------------------------------------------------ cleanup ---- */
 
 /* A value that is to be released, or withdrawn from the queue. Guarded by the mutex. */
@@ -41,25 +80,16 @@ static lk_redis_node *node_of(const lk_redis_cleanup *c)
     return lk_redis_node_of(c->r, c->slot);
 }
 
-/* It, and its deadline, want watching: what was refused is known to whichever thread reads the answer. Another one may be
- * inside dispatch meanwhile, and have looked already. */
-static void watch_locked(const lk_redis_cleanup *c) LK_REDIS_LOCKED
-{
-    const locker_services *svc = c->r->shared.svc;
-    svc->attend(svc);
-}
-
 static void done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED;
 
+/* There may be no connection to where the key has gone, and none is reported when it comes up. */
 static void migrating_done_locked(void *context, redisReply *reply, lk_redis_pipeline *on) LK_REDIS_LOCKED
 {
     lk_redis_cleanup *const c = context;
     (void)on;
-    if (reply == NULL &&
-        !c->r->shared
-             .closing) { /* there may be no connection to where its key has gone: it is not told when there is */
+    if (reply == NULL && !c->r->shared.closing) {
         c->retry_at = lk_redis_now(&c->r->shared) + LK_REDIS_AGAIN_NS;
-        watch_locked(c);
+        lk_redis_attend(c->r);
     }
     done_locked(c, reply);
 }
@@ -67,10 +97,11 @@ static void migrating_done_locked(void *context, redisReply *reply, lk_redis_pip
 /* The lock, the place in its queue, and the info, each by itself. */
 static void submit_migrating_locked(lk_redis_cleanup *c) LK_REDIS_LOCKED
 {
-    const lk_redis_command forget = LK_REDIS_COMMAND("DEL", lk_redis_keys_info(&c->keys));
+    const lk_redis_command forget = LK_REDIS_COMMAND("DEL", lk_redis_keys_companion(&c->keys, LK_REDIS_INFO));
     const lk_redis_command drop =
         LK_REDIS_COMMAND("EVAL", lk_redis_migrating_drop_text, "1", c->keys.lock, c->value);
-    const lk_redis_command leave = LK_REDIS_COMMAND("ZREM", lk_redis_keys_queue(&c->keys), c->member);
+    const lk_redis_command leave =
+        LK_REDIS_COMMAND("ZREM", lk_redis_keys_companion(&c->keys, LK_REDIS_QUEUE), c->member);
     c->sent = true;
     if (c->member[0] != '\0')
         lk_redis_migrating_submit_locked(c->r, c->slot, &leave, NULL, NULL);
@@ -89,7 +120,7 @@ static void done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED
     case LK_REDIS_FAULT_NOSCRIPT:
         c->whole = true;
         if (!submit_locked(c))
-            watch_locked(c);
+            lk_redis_attend(c->r);
         break;
     case LK_REDIS_FAULT_MIGRATING:
         c->migrating = !c->migrating && c->r->map != NULL && c->what != LK_REDIS_SHARING;
@@ -102,7 +133,7 @@ static void done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED
     case LK_REDIS_FAULT_REFUSED:
         lk_redis_heed_locked(node_of(c), c->slot, reply);
         c->retry_at = lk_redis_now(&c->r->shared) + LK_REDIS_AGAIN_NS;
-        watch_locked(c);
+        lk_redis_attend(c->r);
         break;
     case LK_REDIS_FAULT_MOVED:
         lk_redis_heed_locked(node_of(c), c->slot, reply);
@@ -110,7 +141,7 @@ static void done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED
             c->hops = 0; /* it goes with the next connection, or after a pause */
             c->retry_at = lk_redis_now(&c->r->shared) + LK_REDIS_AGAIN_NS;
         }
-        watch_locked(c); /* another server's connection is pumped now */
+        lk_redis_attend(c->r); /* another server's connection is pumped now */
         break;
     case LK_REDIS_FAULT_DENIED:
         LK_WRITE(c->r->trusted, false);
@@ -123,22 +154,11 @@ static void done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED
 
 static bool submit_locked(lk_redis_cleanup *c) LK_REDIS_LOCKED
 {
-    char least[LK_REDIS_FENCE_DIGITS + 1];
-    const bool shares = c->what == LK_REDIS_SHARING;
-    const lk_redis_script script = shares ? LK_REDIS_SCRIPT_SHARED_RELEASE : LK_REDIS_SCRIPT_RELEASE;
     lk_redis_command a;
-    lk_redis_script_begin(c->r, &a, script, &c->keys,
-                          c->what == LK_REDIS_NOTED ? lk_redis_keys_info(&c->keys) : NULL);
-    if (c->whole)
-        lk_redis_script_spell_out(c->r, &a, script);
-    LK_REDIS_ARGUMENTS(&a, c->value, c->member, "0");
-    if (c->r->recovery.mark != NULL)
-        lk_redis_command_text(&a, "0"); /* it gives back what is its own alone */
-    if (c->r->recovery.mark != NULL && shares)
-        lk_redis_command_text(&a, "");
-    lk_redis_command_text(&a, lk_redis_fence_least_text(&node_of(c)->fences, least));
-    if (c->r->recovery.mark != NULL)
-        lk_redis_command_text(&a, c->r->recovery.life);
+    char least[LK_REDIS_FENCE_DIGITS + 1];
+    const lk_redis_script script =
+        begin_command(c->r, &a, c->what, &c->keys, c->value, c->member, "0", "0", "");
+    end_command_locked(node_of(c), &a, script, c->whole, least);
     c->sent = lk_redis_submit_command_locked(node_of(c)->commands, &a, done_locked, c);
     return c->sent;
 }
@@ -163,7 +183,7 @@ void lk_redis_cleanup_start_locked(lk_redis *r, lk_redis_keys *keys, uint16_t sl
                                 lk_time_later(r->set.cleanup_ns, queued != NULL ? 60 * LK_S : 0));
     lk_list_prepend(&r->cleanups, &c->link);
     if (!submit_locked(c))
-        watch_locked(c);
+        lk_redis_attend(c->r);
 }
 
 int64_t lk_redis_cleanups_run_locked(lk_redis *r, int64_t now)
@@ -202,10 +222,9 @@ typedef struct lk_redis_release {
     char token[LK_REDIS_NUMBER_MAX];
     char marker[LK_REDIS_MARKER_MAX]; /* of the set that it is in */
     int64_t until;
-    bool in_table;  /* messages find the claim */
-    bool noted;     /* the server was told whose grant it is */
-    bool broken;    /* ... where a mark of that was seen */
-    bool shares;    /* it is one of several who hold it */
+    bool in_table; /* messages find the claim */
+    lk_redis_given_back what;
+    bool broken;    /* a mark of a break was seen */
     bool migrating; /* its slot is being migrated */
     bool maybe;     /* a request whose answer was lost may have released it */
     bool whole;     /* the server did not know the script: what is begun again has its text */
@@ -282,7 +301,7 @@ static locker_status read_answer(release *x, const lk_redis_call *call, bool *ag
 /* Delete the info of the lock, which ends with the lease at the latest, without waiting. */
 static void forget_info(release *x)
 {
-    const lk_redis_command forget = LK_REDIS_COMMAND("DEL", lk_redis_keys_info(&x->keys));
+    const lk_redis_command forget = LK_REDIS_COMMAND("DEL", lk_redis_keys_companion(&x->keys, LK_REDIS_INFO));
     lk_redis_lock(&x->r->shared);
     lk_redis_migrating_submit_locked(x->r, x->data->slot, &forget, NULL, NULL);
     lk_redis_pump_unlocking(x->node->commands);
@@ -296,32 +315,29 @@ __attribute__((noinline)) static lk_redis_outcome ask_migrating(release *x, lk_r
     lk_redis *const r = x->r;
     const lk_redis_command drop =
         LK_REDIS_COMMAND("EVAL", lk_redis_migrating_drop_text, "1", x->keys.lock, x->value);
-    lk_redis_call other = *call;
-    const lk_redis_outcome outcome = lk_redis_migrating_ask(r, x->data->slot, call, &drop, err);
-    if (outcome != LK_REDIS_CALL_ANSWERED || call->reply->type != REDIS_REPLY_INTEGER)
-        return outcome;
-    if (call->reply->integer == 1 && x->noted)
-        forget_info(x);
-    if (call->reply->integer != 0)
-        return outcome;
     char *const mark = lk_redis_keys_mark(&x->keys, x->value);
-    if (mark == NULL) { /* whether it was broken is not known */
-        freeReplyObject(call->reply);
-        call->reply = NULL;
+    if (mark == NULL) {
         lk_out_of_memory(err);
         return LK_REDIS_CALL_NOMEM;
     }
-    const lk_redis_command a = LK_REDIS_COMMAND("GET", mark);
-    const lk_redis_outcome told = lk_redis_migrating_ask(r, x->data->slot, &other, &a, err);
-    free(mark);
-    if (told == LK_REDIS_CALL_ANSWERED && other.reply->type == REDIS_REPLY_NIL) {
-        freeReplyObject(other.reply);
-        return outcome;
+    const lk_redis_command get = LK_REDIS_COMMAND("GET", mark);
+    lk_redis_call other = *call;
+    lk_redis_outcome outcome = lk_redis_migrating_ask(r, x->data->slot, call, &drop, err);
+    const bool is_number = outcome == LK_REDIS_CALL_ANSWERED && call->reply->type == REDIS_REPLY_INTEGER;
+    if (is_number && call->reply->integer == 1 && x->what == LK_REDIS_NOTED)
+        forget_info(x);
+    if (is_number && call->reply->integer == 0) {
+        outcome = lk_redis_migrating_ask(r, x->data->slot, &other, &get, err);
+        if (outcome == LK_REDIS_CALL_ANSWERED && other.reply->type == REDIS_REPLY_NIL) {
+            freeReplyObject(other.reply);
+        } else {
+            freeReplyObject(call->reply);
+            call->reply = other.reply;
+            x->broken = outcome == LK_REDIS_CALL_ANSWERED && call->reply->type == REDIS_REPLY_STRING;
+        }
     }
-    freeReplyObject(call->reply);
-    call->reply = other.reply;
-    x->broken = told == LK_REDIS_CALL_ANSWERED && call->reply->type == REDIS_REPLY_STRING;
-    return told;
+    free(mark);
+    return outcome;
 }
 
 /* What became of a request. OK with *again: ask once more. */
@@ -352,15 +368,7 @@ static locker_status judge(release *x, lk_redis_call *call, lk_redis_outcome out
 
 static lk_redis_script command(release *x, lk_redis_command *a)
 {
-    const lk_redis_script script = x->shares ? LK_REDIS_SCRIPT_SHARED_RELEASE : LK_REDIS_SCRIPT_RELEASE;
-    lk_redis_script_begin(x->r, a, script, &x->keys,
-                          x->noted && !x->shares ? lk_redis_keys_info(&x->keys) : NULL);
-    LK_REDIS_ARGUMENTS(a, x->value, "", x->direct_us);
-    if (x->r->recovery.mark != NULL)
-        lk_redis_command_text(a, x->token);
-    if (x->r->recovery.mark != NULL && x->shares)
-        lk_redis_command_text(a, x->marker);
-    return script;
+    return begin_command(x->r, a, x->what, &x->keys, x->value, "", x->direct_us, x->token, x->marker);
 }
 
 static locker_status ask(release *x, bool *again, locker_error *err)
@@ -369,7 +377,7 @@ static locker_status ask(release *x, bool *again, locker_error *err)
     lk_redis_command a;
     x->node = lk_redis_node_for(x->r, x->data->slot, &call);
     const lk_redis_script script = command(x, &a);
-    const lk_redis_outcome outcome = x->migrating && !x->shares
+    const lk_redis_outcome outcome = x->migrating && x->what != LK_REDIS_SHARING
                                          ? ask_migrating(x, &call, err)
                                          : lk_redis_ask_script(x->node, &call, script, &a, err);
     return judge(x, &call, outcome, again, err);
@@ -382,11 +390,7 @@ static void send_locked(release *x) LK_REDIS_LOCKED
     lk_redis_command a;
     x->node = lk_redis_node_of(x->r, x->data->slot);
     const lk_redis_script script = command(x, &a);
-    if (x->whole)
-        lk_redis_script_spell_out(x->r, &a, script);
-    lk_redis_command_text(&a, lk_redis_fence_least_text(&x->node->fences, least));
-    if (x->r->recovery.mark != NULL)
-        lk_redis_command_text(&a, x->r->recovery.life);
+    end_command_locked(x->node, &a, script, x->whole, least);
     x->op = lk_redis_call_begin_locked(x->node->commands, &x->call, &a);
 }
 
@@ -455,11 +459,7 @@ static void let_go_unlocking(lk_redis *r, lk_redis_claim *data, lk_redis_keys *k
     lk_redis_claims_remove_locked(&r->claims, data);
     if (keys->lock == NULL)
         return;
-    lk_redis_cleanup_start_locked(r, keys, data->slot, data->number,
-                                  !locker_claim_is_plain(data->core) ? LK_REDIS_SHARING
-                                  : data->noted                      ? LK_REDIS_NOTED
-                                                                     : LK_REDIS_UNNOTED,
-                                  queued);
+    lk_redis_cleanup_start_locked(r, keys, data->slot, data->number, kind_of(data), queued);
     lk_redis_pump_unlocking(lk_redis_node_of(r, data->slot)->commands);
 }
 
@@ -467,17 +467,17 @@ static void let_go_unlocking(lk_redis *r, lk_redis_claim *data, lk_redis_keys *k
 static void start(release *x, lk_redis *r, const locker_claim *grant)
 {
     lk_redis_claim *const data = lk_redis_claim_of(grant);
-    *x = (release){.r = r, .data = data, .shares = !locker_claim_is_plain(grant)};
+    *x = (release){.r = r, .data = data};
     lk_redis_value_text(&r->values, data->number, x->value);
     lk_redis_lock(&r->shared);
     silence_locked(r, data);
     x->in_table = data->in_table; /* from here on nobody puts it there */
-    x->noted = data->noted;
+    x->what = kind_of(data);
     const int64_t direct_us = lk_redis_claim_direct_us(data, lk_redis_now(&r->shared));
     lk_redis_unlock(&r->shared);
     if (r->recovery.mark != NULL)
         (void)lk_redis_number_text(x->token, LK_READ(data->fence) + data->passes);
-    if (x->shares)
+    if (x->what == LK_REDIS_SHARING)
         lk_redis_marker_text(grant, x->marker);
     (void)lk_redis_number_text(x->direct_us, (uint64_t)direct_us);
     (void)lk_redis_keys_of_claim(r, &x->keys, grant);

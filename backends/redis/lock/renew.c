@@ -342,7 +342,7 @@ static void follow_locked(struct renewal *n) LK_REDIS_LOCKED
 {
     n->node = lk_redis_node_of(n->node->r, n->slot);
     lk_list_append(&n->node->renewals.waiting, &n->link);
-    n->node->r->shared.svc->attend(n->node->r->shared.svc); /* another's connection is pumped now */
+    lk_redis_attend(n->node->r); /* another's connection is pumped now */
 }
 
 /* All that is to come has come. */
@@ -417,7 +417,8 @@ static void renew_migrating_locked(struct renewal *n) LK_REDIS_LOCKED
         (void)lk_redis_number_text(ttl, (uint64_t)(claim->ttl_ns / LK_MS));
         const lk_redis_command a =
             LK_REDIS_COMMAND("EVAL", lk_redis_migrating_extend_text, "1", keys.lock, value, ttl);
-        const lk_redis_command info = LK_REDIS_COMMAND("PEXPIRE", lk_redis_keys_info(&keys), ttl);
+        const lk_redis_command info =
+            LK_REDIS_COMMAND("PEXPIRE", lk_redis_keys_companion(&keys, LK_REDIS_INFO), ttl);
         one->sent = lk_redis_now(&r->shared);
         one->leaps = LK_READ(n->node->r->shared.leaps);
         if (lk_redis_claim_of(claim)->noted)
@@ -576,8 +577,7 @@ void lk_redis_renew(void *self, locker_claim *const *grants, size_t count)
         grants = sorted;
     }
     lk_redis_lock(&r->shared);
-    if (r->recovery.mark !=
-        NULL) /* what the server has lost is brought back before the lease ends, or not at all */
+    if (r->recovery.mark != NULL) /* what the server has lost is brought back in time, or not at all */
         lk_redis_net_hurry_locked(r->nodes->net);
     for (size_t from = 0, size; from < count; from += size) {
         lk_redis_node *const node = lk_redis_node_of(r, lk_redis_claim_of(grants[from])->slot);
@@ -595,7 +595,7 @@ void lk_redis_renew(void *self, locker_claim *const *grants, size_t count)
     lk_redis_unlock(&r->shared);
     free(sorted);
     if (more)
-        r->shared.svc->attend(r->shared.svc);
+        lk_redis_attend(r);
 }
 
 void lk_redis_renewals_free(lk_redis_node *node)

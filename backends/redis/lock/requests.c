@@ -26,7 +26,7 @@ void lk_redis_script_begin(const lk_redis *r, lk_redis_command *a, lk_redis_scri
     const char *const sha = lk_redis_sha(r, which);
     a->argc = 0;
     LK_REDIS_ARGUMENTS(a, "EVALSHA", sha, counts[(fourth != NULL) + (mark != NULL)], keys->lock,
-                       lk_redis_keys_queue(keys), keys->fence);
+                       lk_redis_keys_companion(keys, LK_REDIS_QUEUE), keys->fence);
     if (sha[0] == '\0')
         lk_redis_script_spell_out(r, a, which);
     if (fourth != NULL)
@@ -73,14 +73,6 @@ void lk_redis_scripts_want(lk_redis *r)
     lk_redis_unlock(&r->shared);
 }
 
-static const char *copy_life(lk_redis *r, char life[LK_REDIS_LIFE_MAX])
-{
-    lk_redis_lock(&r->shared);
-    memcpy(life, r->recovery.life, LK_REDIS_LIFE_MAX);
-    lk_redis_unlock(&r->shared);
-    return life;
-}
-
 lk_redis_outcome lk_redis_ask_script(lk_redis_node *node, lk_redis_call *call, lk_redis_script which,
                                      lk_redis_command *a, locker_error *err)
 {
@@ -94,8 +86,12 @@ lk_redis_outcome lk_redis_ask_script(lk_redis_node *node, lk_redis_call *call, l
         /* before its least number, and its life of the server */
         call->only = atomic_load_explicit(&node->commands->connection, memory_order_acquire);
         lk_redis_command_set(a, last, lk_redis_fence_least_text(&node->fences, least));
-        if (r->recovery.mark != NULL)
-            lk_redis_command_set(a, last + 1, copy_life(r, life));
+        if (r->recovery.mark != NULL) {
+            lk_redis_lock(&r->shared);
+            memcpy(life, r->recovery.life, sizeof life);
+            lk_redis_unlock(&r->shared);
+            lk_redis_command_set(a, last + 1, life);
+        }
         const lk_redis_outcome outcome = lk_redis_ask(node->commands, call, a, 1, err);
         if (outcome == LK_REDIS_CALL_STALE)
             continue;

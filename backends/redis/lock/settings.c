@@ -79,16 +79,6 @@ static bool is_valkey(const locker_driver_config *config)
     return strncmp(config->scheme, "valkey", 6) == 0;
 }
 
-static bool is_of_cluster(const locker_driver_config *config)
-{
-    return strstr(config->scheme, "+cluster") != NULL;
-}
-
-static bool is_by_sentinels(const locker_driver_config *config)
-{
-    return strstr(config->scheme, "+sentinel") != NULL;
-}
-
 /* The master's name, which the path begins with, and of `path` what is behind it. */
 static locker_status read_master_name(lk_redis_target *t, const char **path, locker_error *err)
 {
@@ -192,13 +182,14 @@ static bool copy_sentinels(lk_redis_target *t, const locker_driver_config *confi
 static bool copy_texts(lk_redis_settings *s, const locker_driver_config *config)
 {
     const bool is_unix = strstr(config->scheme, "+unix") != NULL;
+    const bool by_sentinels = strstr(config->scheme, "+sentinel") != NULL;
     lk_redis_target *t = &s->target;
     t->resolver = lk_redis_resolver_new();
     return t->resolver != NULL && copy(&t->unix_path, is_unix ? config->path : NULL) &&
            copy(&t->user, config->user) && copy(&t->password, config->password) &&
            copy(&t->password_file, config->password_file) && copy_prefix(&s->prefix, config->name_space) &&
            copy_tls(t, config->values) &&
-           (is_unix || (is_by_sentinels(config) ? copy_sentinels(t, config) : copy_hosts(t, config, 6379)));
+           (is_unix || (by_sentinels ? copy_sentinels(t, config) : copy_hosts(t, config, 6379)));
 }
 
 locker_status lk_redis_settings_init(lk_redis_settings *s, const locker_driver_config *config,
@@ -211,7 +202,7 @@ locker_status lk_redis_settings_init(lk_redis_settings *s, const locker_driver_c
     const locker_value *v = config->values;
     lk_redis_target *t = &s->target;
     t->service = &services[is_valkey(config)];
-    t->cluster = is_of_cluster(config);
+    t->cluster = strstr(config->scheme, "+cluster") != NULL;
     s->fencing = v[FENCING].number != 0;
     s->poll_ns = v[POLL].number;
     s->wait_replicas = v[WAIT_REPLICAS].number;

@@ -50,8 +50,8 @@ static const locker_break_options anybody = LOCKER_BREAK_OPTIONS_INIT;
 enum {
     TRIES_MAX = 3,
     PARTS = 3, /* of what is told of a holder */
-    PIECE_MAX =
-        50, /* holders that one script takes the lock from, for which a server takes 3 ms where thousands wait */
+    /* holders that one script takes the lock from, for which a server takes 3 ms where thousands wait */
+    PIECE_MAX = 50,
     TOLD_MAX = 1000 /* holders that are told of, as the script shows them at once */
 };
 
@@ -142,8 +142,7 @@ static void read_info(const char *text, locker_holder *holder)
 static bool read_holder(redisReply *const *part, const lk_redis_marker *marker, locker_holder *holder)
 {
     *holder = (locker_holder){.slot = -1};
-    if (part[0]->type != REDIS_REPLY_STRING || part[0]->len != LK_REDIS_VALUE_LEN ||
-        strspn(part[0]->str, "0123456789abcdef") != LK_REDIS_VALUE_LEN ||
+    if (part[0]->type != REDIS_REPLY_STRING || !lk_redis_is_name(part[0]->str, '\0') ||
         part[1]->type != REDIS_REPLY_INTEGER || part[2]->type != REDIS_REPLY_STRING)
         return false;
     read_info(part[2]->str, holder);

@@ -1,6 +1,7 @@
 /* values.c: the texts by which the server knows instances, claims, sets of sharers and holders; and what it may hold beside them. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "claim.h"
@@ -36,26 +37,21 @@ void lk_redis_value_text(const lk_redis_values *values, uint64_t number, char te
     text[LK_REDIS_VALUE_LEN] = '\0';
 }
 
-static int digit_of(char c)
+bool lk_redis_is_name(const char *text, char end)
 {
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+    return strspn(text, "0123456789abcdef") == LK_REDIS_VALUE_LEN && text[LK_REDIS_VALUE_LEN] == end;
 }
 
 bool lk_redis_value_number(const lk_redis_values *values, const char *text, uint64_t *number)
 {
-    uint64_t low = 0;
-    if (strncmp(text, values->name, HALF) != 0)
+    char digits[HALF + 1];
+    if (strncmp(text, values->name, HALF) != 0 || strspn(text, "0123456789abcdef") != LK_REDIS_VALUE_LEN)
         return false;
-    for (int i = HALF; i < LK_REDIS_VALUE_LEN; i++) {
-        const int digit = digit_of(text[i]);
-        if (digit < 0)
-            return false;
-        low = low << 4 | (unsigned)digit;
-    }
+    memcpy(digits, text + HALF, HALF);
+    digits[HALF] = '\0';
+    const uint64_t low = strtoull(digits, NULL, 16);
     *number = low - values->low;
-    return low > values->low && digit_of(text[LK_REDIS_VALUE_LEN]) < 0;
+    return low > values->low;
 }
 
 bool lk_redis_read_number(const char **text, char end, int64_t *number)

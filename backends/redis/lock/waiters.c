@@ -15,8 +15,7 @@ enum {
     BATCH_MAX = 64 /* locks in one command */
 };
 
-static const int64_t between_ns =
-    200 * LK_MS; /* from one of the first to the next, when the holder's lease is over */
+static const int64_t between_ns = 200 * LK_MS; /* from one of the first to the next, when the lease is over */
 static const int64_t leeway_ns = 5 * LK_MS;
 static const int64_t together_ns = 50 * LK_MS; /* what is due within that goes along */
 static const int64_t itself_ns = 300 * LK_S;
@@ -51,7 +50,7 @@ static void look_by_locked(lk_redis *r, lk_redis_claim *data, int64_t at) LK_RED
     if (at >= r->look_at)
         return;
     r->look_at = at;
-    r->shared.svc->attend(r->shared.svc);
+    lk_redis_attend(r);
 }
 
 /* One that was doubted meanwhile looks at once: the answer may be to what was sent before. */
