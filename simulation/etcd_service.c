@@ -29,15 +29,9 @@ static lk_sim_etcd etcd;
 static void tell_bytes(const session *s, const char *way, const unsigned char *bytes, size_t count)
 {
     char text[1024];
-    size_t n = 0;
     if (!lk_sim_is_traced())
         return;
-    for (size_t i = 0; i < count && n + 1 < sizeof text; i++) {
-        const bool plain = bytes[i] >= ' ' && bytes[i] <= '~';
-        if (plain || (n > 0 && text[n - 1] != '.'))
-            text[n++] = plain ? (char)bytes[i] : '.';
-    }
-    text[n] = '\0';
+    lk_sim_readable(text, sizeof text, bytes, count);
     const lk_sim_process *const client = lk_sim_connection_process(s->connection);
     lk_sim_tell("%s %s process %d: %s", s->member->host, way, client->pid, text);
 }

@@ -299,7 +299,7 @@ static void order(lk_sim_redis *redis, unsigned number, const char *what, const 
     char text[16], answer[128];
     (void)snprintf(text, sizeof text, "%u", number);
     const char *const argv[] = {"CLUSTER", "SETSLOT", text, what, cluster.at[number_of(named)].id};
-    lk_sim_redis_ask(redis, 5, argv, answer, sizeof answer);
+    lk_sim_redis_ask(redis, false, 5, argv, answer, sizeof answer);
     lk_sim_tell("slot %u: %s %s %s", number, redis->service.host, what, named->service.host);
     if (strcmp(answer, "+OK\r\n") != 0)
         lk_sim_fail("slot %u: %s %s at %s is answered %s", number, what, named->service.host,

@@ -163,7 +163,7 @@ void lk_sim_redis_stranger(lk_sim_redis *at, bool is_asking, unsigned key, int64
     (void)snprintf(name, sizeof name, "stranger %u", ++strangers);
     (void)snprintf(span, sizeof span, "%lld", (long long)span_ms);
     const char *const argv[] = {"SET", lk_sim_redis_key_names[key], name, "NX", "PX", span};
-    (is_asking ? lk_sim_redis_ask_moved : lk_sim_redis_ask)(at, 6, argv, answer, sizeof answer);
+    lk_sim_redis_ask(at, is_asking, 6, argv, answer, sizeof answer);
     lk_sim_tell("%s on key %u for %lld ms: %.4s", name, key, (long long)span_ms, answer);
     if (strcmp(answer, "+OK\r\n") == 0) /* whose clock may run faster */
         lk_sim_judge_stranger(key, span_ms * MS - span_ms * MS / 100);

@@ -58,7 +58,7 @@ static void tell_messages(const session *s, lk_sr_text output)
 {
     static const char one[] = "*3\r\n$7\r\nmessage\r\n", of_shard[] = "*3\r\n$8\r\nsmessage\r\n";
     const char *at = output.data;
-    if (s->redis->tells == NULL || !(begins_with(output, one) || begins_with(output, of_shard)))
+    if (!begins_with(output, one) && !begins_with(output, of_shard))
         return;
     at += begins_with(output, one) ? sizeof one - 1 : sizeof of_shard - 1;
     for (int line = 0; line < 3; line++) { /* the channel, and how long the text is */
@@ -189,8 +189,7 @@ static void put(void *context, lk_sr_text name)
     const lk_sim_redis *const redis = context;
     char text[256];
     (void)snprintf(text, sizeof text, "%.*s", LK_SR_SHOWN(name));
-    if (redis->puts != NULL)
-        redis->puts(text);
+    redis->puts(text);
 }
 
 static void ran(void *context, lk_sr_client *client, const lk_sr_text *argv, size_t argc, lk_sr_text answer)
@@ -239,7 +238,7 @@ void lk_sim_redis_restart(lk_sim_redis *redis, bool keeps_data)
 static void tell_expired(const lk_sim_redis *redis, int64_t by_ns)
 {
     const int64_t before_ms = lk_sr_clock_ms(redis->server), now_ms = before_ms + by_ns / 1000000;
-    if (redis->expires == NULL || lk_sr_is_replica(redis->server))
+    if (lk_sr_is_replica(redis->server))
         return;
     LK_LIST_EACH(link, &redis->server->spaces[0].keys) {
         const lk_sr_key *const key = LK_CONTAINER(link, lk_sr_key, link);
@@ -304,8 +303,7 @@ void lk_sim_redis_promote(lk_sim_redis *master)
 {
     lk_sim_redis *const replica = master->replica;
     for (lk_sr_text unit; (unit = lk_sr_link_unit(master->link)).len > 0; lk_sr_link_taken(master->link))
-        if (master->loses != NULL)
-            master->loses(unit);
+        master->loses(unit);
     lk_sim_redis_advance(replica);
     lk_sr_detach(master->link);
     master->link = NULL;
@@ -317,10 +315,11 @@ void lk_sim_redis_promote(lk_sim_redis *master)
 
 /* ------------------------------------------------------------------ strangers ---- */
 
-static void ask(lk_sim_redis *redis, const char *before, unsigned argc, const char *const *argv, char *answer,
-                size_t room)
+void lk_sim_redis_ask(lk_sim_redis *redis, bool is_asking, unsigned argc, const char *const *argv,
+                      char *answer, size_t room)
 {
     char request[512];
+    const char *const before = is_asking ? "*1\r\n$6\r\nASKING\r\n" : "";
     size_t n = (size_t)snprintf(request, sizeof request, "%s*%u\r\n", before, argc);
     for (unsigned i = 0; i < argc; i++)
         n += (size_t)snprintf(request + n, sizeof request - n, "$%zu\r\n%s\r\n", strlen(argv[i]), argv[i]);
@@ -332,21 +331,10 @@ static void ask(lk_sim_redis *redis, const char *before, unsigned argc, const ch
     s->client = lk_sr_connect(redis->server, "10.0.1.2:1", s);
     lk_sr_feed(s->client, (lk_sr_text){request, n});
     const lk_sr_text told = lk_sr_output(s->client);
-    const size_t skipped = before[0] != '\0' && told.len > 5 ? 5 : 0; /* "+OK" */
+    const size_t skipped = is_asking && told.len > 5 ? 5 : 0; /* "+OK" */
     (void)snprintf(answer, room, "%.*s",
                    LK_SR_SHOWN(((lk_sr_text){told.data + skipped, told.len - skipped})));
     end(s);
-}
-
-void lk_sim_redis_ask(lk_sim_redis *redis, unsigned argc, const char *const *argv, char *answer, size_t room)
-{
-    ask(redis, "", argc, argv, answer, room);
-}
-
-void lk_sim_redis_ask_moved(lk_sim_redis *redis, unsigned argc, const char *const *argv, char *answer,
-                            size_t room)
-{
-    ask(redis, "*1\r\n$6\r\nASKING\r\n", argc, argv, answer, room);
 }
 
 void lk_sim_redis_end(lk_sim_redis *redis)

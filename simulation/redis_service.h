@@ -16,16 +16,16 @@ struct lk_sim_redis {
     struct lk_sr_link *link;
     bool carries; /**< something is on its way there */
     bool halts;   /**< nothing gets there, until it doesn't any more */
-    /** Called before a message is sent there; NULL: nobody wants to know. */
+    /** Called before a message is sent there. A run sets this and the next two, and `loses`. */
     void (*tells)(lk_sim_connection *, const char *text);
-    /** SET has put something there. NULL: nobody wants to know. */
+    /** SET has put something there. */
     void (*puts)(const char *name);
-    /** Its clock has been set, which ends that key. NULL: nobody wants to know. */
+    /** Its clock has been set, which ends that key. */
     void (*expires)(const char *name);
     /** A command that came over this connection was carried out. NULL: nobody wants to know. */
     void (*ran)(const lk_sim_redis *, const lk_sim_connection *, const lk_sr_text *argv, size_t argc,
                 lk_sr_text answer);
-    /** These commands of its are lost, as its replica that had not heard them is a master now. NULL: nobody wants to know. */
+    /** These commands of its are lost, as its replica that had not heard them is a master now. */
     void (*loses)(lk_sr_text commands);
 };
 
@@ -35,11 +35,9 @@ void lk_sim_redis_begin(lk_sim_redis *redis, const char *host, const lk_sim_redi
 void lk_sim_redis_replicate(lk_sim_redis *master, lk_sim_redis *replica);
 /** What had not got there is lost, and the replica is a master itself. */
 void lk_sim_redis_promote(lk_sim_redis *master);
-/** A stranger's request: what is answered, in `answer`. */
-void lk_sim_redis_ask(lk_sim_redis *redis, unsigned argc, const char *const *argv, char *answer, size_t room);
-/** The same of one whom another node of a cluster has sent here (ASK). */
-void lk_sim_redis_ask_moved(lk_sim_redis *redis, unsigned argc, const char *const *argv, char *answer,
-                            size_t room);
+/** A stranger's request: what is answered, in `answer`. `is_asking`: another node of a cluster has sent the stranger here (ASK). */
+void lk_sim_redis_ask(lk_sim_redis *redis, bool is_asking, unsigned argc, const char *const *argv,
+                      char *answer, size_t room);
 /** Its process is killed and starts again at once. */
 void lk_sim_redis_restart(lk_sim_redis *redis, bool keeps_data);
 /** It stood still, and goes on: what was due meanwhile is done. */

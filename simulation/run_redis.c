@@ -106,7 +106,7 @@ static void flush(void)
 {
     static const char *const argv[] = {"FLUSHALL"};
     char answer[64];
-    lk_sim_redis_ask(run.master, 1, argv, answer, sizeof answer);
+    lk_sim_redis_ask(run.master, false, 1, argv, answer, sizeof answer);
     for (unsigned key = 0; run.has_strangers && key < KEYS; key++)
         lk_sim_redis_stranger(run.master, false, key, 1000);
 }
@@ -141,7 +141,7 @@ static void counters_go(void *context)
     if (lk_sim_now() >= counters_until)
         return;
     if (!run.master->service.silent && !run.master->service.refuses)
-        lk_sim_redis_ask(run.master, 3, argv, answer, sizeof answer);
+        lk_sim_redis_ask(run.master, false, 3, argv, answer, sizeof answer);
     lk_sim_at(lk_sim_now() + 20 * MS, counters_go, context);
 }
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "crew.h"
+#include "workers.h"
 
 static const char usage[] =
     "usage: locker-simulate [--driver NAME] [--first SEED] [--seeds N] [--jobs N] [--stop]\n"
@@ -255,7 +255,7 @@ int main(int argc, char **argv)
     (void)setvbuf(stdout, NULL, _IOLBF, 0); /* what failed is told at once */
     const lk_sim_orders orders = read_orders(argc, argv);
     lk_sim_totals totals;
-    if (!lk_sim_run_crew(&orders, &totals)) {
+    if (!lk_sim_run_workers(&orders, &totals)) {
         fprintf(stderr, "locker-simulate: can't start a process: %s\n", strerror(errno));
         return 71;
     }

@@ -33,13 +33,7 @@ static lk_sim_zookeeper zookeeper;
 static void tell_bytes(const session *s, const char *way, const unsigned char *bytes, size_t count)
 {
     char text[512];
-    size_t n = 0;
-    for (size_t i = 0; i < count && n + 1 < sizeof text; i++) {
-        const bool plain = bytes[i] >= ' ' && bytes[i] <= '~';
-        if (plain || (n > 0 && text[n - 1] != '.'))
-            text[n++] = plain ? (char)bytes[i] : '.';
-    }
-    text[n] = '\0';
+    lk_sim_readable(text, sizeof text, bytes, count);
     lk_sim_tell("%s %s of session %" PRIx64 ": %s", s->server->host, way,
                 (uint64_t)lk_simzk_wire_session(s->wire), text);
 }

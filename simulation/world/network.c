@@ -642,3 +642,16 @@ void lk_sim_network_end(void)
         forget(c);
     }
 }
+
+/* ------------------------------------------------------------------ the trace ---- */
+
+void lk_sim_readable(char *text, size_t room, const unsigned char *bytes, size_t count)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < count && n + 1 < room; i++) {
+        const bool plain = bytes[i] >= ' ' && bytes[i] <= '~';
+        if (plain || (n > 0 && text[n - 1] != '.'))
+            text[n++] = plain ? (char)bytes[i] : '.';
+    }
+    text[n] = '\0';
+}

@@ -69,3 +69,6 @@ void lk_sim_network_reset(const lk_sim_process *process, const lk_sim_service *s
 /** Whether the process has a connection there, as far as it knows. */
 bool lk_sim_network_is_connected(const lk_sim_process *process, const lk_sim_service *service);
 void lk_sim_network_end(void);
+
+/** For the trace: the texts in these bytes, with a point for all between them; as much as there is room for. */
+void lk_sim_readable(char *text, size_t room, const unsigned char *bytes, size_t count);

@@ -1,4 +1,4 @@
-/* crew.c: see crew.h. */
+/* workers.c: see workers.h. */
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "crew.h"
+#include "workers.h"
 
 enum { CPU_SECONDS_MOST = 60 /* a seed takes tenths of a second; one that goes on is caught in a loop */ };
 
@@ -54,9 +54,9 @@ typedef struct {
     child *children;
     struct pollfd *hears;
     size_t count, under_way;
-} crew;
+} workers;
 
-static bool start(crew *c, size_t i, uint64_t seed)
+static bool start(workers *w, size_t i, uint64_t seed)
 {
     int ends[2];
     if (pipe(ends) != 0)
@@ -66,36 +66,36 @@ static bool start(crew *c, size_t i, uint64_t seed)
     if (pid == 0) {
         (void)close(ends[0]);
         tells_to = ends[1];
-        run_one(c->orders, seed);
+        run_one(w->orders, seed);
     }
     (void)close(ends[1]);
     if (pid < 0) {
         (void)close(ends[0]);
         return false;
     }
-    c->children[i] = (child){pid, seed};
-    c->hears[i] = (struct pollfd){.fd = ends[0], .events = POLLIN};
-    c->under_way++;
+    w->children[i] = (child){pid, seed};
+    w->hears[i] = (struct pollfd){.fd = ends[0], .events = POLLIN};
+    w->under_way++;
     return true;
 }
 
-static void leave(crew *c, size_t i)
+static void leave(workers *w, size_t i)
 {
-    (void)close(c->hears[i].fd);
-    c->hears[i].fd = -1;
-    c->children[i].pid = 0;
-    c->under_way--;
+    (void)close(w->hears[i].fd);
+    w->hears[i].fd = -1;
+    w->children[i].pid = 0;
+    w->under_way--;
 }
 
 /* What came of it, and how long it had a processor. */
-static lk_sim_result read_result(const crew *c, size_t i, int64_t *cpu_ns)
+static lk_sim_result read_result(const workers *w, size_t i, int64_t *cpu_ns)
 {
     lk_sim_result result = {0};
     struct rusage used = {0};
     int status = 0;
-    if (read(c->hears[i].fd, &result, sizeof result) != (ssize_t)sizeof result)
+    if (read(w->hears[i].fd, &result, sizeof result) != (ssize_t)sizeof result)
         (void)snprintf(result.failure, sizeof result.failure, "the process ended without a result");
-    (void)wait4(c->children[i].pid, &status, 0, &used);
+    (void)wait4(w->children[i].pid, &status, 0, &used);
     if (WIFSIGNALED(status))
         (void)snprintf(result.failure, sizeof result.failure, "it was killed: %s",
                        strsignal(WTERMSIG(status)));
@@ -117,13 +117,13 @@ static void tell(const lk_sim_orders *o, uint64_t seed, const lk_sim_result *res
                seed, result->failure, o->driver, seed, o->limits);
 }
 
-static void finish(crew *c, size_t i)
+static void finish(workers *w, size_t i)
 {
-    lk_sim_totals *const t = c->totals;
+    lk_sim_totals *const t = w->totals;
     int64_t cpu_ns;
-    const lk_sim_result result = read_result(c, i, &cpu_ns);
-    tell(c->orders, c->children[i].seed, &result, cpu_ns);
-    leave(c, i);
+    const lk_sim_result result = read_result(w, i, &cpu_ns);
+    tell(w->orders, w->children[i].seed, &result, cpu_ns);
+    leave(w, i);
     t->seeds++;
     t->steps += result.steps;
     t->grants += result.grants;
@@ -134,57 +134,57 @@ static void finish(crew *c, size_t i)
 }
 
 /* Those under way come to nothing. */
-static void give_up(crew *c)
+static void give_up(workers *w)
 {
-    for (size_t i = 0; i < c->count; i++) {
-        if (c->children[i].pid == 0)
+    for (size_t i = 0; i < w->count; i++) {
+        if (w->children[i].pid == 0)
             continue;
-        (void)kill(c->children[i].pid, SIGKILL);
-        (void)waitpid(c->children[i].pid, NULL, 0);
-        leave(c, i);
+        (void)kill(w->children[i].pid, SIGKILL);
+        (void)waitpid(w->children[i].pid, NULL, 0);
+        leave(w, i);
     }
 }
 
-static void show_progress(const crew *c)
+static void show_progress(const workers *w)
 {
     if (isatty(STDERR_FILENO))
-        fprintf(stderr, "\r%" PRIu64 " of %" PRIu64 " seeds, %" PRIu64 " failures ", c->totals->seeds,
-                c->orders->seeds, c->totals->failures);
+        fprintf(stderr, "\r%" PRIu64 " of %" PRIu64 " seeds, %" PRIu64 " failures ", w->totals->seeds,
+                w->orders->seeds, w->totals->failures);
 }
 
 /* ------------------------------------------------------------------ all of them ---- */
 
-static bool start_some(crew *c, uint64_t *next)
+static bool start_some(workers *w, uint64_t *next)
 {
-    for (size_t i = 0; i < c->count && *next < c->orders->seeds; i++) {
-        if (c->children[i].pid != 0)
+    for (size_t i = 0; i < w->count && *next < w->orders->seeds; i++) {
+        if (w->children[i].pid != 0)
             continue;
-        if (!start(c, i, c->orders->first + *next))
+        if (!start(w, i, w->orders->first + *next))
             return false;
         ++*next;
     }
     return true;
 }
 
-static void wait_for_some(crew *c)
+static void wait_for_some(workers *w)
 {
-    (void)poll(c->hears, c->count + 1, -1);
-    c->totals->interrupted = c->hears[c->count].revents != 0;
-    for (size_t i = 0; i < c->count && !c->totals->interrupted; i++)
-        if (c->children[i].pid != 0 && c->hears[i].revents != 0)
-            finish(c, i);
-    show_progress(c);
+    (void)poll(w->hears, w->count + 1, -1);
+    w->totals->interrupted = w->hears[w->count].revents != 0;
+    for (size_t i = 0; i < w->count && !w->totals->interrupted; i++)
+        if (w->children[i].pid != 0 && w->hears[i].revents != 0)
+            finish(w, i);
+    show_progress(w);
 }
 
-static bool go_through(crew *c)
+static bool go_through(workers *w)
 {
     bool can_start = true;
-    for (uint64_t next = 0; !c->totals->interrupted;) {
-        const bool stops = c->orders->stops && c->totals->failures > 0;
-        can_start = stops || start_some(c, &next);
-        if (stops || !can_start || c->under_way == 0)
+    for (uint64_t next = 0; !w->totals->interrupted;) {
+        const bool stops = w->orders->stops && w->totals->failures > 0;
+        can_start = stops || start_some(w, &next);
+        if (stops || !can_start || w->under_way == 0)
             break;
-        wait_for_some(c);
+        wait_for_some(w);
     }
     return can_start;
 }
@@ -207,26 +207,26 @@ static int hear_signals(void)
     return signalfd(-1, &signals, SFD_CLOEXEC);
 }
 
-bool lk_sim_run_crew(const lk_sim_orders *orders, lk_sim_totals *totals)
+bool lk_sim_run_workers(const lk_sim_orders *orders, lk_sim_totals *totals)
 {
     const size_t count = (size_t)(orders->jobs < orders->seeds ? orders->jobs : orders->seeds);
     const double began = seconds();
-    crew c = {.orders = orders,
-              .totals = totals,
-              .children = calloc(count, sizeof *c.children),
-              .hears = calloc(count + 1, sizeof *c.hears),
-              .count = count};
+    workers w = {.orders = orders,
+                 .totals = totals,
+                 .children = calloc(count, sizeof *w.children),
+                 .hears = calloc(count + 1, sizeof *w.hears),
+                 .count = count};
     *totals = (lk_sim_totals){0};
-    if (c.children == NULL || c.hears == NULL)
+    if (w.children == NULL || w.hears == NULL)
         abort();
     for (size_t i = 0; i < count; i++)
-        c.hears[i].fd = -1;
-    c.hears[count] = (struct pollfd){.fd = hear_signals(), .events = POLLIN};
-    const bool could = go_through(&c);
-    give_up(&c);
-    (void)close(c.hears[count].fd);
-    free(c.children);
-    free(c.hears);
+        w.hears[i].fd = -1;
+    w.hears[count] = (struct pollfd){.fd = hear_signals(), .events = POLLIN};
+    const bool could = go_through(&w);
+    give_up(&w);
+    (void)close(w.hears[count].fd);
+    free(w.children);
+    free(w.hears);
     totals->seconds = seconds() - began;
     if (isatty(STDERR_FILENO))
         fprintf(stderr, "\r%60s\r", "");

@@ -1,4 +1,4 @@
-/* crew.h: many simulations, each in a process of its own, several at a time. */
+/* workers.h: many simulations, each in a process of its own, several at a time. */
 #pragma once
 
 #include <stdbool.h>
@@ -25,4 +25,4 @@ typedef struct {
 } lk_sim_totals;
 
 /** Run them all. What fails is told at once. False: no process can be started, errno says why. */
-bool lk_sim_run_crew(const lk_sim_orders *orders, lk_sim_totals *totals);
+bool lk_sim_run_workers(const lk_sim_orders *orders, lk_sim_totals *totals);
