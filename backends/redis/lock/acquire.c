@@ -426,12 +426,6 @@ static locker_status read_plain(struct attempt *a)
     return granted(a, fenced ? (uint64_t)last->integer : 0, fenced, a->call.sent, a->call.sent);
 }
 
-/* It is used in another way: nothing of this claim is there. */
-static locker_status other_use(struct attempt *a, int32_t permits)
-{
-    return locker_other_use(a->err, permits, a->claim->permits);
-}
-
 /* A place in the queue is the earlier the better, and it takes somebody who listens: at its first attempt one that waits sees to that
  * before it says that it waits. False: it can't be had now, and comes later, or it polls. */
 static bool will_listen(const struct attempt *a)
@@ -473,7 +467,7 @@ static locker_status read_shared(struct attempt *a)
     }
     if (kind == 2)
         return shared_busy(a, first, third, second);
-    return kind == 3 ? other_use(a, (int32_t)first) : refused(a, reply);
+    return kind == 3 ? locker_other_use(a->err, (int32_t)first, claim->permits) : refused(a, reply);
 }
 
 static locker_status read_script(struct attempt *a)
@@ -483,7 +477,7 @@ static locker_status read_script(struct attempt *a)
     if (lk_redis_is_numbers(reply, 3))
         return busy(a, reply->element[0]->integer, reply->element[1]->integer, reply->element[2]->integer);
     if (lk_redis_is_numbers(reply, 4))
-        return other_use(a, (int32_t)reply->element[1]->integer);
+        return locker_other_use(a->err, (int32_t)reply->element[1]->integer, a->claim->permits);
     if (lk_redis_is_numbers(reply, 2)) {
         last = reply->element[0]->integer;
         numbers = reply->element[1]->integer;
@@ -536,12 +530,9 @@ static locker_status try_once(struct attempt *a, bool plain)
 static bool plain_first(const struct attempt *a)
 {
     const lk_redis_claim *data = a->data;
-    if (a->shares)
-        return false;
-    if (LK_READ(data->place) == LK_REDIS_UNKNOWN || data->enqueued || data->numbers > 1 ||
-        !LK_READ(a->r->trusted) || a->r->map != NULL)
-        return false;
-    if (a->r->recovery.mark != NULL) /* they don't look whether the data are known */
+    /* with `recovery`, they don't look whether the data are known */
+    if (a->shares || LK_READ(data->place) == LK_REDIS_UNKNOWN || data->enqueued || data->numbers > 1 ||
+        !LK_READ(a->r->trusted) || a->r->map != NULL || a->r->recovery.mark != NULL)
         return false;
     if (a->claim->will_wait && (data->busy_sent != 0 || LK_READ(a->r->busy_lately) > 0))
         return false;

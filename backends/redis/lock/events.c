@@ -29,11 +29,6 @@ void lk_redis_on_up_locked(void *self, int64_t server_us, int64_t at)
     (void)lk_redis_cleanups_run_locked(r, lk_redis_now(&r->shared));
 }
 
-static bool is_in(const uint32_t *slots, uint16_t slot)
-{
-    return slots == NULL || (slots[slot / 32] >> slot % 32 & 1) != 0;
-}
-
 /* The word of a break may have been missed: a renewal tells. */
 static bool may_have_missed_locked(const lk_redis_node *node, const lk_redis_claim *data) LK_REDIS_LOCKED
 {
@@ -49,7 +44,7 @@ void lk_redis_on_subscribed_locked(void *self, const uint32_t *slots)
     bool moved = false;
     pthread_cond_broadcast(&r->shared.changed);
     for (lk_redis_claim *data = NULL; (data = lk_redis_claims_after_locked(&r->claims, data)) != NULL;) {
-        if (!is_in(slots, data->slot))
+        if (slots != NULL && (slots[data->slot / 32] >> data->slot % 32 & 1) == 0)
             continue;
         moved = moved || (slots != NULL && !lk_redis_net_is_subscribed(node->net, data->slot));
         if (!lk_redis_claim_is_granted(data)) /* another attempt finds what was missed, and enrols too */

@@ -33,7 +33,7 @@ static bool read_info(const char *text, const char *value, locker_info *info)
         return false;
     info->token = (uint64_t)token;
     info->since_unix_ms = since > 0 ? since : -1;
-    lk_redis_copy_owner(info->owner, text + LK_REDIS_VALUE_LEN + 1);
+    (void)snprintf(info->owner, sizeof info->owner, "%s", text + LK_REDIS_VALUE_LEN + 1);
     return true;
 }
 
@@ -66,28 +66,24 @@ static locker_status read_look(struct look *x, const redisReply *reply)
 }
 
 /* `seen`: what the lock is to be taken from; NULL: only look. */
-static locker_status ask(struct look *x, const redisReply *seen)
+static locker_status look(struct look *x, const redisReply *seen)
 {
     const lk_redis_script which = seen != NULL ? LK_REDIS_SCRIPT_BREAK : LK_REDIS_SCRIPT_SHOW;
     lk_redis_command more = {0};
     if (seen != NULL) {
         lk_redis_command_add(&more, seen->str, seen->len);
         lk_redis_command_text(&more, x->type == NULL ? "1" : "2");
+    } else {
+        x->type = NULL;
     }
-    return lk_redis_inquire(&x->q, which, lk_redis_keys_companion(&x->keys, LK_REDIS_INFO), &more, &x->reply);
-}
-
-static locker_status look(struct look *x, const redisReply *seen)
-{
     x->reply = NULL;
     x->value = NULL;
     x->early = false;
-    if (seen == NULL)
-        x->type = NULL;
     lk_redis_lock(&x->q.r->shared); /* holders in this process need not be waited for */
     lk_redis_notes_flush_locked(x->q.r);
     lk_redis_unlock(&x->q.r->shared);
-    const locker_status status = ask(x, seen);
+    const locker_status status =
+        lk_redis_inquire(&x->q, which, lk_redis_keys_companion(&x->keys, LK_REDIS_INFO), &more, &x->reply);
     return status == LOCKER_OK ? read_look(x, x->reply) : status;
 }
 

@@ -28,10 +28,6 @@ typedef enum {
     RESULT_MOVED    /* another server has the slot now */
 } renewal_result;
 
-/* How far the script's answer has come. While it is read, the connection may end, and with it the WAIT behind the script: the renewal
- * stays until it is read. */
-typedef enum { SCRIPT_SENT, SCRIPT_IS_READ, SCRIPT_DONE } script_step;
-
 /* Whether enough replicas have what the script wrote (wait_locked, wait_done_locked). */
 typedef enum { REPLICAS_UNPROVEN, REPLICAS_ASKED, REPLICAS_PROVEN } replicas_step;
 
@@ -44,7 +40,8 @@ struct renewal {
     uint16_t slot;         /* of a cluster: of all of them */
     size_t load;           /* so many of them are counted as under way */
     unsigned hops;         /* how often another server was said to have the slot */
-    script_step script;
+    bool
+        is_read; /* the script's answer. Until then the renewal stays, also if the connection and the WAIT end */
     renewal_result result;
     replicas_step replicas;
     lk_list flight; /* of the renewals that one WAIT is about */
@@ -199,7 +196,7 @@ static bool submit_locked(struct renewal *n) LK_REDIS_LOCKED
     lk_redis_pipeline_bear_locked(n->on, patience_locked(n));
     n->sent = lk_redis_now(&r->shared);
     n->leaps = LK_READ(n->node->r->shared.leaps);
-    n->script = SCRIPT_SENT;
+    n->is_read = false;
     n->result = RESULT_NONE;
     if (out == NULL ||
         !lk_redis_submit_locked(n->on, put_command_locked(r, n, script, whole, out), script_done_locked, n))
@@ -244,16 +241,11 @@ static void tell_lost_locked(struct renewal *n, const char *answers) LK_REDIS_LO
     }
 }
 
-/* The leases may have been confirmed before the server's clock leapt, which has been seen since: they are renewed again. */
-static bool is_of_before_locked(const struct renewal *n) LK_REDIS_LOCKED
-{
-    return n->leaps != LK_READ(n->node->r->shared.leaps);
-}
-
 static void extend_locked(struct renewal *n) LK_REDIS_LOCKED
 {
     lk_redis *r = n->node->r;
-    const bool is_of_before = is_of_before_locked(n);
+    /* they may have been confirmed before a clock's leap that has been seen since: they are renewed again */
+    const bool is_of_before = n->leaps != LK_READ(r->shared.leaps);
     for (size_t i = 0; i < n->count; i++) {
         locker_claim *claim = take_locked(&n->ref[i]);
         if (claim == NULL || !may_renew_locked(r, claim))
@@ -386,7 +378,7 @@ static void migrating_done_locked(void *context, redisReply *reply, lk_redis_pip
     struct renewal *const n = context;
     n->on = on;
     if (reply != NULL && reply->type == REDIS_REPLY_STRING && reply->len == 1) {
-        n->script = SCRIPT_DONE;
+        n->is_read = true;
         n->result = RESULT_RENEWED;
         tell_lost_locked(n, reply->str);
         n->replicas = replicas_at_first(n->node->r);
@@ -455,9 +447,8 @@ static renewal_result answered_locked(struct renewal *n, redisReply *reply) LK_R
 static void script_done_locked(void *context, redisReply *reply)
 {
     struct renewal *n = context;
-    n->script = SCRIPT_IS_READ;
     n->result = answered_locked(n, reply);
-    n->script = SCRIPT_DONE;
+    n->is_read = true;
     if (n->replicas != REPLICAS_ASKED)
         end_locked(n);
 }
@@ -483,7 +474,7 @@ static void wait_done_locked(void *context, redisReply *reply)
     for (lk_list *link; (link = lk_list_take(&f->renewals)) != NULL;) {
         struct renewal *const n = LK_CONTAINER(link, struct renewal, flight);
         n->replicas = proven ? REPLICAS_PROVEN : REPLICAS_UNPROVEN;
-        if (n->script == SCRIPT_DONE)
+        if (n->is_read)
             end_locked(n);
     }
     free(f);

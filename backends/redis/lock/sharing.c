@@ -7,11 +7,6 @@
 #include "net/reply.h"
 #include "sharing.h"
 
-void lk_redis_copy_owner(char *out, const char *text)
-{
-    (void)snprintf(out, LOCKER_OWNER_MAX + 1, "%s", text);
-}
-
 /* "instance value ttl numbers owner"; behind an S, or a P, of which the number is that of permits. */
 static void read_member(const char *member, locker_waiter *waiter)
 {
@@ -25,7 +20,7 @@ static void read_member(const char *member, locker_waiter *waiter)
     waiter->mode = kind == 'S' ? LOCKER_SHARED : LOCKER_EXCLUSIVE;
     if ((kind == 'S' || kind == 'P') && *member >= '0' && *member <= '3' && member[1] == ' ')
         member += 2; /* whether it is told its number */
-    lk_redis_copy_owner(waiter->owner, member);
+    (void)snprintf(waiter->owner, sizeof waiter->owner, "%s", member);
 }
 
 locker_status lk_redis_read_queue(const redisReply *queue, locker_info *info, locker_error *err)
@@ -135,7 +130,7 @@ static void read_info(const char *text, locker_holder *holder)
     holder->since_unix_ms = since > 0 ? since : -1;
     holder->token = (told & 1) != 0 ? (uint64_t)token : 0;
     holder->slot = (int32_t)slot;
-    lk_redis_copy_owner(holder->owner, text);
+    (void)snprintf(holder->owner, sizeof holder->owner, "%s", text);
 }
 
 /* Of a holder's three parts. False: they make no sense. */
@@ -328,8 +323,8 @@ static locker_status take_page(breaking *b)
 /* Whether the page seen is of the break's set, whose marker the first page tells. */
 static bool is_same_set(breaking *b)
 {
-    const redisReply *const marker = b->seen.reply->element[MARKER], *const counter =
-                                                                         b->seen.reply->element[COUNTER];
+    const redisReply *const marker = b->seen.reply->element[MARKER];
+    const redisReply *const counter = b->seen.reply->element[COUNTER];
     if (b->marker[0] != '\0')
         return strcmp(b->marker, marker->str) == 0;
     (void)snprintf(b->marker, sizeof b->marker, "%s", marker->str);
