@@ -66,9 +66,7 @@ static void rings(void *context)
 
 static alarm_clock *set_alarm(const lk_sim_process *process)
 {
-    alarm_clock *const a = malloc(sizeof *a);
-    if (a == NULL)
-        abort();
+    alarm_clock *const a = lk_sim_alloc(sizeof *a);
     *a = (alarm_clock){.cancel = locker_cancel_new(), .process = process, .rang_at = -1};
     if (a->cancel == NULL)
         abort();
@@ -523,9 +521,7 @@ static inhabitant *new_process(lk_sim_application *application)
 {
     if (application->process_count == LK_SIM_PROCESSES_MAX)
         return NULL;
-    inhabitant *const p = calloc(1, sizeof *p);
-    if (p == NULL)
-        abort();
+    inhabitant *const p = lk_sim_alloc(sizeof *p);
     p->of = application;
     p->process = &application->processes[application->process_count++];
     *p->process = (lk_sim_process){.host = "client",

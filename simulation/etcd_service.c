@@ -158,9 +158,7 @@ static uint64_t draw(void *context, uint64_t below)
 static void *accepted(void *self, lk_sim_connection *connection)
 {
     lk_sim_etcd_member *const member = self;
-    session *const s = calloc(1, sizeof *s);
-    if (s == NULL)
-        abort();
+    session *const s = lk_sim_alloc(sizeof *s);
     *s = (session){.next = etcd.first,
                    .member = member,
                    .wire = lk_simetcd_wire_new(etcd.etcd, member->id),

@@ -979,9 +979,7 @@ lk_sim_hold *lk_sim_judge_holder(unsigned key)
 
 lk_sim_break *lk_sim_judge_breaks(lk_sim_process *process, unsigned key, uint64_t token)
 {
-    lk_sim_break *const b = malloc(sizeof *b);
-    if (b == NULL)
-        abort();
+    lk_sim_break *const b = lk_sim_alloc(sizeof *b);
     *b = (lk_sim_break){.next = judge.breaks,
                         .process = process,
                         .key = key,
@@ -1075,9 +1073,7 @@ static void see_whom(const lk_sim_break *b, locker_status status, const locker_i
 static void see_more_broken(const lk_sim_break *of, const locker_info *broken)
 {
     for (size_t i = 1; i < broken->holders_len; i++) {
-        lk_sim_break *const more = malloc(sizeof *more);
-        if (more == NULL)
-            abort();
+        lk_sim_break *const more = lk_sim_alloc(sizeof *more);
         *more = *of;
         more->token = locker_info_holder(broken, i)->token;
         more->next = judge.breaks;

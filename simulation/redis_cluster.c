@@ -108,9 +108,7 @@ static void tells(void *context, lk_sr_text channel, lk_sr_text message, bool sh
     for (unsigned to = 0; to < LK_SIM_NODES; to++) {
         if (to == from || (shard && to != other_of(from)))
             continue;
-        word *const w = malloc(sizeof *w + channel.len + message.len);
-        if (w == NULL)
-            abort();
+        word *const w = lk_sim_alloc(sizeof *w + channel.len + message.len);
         *w = (word){.from = from, .to = to, .shard = shard, .channel = channel.len, .len = message.len};
         memcpy(w->bytes, channel.data, channel.len);
         memcpy(w->bytes + channel.len, message.data, message.len);

@@ -142,9 +142,7 @@ static void *accepted(void *self, lk_sim_connection *connection)
     lk_sim_redis *const redis = self;
     static unsigned port;
     char address[64];
-    session *const s = calloc(1, sizeof *s);
-    if (s == NULL)
-        abort();
+    session *const s = lk_sim_alloc(sizeof *s);
     lk_sim_redis_advance(redis);
     (void)snprintf(address, sizeof address, "10.0.1.1:%u", 20000 + port++ % 40000);
     *s = (session){.redis = redis, .connection = connection};
@@ -324,9 +322,7 @@ void lk_sim_redis_ask(lk_sim_redis *redis, bool is_asking, unsigned argc, const 
     for (unsigned i = 0; i < argc; i++)
         n += (size_t)snprintf(request + n, sizeof request - n, "$%zu\r\n%s\r\n", strlen(argv[i]), argv[i]);
     lk_sim_redis_advance(redis);
-    session *const s = calloc(1, sizeof *s);
-    if (s == NULL)
-        abort();
+    session *const s = lk_sim_alloc(sizeof *s);
     s->redis = redis;
     s->client = lk_sr_connect(redis->server, "10.0.1.2:1", s);
     lk_sr_feed(s->client, (lk_sr_text){request, n});

@@ -71,9 +71,7 @@ void lk_sim_fault_strikes(const lk_sim_fault *fault, const char *what)
 void lk_sim_fault_lasts(const lk_sim_fault *fault, const char *what, void (*heal)(void *context),
                         void *context)
 {
-    healing *const h = malloc(sizeof *h);
-    if (h == NULL)
-        abort();
+    healing *const h = lk_sim_alloc(sizeof *h);
     *h = (healing){heal, context};
     lk_sim_tell("fault %u: %s for %lld ms", fault->number, what, (long long)(fault->span_ns / MS));
     lk_sim_judge_lasts(true);

@@ -269,9 +269,7 @@ static void meets(void *context)
 
 static bool part_network(const lk_sim_fault *fault, int server)
 {
-    part *const p = calloc(1, sizeof *p);
-    if (p == NULL)
-        abort();
+    part *const p = lk_sim_alloc(sizeof *p);
     p->server = server;
     p->count = run.servers->clients(server, p->clients, PARTED_MOST);
     lk_sim_fault_lasts(fault, "a server and its clients are cut off from the others", meets, p);

@@ -137,9 +137,7 @@ static void answered(void *context, const lk_simzk_answer *answer, lk_simzk_kind
 static void *accepted(void *self, lk_sim_connection *connection)
 {
     lk_sim_zookeeper_server *const server = self;
-    session *const s = calloc(1, sizeof *s);
-    if (s == NULL)
-        abort();
+    session *const s = lk_sim_alloc(sizeof *s);
     *s = (session){.next = zookeeper.first,
                    .server = server,
                    .wire = lk_simzk_wire_new(zookeeper.ensemble, server->id),

@@ -236,12 +236,9 @@ static bool compare_answers(side *real, side *other, etcd_chooser *c, const char
 static bool ask_both(side *real, side *other, etcd_chooser *c, const char *path,
                      const ProtobufCMessage *message, const ProtobufCMessageDescriptor *of)
 {
-    const size_t size = protobuf_c_message_get_packed_size(message);
-    uint8_t *const packed = malloc(size + 1);
+    size_t size;
+    uint8_t *const packed = grpc_pack(message, &size);
     rendered text = {0};
-    if (packed == NULL)
-        abort();
-    (void)protobuf_c_message_pack(message, packed);
     etcd_render(&text, message);
     if (now.verbose)
         (void)printf("%s %s\n", path, text.text);

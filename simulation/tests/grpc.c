@@ -185,13 +185,19 @@ grpc_answer grpc_call(grpc *client, const char *path, const void *bytes, size_t 
     return answer;
 }
 
-grpc_answer grpc_ask(grpc *client, const char *path, const ProtobufCMessage *message, int64_t patience_ms)
+uint8_t *grpc_pack(const ProtobufCMessage *message, size_t *count)
 {
-    const size_t size = protobuf_c_message_get_packed_size(message);
-    uint8_t *const packed = malloc(size + 1);
+    uint8_t *const packed = malloc(protobuf_c_message_get_packed_size(message) + 1);
     if (packed == NULL)
         abort();
-    (void)protobuf_c_message_pack(message, packed);
+    *count = protobuf_c_message_pack(message, packed);
+    return packed;
+}
+
+grpc_answer grpc_ask(grpc *client, const char *path, const ProtobufCMessage *message, int64_t patience_ms)
+{
+    size_t size;
+    uint8_t *const packed = grpc_pack(message, &size);
     const grpc_answer answer = grpc_call(client, path, packed, size, patience_ms);
     free(packed);
     return answer;
@@ -208,11 +214,8 @@ bool grpc_open(grpc *client, const char *path)
 
 bool grpc_say(grpc *client, const ProtobufCMessage *message)
 {
-    const size_t size = protobuf_c_message_get_packed_size(message);
-    uint8_t *const packed = malloc(size + 1);
-    if (packed == NULL)
-        abort();
-    (void)protobuf_c_message_pack(message, packed);
+    size_t size;
+    uint8_t *const packed = grpc_pack(message, &size);
     add_message(client->open, packed, size);
     free(packed);
     (void)nghttp2_session_resume_data(client->session, client->open->id);

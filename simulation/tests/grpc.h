@@ -30,6 +30,8 @@ void grpc_free(grpc *client);
 bool grpc_feed(grpc *client, const void *bytes, size_t count);
 
 grpc_answer grpc_call(grpc *client, const char *path, const void *bytes, size_t count, int64_t patience_ms);
+/* The message as bytes, to be freed. */
+uint8_t *grpc_pack(const ProtobufCMessage *message, size_t *count);
 grpc_answer grpc_ask(grpc *client, const char *path, const ProtobufCMessage *message, int64_t patience_ms);
 
 /* One stream, which stays open. */

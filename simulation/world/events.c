@@ -7,14 +7,6 @@
 #include "files.h"
 #include "seams.h"
 
-static void *made(size_t size)
-{
-    void *const self = calloc(1, size);
-    if (self == NULL)
-        abort();
-    return self;
-}
-
 /* ------------------------------------------------------------------ eventfd ---- */
 
 static uint32_t counter_ready(void *self)
@@ -45,7 +37,7 @@ static ssize_t counter_write(void *self, const void *bytes, size_t count)
 int lk_sim_eventfd(unsigned initial, int flags)
 {
     static const lk_sim_file_ops ops = {counter_ready, counter_read, counter_write, free};
-    uint64_t *const counter = made(sizeof *counter);
+    uint64_t *const counter = lk_sim_alloc(sizeof *counter);
     (void)flags;
     *counter = initial;
     return lk_sim_file_new(&ops, counter);
@@ -110,7 +102,7 @@ int lk_sim_timerfd_create(clockid_t clock, int flags)
 {
     (void)clock;
     (void)flags;
-    return lk_sim_file_new(&timer_ops, made(sizeof(timer)));
+    return lk_sim_file_new(&timer_ops, lk_sim_alloc(sizeof(timer)));
 }
 
 int lk_sim_timerfd_settime(int fd, int flags, const struct itimerspec *at, struct itimerspec *before)
@@ -124,7 +116,7 @@ int lk_sim_timerfd_settime(int fd, int flags, const struct itimerspec *at, struc
     t->expired = false;
     if (at->it_value.tv_sec == 0 && at->it_value.tv_nsec == 0)
         return 0;
-    expiry *const e = made(sizeof *e);
+    expiry *const e = lk_sim_alloc(sizeof *e);
     *e = (expiry){t, t->set};
     t->coming++;
     lk_sim_at(lk_sim_true_of_spec(&at->it_value), timer_comes, e);
@@ -183,7 +175,7 @@ static const lk_sim_file_ops epoll_ops = {epoll_ready, NULL, NULL, epoll_close};
 int lk_sim_epoll_create1(int flags)
 {
     (void)flags;
-    return lk_sim_file_new(&epoll_ops, made(sizeof(epoll)));
+    return lk_sim_file_new(&epoll_ops, lk_sim_alloc(sizeof(epoll)));
 }
 
 int lk_sim_epoll_ctl(int epoll_fd, int operation, int fd, struct epoll_event *event)
@@ -209,7 +201,7 @@ int lk_sim_epoll_ctl(int epoll_fd, int operation, int fd, struct epoll_event *ev
         return 0;
     }
     if (w == NULL) {
-        w = *at = made(sizeof *w);
+        w = *at = lk_sim_alloc(sizeof *w);
         w->fd = fd;
         w->opened = file->opened;
     }

@@ -59,6 +59,14 @@ static struct {
     size_t count, room;
 } spare;
 
+void *lk_sim_alloc(size_t size)
+{
+    void *const memory = calloc(1, size);
+    if (memory == NULL)
+        abort();
+    return memory;
+}
+
 static void *grown(void *array, size_t count, size_t *room, size_t size)
 {
     if (count < *room)
@@ -226,9 +234,7 @@ static void stack_keep(lk_sim_fiber *fiber)
 
 lk_sim_fiber *lk_sim_spawn(lk_sim_process *process, void *(*run)(void *), void *argument)
 {
-    lk_sim_fiber *const fiber = calloc(1, sizeof *fiber);
-    if (fiber == NULL)
-        abort();
+    lk_sim_fiber *const fiber = lk_sim_alloc(sizeof *fiber);
     fiber->stack = stack_take();
     fiber->process = process;
     fiber->run = run;

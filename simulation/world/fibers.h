@@ -36,6 +36,9 @@ void lk_sim_begin(uint64_t seed, FILE *trace);
 /** Free all fibers, whatever they were doing. */
 void lk_sim_end(void);
 
+/** Memory that is zeroed and to be freed; aborts when there is none. */
+void *lk_sim_alloc(size_t size);
+
 /** A number below `below`, which isn't 0. */
 uint64_t lk_sim_draw(uint64_t below);
 /** The same, of random numbers of one's own. */

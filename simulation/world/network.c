@@ -207,9 +207,7 @@ static void put(lk_sim_connection *c, piece **queue, const char *bytes, size_t c
         last = *queue;
         queue = &(*queue)->next;
     }
-    piece *const p = malloc(sizeof *p + count);
-    if (p == NULL)
-        abort();
+    piece *const p = lk_sim_alloc(sizeof *p + count);
     *p = (piece){.sent_at = lk_sim_now(),
                  .number = ++net.pieces,
                  .at = arrival(c, last, queue_is_to ? c->late_to : c->late_from),
@@ -230,9 +228,7 @@ void lk_sim_connection_mark(lk_sim_connection *connection, size_t behind, uint64
     mark **at = &connection->marks;
     while (*at != NULL)
         at = &(*at)->next;
-    *at = malloc(sizeof **at);
-    if (*at == NULL)
-        abort();
+    *at = lk_sim_alloc(sizeof **at);
     **at = (mark){.behind = connection->said + behind, .mark = number};
 }
 
@@ -457,9 +453,7 @@ int lk_sim_socket(int domain, int type, int protocol)
 {
     (void)domain;
     (void)protocol;
-    lk_sim_connection *const c = calloc(1, sizeof *c);
-    if (c == NULL)
-        abort();
+    lk_sim_connection *const c = lk_sim_alloc(sizeof *c);
     c->process = lk_sim_here();
     c->client_open = true;
     c->next = net.first;
