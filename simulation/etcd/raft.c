@@ -12,7 +12,7 @@ lk_simetcd_entry *lk_simetcd_entry_new(lk_simetcd_kind kind, ProtobufCMessage *m
     return entry;
 }
 
-void lk_simetcd_entry_unref(lk_simetcd_entry *entry)
+static void unref(lk_simetcd_entry *entry)
 {
     if (--entry->refs > 0)
         return;
@@ -31,7 +31,7 @@ void lk_simetcd_log_append(lk_simetcd_log *log, lk_simetcd_entry *entry)
 void lk_simetcd_log_truncate(lk_simetcd_log *log, size_t count)
 {
     while (log->count > count)
-        lk_simetcd_entry_unref(log->items[--log->count]);
+        unref(log->items[--log->count]);
 }
 
 void lk_simetcd_log_free(lk_simetcd_log *log)
@@ -52,7 +52,7 @@ static int64_t last(const lk_simetcd_raft *r)
     return (int64_t)r->log.count;
 }
 
-int64_t lk_simetcd_raft_term_at(const lk_simetcd_raft *r, int64_t index)
+static int64_t term_at(const lk_simetcd_raft *r, int64_t index)
 {
     return index > 0 && index <= last(r) ? r->log.items[index - 1]->term : 0;
 }
@@ -81,12 +81,11 @@ static void send_append(lk_simetcd_raft *r, int to, bool if_empty)
     lk_simetcd_progress *const p = &r->others[to];
     if ((p->probes && p->probe_sent) || (!if_empty && p->next > last(r)))
         return;
-    lk_simetcd_message *const message =
-        say(r, to,
-            &(lk_simetcd_message){.word = LK_SIMETCD_APPEND,
-                                  .index = p->next - 1,
-                                  .log_term = lk_simetcd_raft_term_at(r, p->next - 1),
-                                  .commit = r->commit});
+    lk_simetcd_message *const message = say(r, to,
+                                            &(lk_simetcd_message){.word = LK_SIMETCD_APPEND,
+                                                                  .index = p->next - 1,
+                                                                  .log_term = term_at(r, p->next - 1),
+                                                                  .commit = r->commit});
     for (int64_t i = p->next; i <= last(r); i++)
         lk_simetcd_log_append(&message->entries, r->log.items[i - 1]);
     if (message->entries.count == 0)
@@ -143,7 +142,7 @@ static void lead_read(lk_simetcd_raft *r, uint64_t context, int from)
 {
     if (r->members == 1) {
         is_readable(r, context, from, r->commit);
-    } else if (lk_simetcd_raft_term_at(r, r->commit) != r->term) {
+    } else if (term_at(r, r->commit) != r->term) {
         lk_list_append(&r->unready, &confirm_new(context, from, 0)->link);
     } else {
         lk_simetcd_confirm *const confirm = confirm_new(context, from, r->commit);
@@ -228,7 +227,7 @@ static bool try_to_commit(lk_simetcd_raft *r)
         if (is_majority(r, count))
             break;
     }
-    if (index <= r->commit || lk_simetcd_raft_term_at(r, index) != r->term)
+    if (index <= r->commit || term_at(r, index) != r->term)
         return false;
     r->commit = index;
     return true;
@@ -239,7 +238,7 @@ static void append(lk_simetcd_raft *r, lk_simetcd_entry *entry)
 {
     entry->term = r->term;
     lk_simetcd_log_append(&r->log, entry);
-    lk_simetcd_entry_unref(entry);
+    unref(entry);
     r->others[r->id].match = last(r);
     (void)try_to_commit(r);
 }
@@ -279,14 +278,13 @@ static void campaign(lk_simetcd_raft *r)
     for (int i = 0; i < r->members; i++)
         if (i != r->id)
             say(r, i,
-                &(lk_simetcd_message){.word = LK_SIMETCD_VOTE,
-                                      .index = last(r),
-                                      .log_term = lk_simetcd_raft_term_at(r, last(r))});
+                &(lk_simetcd_message){
+                    .word = LK_SIMETCD_VOTE, .index = last(r), .log_term = term_at(r, last(r))});
 }
 
 static void vote(lk_simetcd_raft *r, const lk_simetcd_message *m)
 {
-    const int64_t mine = lk_simetcd_raft_term_at(r, last(r));
+    const int64_t mine = term_at(r, last(r));
     const bool may = r->vote == m->from || (r->vote == -1 && r->lead == -1);
     const bool is_new = m->log_term > mine || (m->log_term == mine && m->index >= last(r));
     say(r, m->from, &(lk_simetcd_message){.word = LK_SIMETCD_VOTED, .reject = !may || !is_new});
@@ -346,7 +344,7 @@ static void hear_append(lk_simetcd_raft *r, const lk_simetcd_message *m)
         answer_append(r, m->from, r->commit);
         return;
     }
-    if (m->index > last(r) || lk_simetcd_raft_term_at(r, m->index) != m->log_term) {
+    if (m->index > last(r) || term_at(r, m->index) != m->log_term) {
         say(r, m->from,
             &(lk_simetcd_message){
                 .word = LK_SIMETCD_APPENDED, .index = m->index, .reject = true, .hint = last(r)});
@@ -354,7 +352,7 @@ static void hear_append(lk_simetcd_raft *r, const lk_simetcd_message *m)
     }
     for (size_t i = 0; i < m->entries.count; i++) {
         const int64_t index = m->index + 1 + (int64_t)i;
-        if (lk_simetcd_raft_term_at(r, index) == m->entries.items[i]->term)
+        if (term_at(r, index) == m->entries.items[i]->term)
             continue;
         lk_simetcd_log_truncate(&r->log, (size_t)index - 1);
         r->stable = r->stable < index - 1 ? r->stable : index - 1;
@@ -516,7 +514,7 @@ bool lk_simetcd_raft_propose(lk_simetcd_raft *r, lk_simetcd_entry *entry)
     if (r->lead == -1)
         return false;
     lk_simetcd_log_append(&m.entries, entry);
-    lk_simetcd_entry_unref(entry);
+    unref(entry);
     lk_simetcd_raft_step(r, &m);
     lk_simetcd_log_free(&m.entries);
     return true;
@@ -532,7 +530,7 @@ void lk_simetcd_raft_read(lk_simetcd_raft *r, uint64_t context)
 
 void lk_simetcd_raft_written(lk_simetcd_raft *r, int64_t index, int64_t term)
 {
-    if (index > r->stable && lk_simetcd_raft_term_at(r, index) == term)
+    if (index > r->stable && term_at(r, index) == term)
         r->stable = index;
 }
 

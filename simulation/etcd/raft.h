@@ -19,7 +19,6 @@ typedef struct {
 } lk_simetcd_entry;
 
 lk_simetcd_entry *lk_simetcd_entry_new(lk_simetcd_kind kind, ProtobufCMessage *message, uint64_t id);
-void lk_simetcd_entry_unref(lk_simetcd_entry *entry);
 
 /* The first has the index 1. */
 typedef struct {
@@ -107,4 +106,3 @@ bool lk_simetcd_raft_propose(lk_simetcd_raft *r, lk_simetcd_entry *entry);
 void lk_simetcd_raft_read(lk_simetcd_raft *r, uint64_t context);
 /* All up to that one, of that term, is written. */
 void lk_simetcd_raft_written(lk_simetcd_raft *r, int64_t index, int64_t term);
-int64_t lk_simetcd_raft_term_at(const lk_simetcd_raft *r, int64_t index);

@@ -79,7 +79,8 @@ bool lk_sr_call_remove(lk_sr_call *call, lk_sr_text name)
     return call->changed = true;
 }
 
-bool lk_sr_call_is_over(const lk_sr_call *call, int64_t at_ms)
+/* True if a key that ends then is over now. */
+static bool is_over(const lk_sr_call *call, int64_t at_ms)
 {
     return at_ms <= lk_sr_clock_ms(call->server) && !lk_sr_is_replica(call->server);
 }
@@ -93,7 +94,7 @@ void lk_sr_call_expire(lk_sr_call *call, lk_sr_key *key, int64_t at_ms)
 {
     const lk_sr_text name = lk_sr_view(&key->name);
     call->changed = true;
-    if (lk_sr_call_is_over(call, at_ms)) {
+    if (is_over(call, at_ms)) {
         lk_sr_call_instead(call, 2, (lk_sr_text[]){lk_sr_word("DEL"), name});
         lk_sr_keyspace_remove(lk_sr_call_space(call), key);
         return;

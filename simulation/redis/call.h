@@ -28,9 +28,6 @@ void lk_sr_call_instead(lk_sr_call *call, size_t argc, const lk_sr_text *argv);
 /** Sets the key's end and tells replicas of it; an end that has come removes it. */
 void lk_sr_call_expire(lk_sr_call *call, lk_sr_key *key, int64_t at_ms);
 
-/** Whether the key would be over by then. */
-bool lk_sr_call_is_over(const lk_sr_call *call, int64_t at_ms);
-
 /** Runs the command, and hands on what it changed. */
 void lk_sr_call_run(lk_sr_call *call);
 

@@ -38,7 +38,8 @@ lk_simzk_body *lk_simzk_body_new(const lk_simzk_request *request)
     return body;
 }
 
-lk_simzk_body *lk_simzk_body_ref(lk_simzk_body *body)
+/* Take a reference. NULL is allowed. */
+static lk_simzk_body *body_ref(lk_simzk_body *body)
 {
     if (body != NULL)
         body->refs++;
@@ -60,7 +61,7 @@ lk_simzk_call *lk_simzk_call_new(lk_simzk_call_kind kind, lk_simzk_connection *c
     call->kind = kind;
     call->connection = lk_simzk_connection_ref(c);
     call->session = session;
-    call->body = lk_simzk_body_ref(body);
+    call->body = body_ref(body);
     return call;
 }
 

@@ -37,7 +37,6 @@ typedef struct {
 } lk_simzk_call;
 
 lk_simzk_body *lk_simzk_body_new(const lk_simzk_request *request);
-lk_simzk_body *lk_simzk_body_ref(lk_simzk_body *body); /* NULL is allowed */
 void lk_simzk_body_unref(lk_simzk_body *body);
 
 lk_simzk_call *lk_simzk_call_new(lk_simzk_call_kind kind, lk_simzk_connection *c, int64_t session,

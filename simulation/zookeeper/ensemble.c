@@ -121,7 +121,8 @@ bool lk_simzk_deliver(lk_simzk *z, lk_simzk_link link)
     return true;
 }
 
-bool lk_simzk_deliver_any(lk_simzk *z)
+/* Deliver the first message that can be, in a fixed order of links. False: there is none. */
+static bool deliver_any(lk_simzk *z)
 {
     for (int channel = 0; channel < LK_SIMZK_CHANNELS; channel++)
         for (int from = 0; from < z->setup.servers; from++)
@@ -134,7 +135,7 @@ bool lk_simzk_deliver_any(lk_simzk *z)
 
 void lk_simzk_settle(lk_simzk *z)
 {
-    while (lk_simzk_deliver_any(z)) {
+    while (deliver_any(z)) {
     }
 }
 

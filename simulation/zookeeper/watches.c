@@ -37,7 +37,7 @@ void lk_simzk_watches_add(lk_simzk_watch_list *list, const char *path, lk_simzk_
     list->items[list->count++] = (lk_simzk_watch){lk_hash_text(path), copy, c};
 }
 
-bool lk_simzk_watches_has(const lk_simzk_watch_list *list, const char *path, const lk_simzk_connection *c)
+static bool list_has(const lk_simzk_watch_list *list, const char *path, const lk_simzk_connection *c)
 {
     return find(list, path, c) < list->count;
 }
@@ -101,7 +101,7 @@ static void fire(lk_simzk_watch_list *list, int32_t type, lk_simzk_watched node,
             i++;
             continue;
         }
-        if ((other == NULL || !lk_simzk_watches_has(other, node.path, c)) &&
+        if ((other == NULL || !list_has(other, node.path, c)) &&
             lk_simzk_acl_allows(node.acl, LK_SIMZK_READ, c->ids))
             lk_simzk_watches_tell(c, type, node.path, node.zxid);
         remove_at(list, i);

@@ -23,7 +23,6 @@ typedef struct {
 } lk_simzk_watches;
 
 void lk_simzk_watches_add(lk_simzk_watch_list *list, const char *path, lk_simzk_connection *c);
-bool lk_simzk_watches_has(const lk_simzk_watch_list *list, const char *path, const lk_simzk_connection *c);
 /* False: it has none. */
 bool lk_simzk_watches_remove(lk_simzk_watch_list *list, const char *path, const lk_simzk_connection *c);
 /* Forget a connection. */

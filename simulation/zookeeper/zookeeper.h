@@ -217,8 +217,6 @@ int64_t lk_simzk_due(const lk_simzk *z);
 size_t lk_simzk_waiting(const lk_simzk *z, lk_simzk_link link);
 /* Do the first of the link. False: nothing waits there, or the server that it goes to is stopped. */
 bool lk_simzk_deliver(lk_simzk *z, lk_simzk_link link);
-/* Any of what waits, in a fixed order of links. False: nothing can be delivered. */
-bool lk_simzk_deliver_any(lk_simzk *z);
 /* Until nothing can be delivered any more. */
 void lk_simzk_settle(lk_simzk *z);
 /* Break the connections between two servers: what is on its way is lost, and both see that at once. */
