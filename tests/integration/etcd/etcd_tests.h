@@ -52,16 +52,6 @@ locker *lk_open_logged(int port, const char *rest, locker_log_fn log);
 /** Opens a locker that reaches the server through the proxy. */
 locker *lk_open_proxied(const lk_env *env, const char *rest);
 
-/** Takes a lock within LK_TEST_PATIENCE_MS and checks that it is ours. */
-locker_handle *lk_take(locker *l, const char *key);
-
-/** Waits until the lock is lost; fails the test if it isn't when that time of lk_test_now_ms() has passed. The state goes by the
- * clock, so a machine that is late excuses nothing, and spoils nothing. */
-void lk_require_lost_by(locker_handle *held, int64_t at_ms);
-
-/** Waits until the service has confirmed the locks once more. */
-void lk_require_renewal(locker *l);
-
 /** Has a locker put all that it has to another lease, now: something that was asked for on the one that there is may yet come to be
  * there. The proxy answers that itself. */
 void lk_have_it_move(const lk_env *env, locker *l);

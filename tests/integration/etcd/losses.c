@@ -12,23 +12,6 @@ enum { TTL_MS = 3000, SOON_MS = 2000 };
 
 /* ------------------------------------------------------------------ by hand ---- */
 
-static void open_gate(locker_handle *lost, void *user)
-{
-    if (locker_handle_state(lost) == LOCKER_STATE_LOST)
-        lk_gate_open(user, 1);
-}
-
-static locker_handle *take_with_gate(locker *l, const char *key, lk_gate *gate)
-{
-    locker_lock_options options = lk_wait_options(LK_TEST_PATIENCE_MS);
-    locker_handle *held = NULL;
-    locker_error err;
-    options.on_lost = open_gate;
-    options.user = gate;
-    assert_ok(locker_lock(l, key, &options, &held, &err), err);
-    return held;
-}
-
 static void delete_first(const lk_server *etcd, const char *queue)
 {
     lk_etcdctl_do(etcd, "del %s", lk_etcdctl_nth(etcd, queue, 0).name);
@@ -40,7 +23,7 @@ static void a_deleted_key_is_a_lost_lock(void **state)
     locker *l = lk_open_at(env->etcd, SHOP);
     lk_gate gate;
     lk_gate_init(&gate);
-    locker_handle *held = take_with_gate(l, "gone", &gate);
+    locker_handle *held = lk_take_with_gate(l, "gone", &gate);
     const int64_t deleted = lk_test_now_ms();
     delete_first(env->etcd, "shop/gone/");
     lk_gate_await(&gate, 1, "the loss should be told");
@@ -59,7 +42,8 @@ static void a_revoked_lease_is_the_loss_of_all_its_locks(void **state)
     locker *l = lk_open_at(env->etcd, SHOP);
     lk_gate gate;
     lk_gate_init(&gate);
-    locker_handle *first = take_with_gate(l, "first", &gate), *second = take_with_gate(l, "second", &gate);
+    locker_handle *first = lk_take_with_gate(l, "first", &gate),
+                  *second = lk_take_with_gate(l, "second", &gate);
     const int64_t revoked = lk_test_now_ms();
     for (uint64_t lease; lk_etcdctl_count(env->etcd, "shop/") > 0;)
         if ((lease = lk_etcdctl_nth(env->etcd, "shop/", 0).lease) != 0)
@@ -163,7 +147,7 @@ static void a_server_stopped_beyond_the_lease(void **state)
     locker *l = lk_open_at(env->etcd, SHOP);
     lk_gate gate;
     lk_gate_init(&gate);
-    locker_handle *held = take_with_gate(l, "stopped", &gate);
+    locker_handle *held = lk_take_with_gate(l, "stopped", &gate);
     lk_test_freeze(env->etcd);
     const int64_t frozen = lk_test_now_ms();
     lk_require_lost_by(held, frozen + TTL_MS);
@@ -396,7 +380,7 @@ static void a_compaction_of_a_held_key(void **state)
     locker *l = lk_open_proxied(env, "/shop?ttl=60s");
     lk_gate gate;
     lk_gate_init(&gate);
-    locker_handle *held = take_with_gate(l, "held", &gate);
+    locker_handle *held = lk_take_with_gate(l, "held", &gate);
     compact(env->etcd);
     compact(env->etcd); /* also of the first revision that the watch wants to hear of */
     lk_proxy_refuse(env->proxy, true);

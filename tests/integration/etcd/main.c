@@ -77,23 +77,6 @@ lk_child *lk_env_release(lk_env *env, lk_child *child)
 
 /* ------------------------------------------------------------------ shared by the groups ---- */
 
-static void log_line(locker_log_level level, const char *text, void *user)
-{
-    (void)user;
-    print_message("%lld ms, level %d: %s\n", (long long)lk_test_now_ms(), (int)level, text);
-}
-
-/* With LK_TEST_LOG in the environment, what the library logs is printed. */
-static locker_options logging(void)
-{
-    locker_options options = LOCKER_OPTIONS_INIT;
-    if (getenv("LK_TEST_LOG") != NULL) {
-        options.log = log_line;
-        options.log_level = LOCKER_LOG_DEBUG;
-    }
-    return options;
-}
-
 static locker *open_with(const locker_options *options, const char *address, int port, const char *rest)
 {
     char uri[512];
@@ -106,7 +89,7 @@ static locker *open_with(const locker_options *options, const char *address, int
 
 static locker *open_port(const char *address, int port, const char *rest)
 {
-    const locker_options options = logging();
+    const locker_options options = lk_test_options();
     return open_with(&options, address, port, rest);
 }
 
@@ -126,54 +109,6 @@ locker *lk_open_logged(int port, const char *rest, locker_log_fn log)
 locker *lk_open_proxied(const lk_env *env, const char *rest)
 {
     return open_port("127.0.0.1", lk_proxy_port(env->proxy), rest);
-}
-
-locker_handle *lk_take(locker *l, const char *key)
-{
-    const locker_lock_options bounded = lk_wait_options(LK_TEST_PATIENCE_MS);
-    locker_handle *held = NULL;
-    locker_error err;
-    assert_ok(locker_lock(l, key, &bounded, &held, &err), err);
-    assert_true(locker_handle_state(held) <= LOCKER_STATE_SUSPECT);
-    return held;
-}
-
-typedef struct {
-    locker_handle *held;
-    int64_t at_ms;
-    locker_state state;
-} loss;
-
-static bool is_lost_or_late(void *context)
-{
-    loss *awaited = context;
-    const bool late = lk_test_now_ms() > awaited->at_ms; /* first: what is read later must be LOST */
-    awaited->state = locker_handle_state(awaited->held);
-    return late || awaited->state == LOCKER_STATE_LOST;
-}
-
-void lk_require_lost_by(locker_handle *held, int64_t at_ms)
-{
-    loss awaited = {held, at_ms, LOCKER_STATE_HELD};
-    lk_require(is_lost_or_late, &awaited, "the lock should be lost at its deadline");
-    assert_int_equal(awaited.state, LOCKER_STATE_LOST);
-}
-
-typedef struct {
-    locker *l;
-    uint64_t seen;
-} renewal;
-
-static bool has_renewed(void *context)
-{
-    const renewal *awaited = context;
-    return lk_stats(awaited->l).renewals > awaited->seen;
-}
-
-void lk_require_renewal(locker *l)
-{
-    renewal awaited = {l, lk_stats(l).renewals};
-    lk_require(has_renewed, &awaited, "the leases should be renewed");
 }
 
 /* Once for each attempt, which is over before it would ask again; it may be before it has asked. */

@@ -58,7 +58,7 @@ static void a_name_that_does_not_resolve_costs_no_lock(void **state)
     locker_error err;
     atomic_store(&resolver, RESOLVES);
     assert_ok(lk_try_uri(&l, &err, "redis://moving.test:%d/0", env->server->port), err);
-    locker_handle *const held = lk_take(l, "kept", NULL);
+    locker_handle *const held = lk_take(l, "kept");
     atomic_store(&resolver, FAILS);
     cut_off(env->server);
     expect_kept(l, held);
@@ -72,7 +72,7 @@ static void a_resolver_that_hangs_costs_no_lock(void **state)
     lk_gate_init(&go_on);
     atomic_store(&resolver, RESOLVES);
     assert_ok(lk_try_uri(&l, &err, "redis://moving.test:%d/0", env->server->port), err);
-    locker_handle *const held = lk_take(l, "kept", NULL);
+    locker_handle *const held = lk_take(l, "kept");
     atomic_store(&resolver, HANGS);
     cut_off(env->server);
     expect_kept(l, held);
@@ -94,7 +94,7 @@ static void a_restarted_server_is_not_used_if_its_name_does_not_resolve(void **s
     assert_non_null(strstr(err.text, "moving.test"));
     atomic_store(&resolver, RESOLVES);
     locker_lock_options options = lk_wait_options(LK_TEST_PATIENCE_MS);
-    lk_give_unless_late(lk_take(l, "again", &options));
+    lk_give_unless_late(lk_take_with(l, "again", &options));
     lk_close_locker(l);
 }
 
@@ -141,7 +141,7 @@ static void the_address_that_served_is_asked_first(void **state)
     locker *l;
     locker_error err;
     assert_ok(lk_try_uri(&l, &err, "redis://two.test:%d/0?connect_timeout=2m", env->server->port), err);
-    locker_handle *const held = lk_take(l, "kept", NULL);
+    locker_handle *const held = lk_take(l, "kept");
     const int silent = listen_silently(env->server->port, 8);
     cut_off(env->server);
     expect_kept(l, held);
@@ -157,7 +157,7 @@ static void hosts_that_hang_before_the_one_that_served_cost_no_lock(void **state
     assert_ok(lk_try_uri(&l, &err, "redis://127.0.0.2:%d,127.0.0.2:%d,127.0.0.1:%d/0?connect_timeout=2m",
                          first, second, env->server->port),
               err);
-    locker_handle *const held = lk_take(l, "kept", NULL);
+    locker_handle *const held = lk_take(l, "kept");
     const int silent[] = {listen_silently(first, 8), listen_silently(second, 8)};
     cut_off(env->server);
     expect_kept(l, held);
@@ -176,11 +176,11 @@ static void hosts_before_the_one_that_served_are_asked(void **state)
     assert_ok(
         lk_try_uri(&l, &err, "redis://127.0.0.1:%d,127.0.0.1:%d/0", env->second->port, env->server->port),
         err);
-    lk_give(lk_take(l, "old", NULL));
+    lk_give(lk_take(l, "old"));
     assert_true(lk_server_launch(env->second, true) && lk_server_await(env->second));
     cut_off(env->server);
     assert_ok(locker_ping(l, NULL, &err), err);
-    locker_handle *const held = lk_take(l, "new", NULL);
+    locker_handle *const held = lk_take(l, "new");
     assert_int_equal(lk_server_integer(env->second, "EXISTS new"), 1);
     lk_give(held);
     lk_close_locker(l);

@@ -54,7 +54,7 @@ static void redis_py_lets_its_lease_end(void **state)
     start_py(env);
     py(env, "lock ends 0.4 none", "ok");
     began = lk_test_now_ms(); /* of our wait: the lease began before it */
-    held = lk_take(l, "ends", NULL);
+    held = lk_take(l, "ends");
     assert_timely(lk_test_now_ms() - began, 400 + 2 * LK_TEST_SLACK_MS);
     py(env, "release", "lost");
     lk_give(held);
@@ -65,7 +65,7 @@ static void we_hold_and_redis_py_waits(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_at(env->server, "");
-    locker_handle *held = lk_take(l, "ours", NULL);
+    locker_handle *held = lk_take(l, "ours");
     start_py(env);
     py(env, "lock ours none 0", "busy");
     lk_child_say(env->child, "%s", "lock ours 10 20");
@@ -73,7 +73,7 @@ static void we_hold_and_redis_py_waits(void **state)
     lk_child_expect(env->child, "ok");
     lk_expect_busy(l, "ours");
     py(env, "release", "ok");
-    lk_give(lk_take(l, "ours", NULL));
+    lk_give(lk_take(l, "ours"));
     lk_close_locker(l);
 }
 
@@ -81,7 +81,7 @@ static void a_redis_py_lock_that_took_our_place_stays(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_at(env->server, "");
-    locker_handle *held = lk_take(l, "place", NULL);
+    locker_handle *held = lk_take(l, "place");
     start_py(env);
     lk_server_do(env->server, "DEL place");
     py(env, "lock place 30 0", "ok");
@@ -148,7 +148,7 @@ static void a_key_in_braces_is_another(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_at(env->server, "");
-    locker_handle *plain = lk_take(l, "b", NULL), *braced = lk_take(l, "{b}", NULL);
+    locker_handle *plain = lk_take(l, "b"), *braced = lk_take(l, "{b}");
     locker *other = lk_open_at(env->server, "");
     lk_locking waiter;
     lk_locking_start(&waiter, other, "{b}", NULL);
@@ -199,7 +199,7 @@ static void a_holder_whose_ttl_ends(void **state)
     int64_t began = lk_test_now_ms();
     locker_handle *held;
     lk_server_do(env->server, "SET ends me PX 300");
-    held = lk_take(l, "ends", NULL);
+    held = lk_take(l, "ends");
     assert_true(lk_test_now_ms() - began >= 299);
     assert_timely(lk_test_now_ms() - began, 300 + LK_TEST_SLACK_MS);
     lk_give(held);
@@ -236,7 +236,7 @@ static void a_foreign_lock_is_broken(void **state)
     assert_ok(locker_break(l, "stuck", &force, &info, &err), err);
     assert_true(info.held);
     locker_info_clear(&info);
-    lk_give(lk_take(l, "stuck", NULL));
+    lk_give(lk_take(l, "stuck"));
     lk_close_locker(l);
 }
 
@@ -251,8 +251,8 @@ static void expect_neighbours_to_stay(lk_env *env, locker_mode mode, bool renews
     locker_handle *neighbours[BESIDE];
     options.mode = mode;
     for (int i = 0; i < BESIDE; i++)
-        neighbours[i] = lk_take(l, beside[i], NULL);
-    locker_handle *held = lk_take(l, "a{b}c", &options);
+        neighbours[i] = lk_take(l, beside[i]);
+    locker_handle *held = lk_take_with(l, "a{b}c", &options);
     lk_server_do(env->server, "DEL a{b}c");
     if (renews)
         assert_true(lk_readable(locker_handle_fd(held), LK_TEST_PATIENCE_MS));
@@ -285,8 +285,8 @@ static void a_break_deletes_no_neighbour(void **state)
     for (int i = 0; i < 2; i++) {
         locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
         options.mode = modes[i];
-        locker_handle *const neighbour = lk_take(l, "a{b}c:locker:broken:", NULL);
-        locker_handle *const held = lk_take(l, "a{b}c", &options);
+        locker_handle *const neighbour = lk_take(l, "a{b}c:locker:broken:");
+        locker_handle *const held = lk_take_with(l, "a{b}c", &options);
         assert_ok(locker_break(l, "a{b}c", NULL, NULL, &err), err);
         lk_give_lost(held);
         lk_give(neighbour);
@@ -379,7 +379,7 @@ static void use_the_lock(lk_env *env, const locker_lock_options *options)
     locker_info info = LOCKER_INFO_INIT;
     locker_error err;
     lk_locking waiter;
-    locker_handle *held = lk_take(l, "a{b}c", options);
+    locker_handle *held = lk_take_with(l, "a{b}c", options);
     lk_locking_start(&waiter, other, "a{b}c", options->permits > 0 ? options : NULL);
     lk_require_waiting(other, 1);
     lk_require(has_waiter, env->server, "the waiter should be in the queue");
@@ -389,14 +389,14 @@ static void use_the_lock(lk_env *env, const locker_lock_options *options)
     assert_status(LOCKER_OK, lk_locking_join(&waiter), waiter.err);
     assert_ok(locker_break(l, "a{b}c", NULL, NULL, &err), err);
     lk_give_lost(waiter.held);
-    held = lk_take(l, "a{b}c", options);
+    held = lk_take_with(l, "a{b}c", options);
     lk_server_do(env->server, "DEL a{b}c");
     assert_true(lk_readable(locker_handle_fd(held), LK_TEST_PATIENCE_MS)); /* by the renewal */
     lk_give_lost(held);
-    held = lk_take(other, "a{b}c", options);
+    held = lk_take_with(other, "a{b}c", options);
     lk_server_do(env->server, "DEL a{b}c");
     lk_give_lost(held);
-    held = lk_take(other, "a{b}c", options);
+    held = lk_take_with(other, "a{b}c", options);
     assert_ok(locker_break(l, "a{b}c", NULL, NULL, &err), err);
     lk_give_lost(held);
     lk_close_locker(other);
@@ -437,8 +437,8 @@ static void the_lock_is_a_plain_string(void **state)
     lk_env *env = *state;
     locker *l = lk_open_at(env->server, ""), *shop = lk_open_at(env->server, "namespace=shop");
     locker *plain = lk_open_at(env->server, "fencing=off");
-    locker_handle *held = lk_take(l, "name", NULL), *in_shop = lk_take(shop, "name", NULL);
-    locker_handle *unfenced = lk_take(plain, "unfenced", NULL);
+    locker_handle *held = lk_take(l, "name"), *in_shop = lk_take(shop, "name");
+    locker_handle *unfenced = lk_take(plain, "unfenced");
     expect_plain_string(env->server, "name");
     expect_plain_string(env->server, "shop:name");
     expect_plain_string(env->server, "unfenced");
@@ -457,7 +457,7 @@ static void nothing_stays_for_ever(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_at(env->server, ""), *rival = lk_open_at(env->server, "");
-    locker_handle *held = lk_take(l, "trace", NULL);
+    locker_handle *held = lk_take(l, "trace");
     lk_locking waiter;
     char script[] =
         "local n = 0 for _, k in ipairs(redis.call('KEYS', '*')) do "
@@ -481,7 +481,7 @@ static void show_names_the_waiters(void **state)
     lk_env *env = *state;
     locker *l = lk_open_at(env->server, ""), *rival = lk_open_at(env->server, "owner=the-rival");
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
-    locker_handle *held = lk_take(l, "queue", NULL);
+    locker_handle *held = lk_take(l, "queue");
     locker_info info = LOCKER_INFO_INIT;
     lk_locking waiter, second, own;
     locker_error err;

@@ -408,7 +408,7 @@ static void a_message_from_before_a_leap_grants_nothing(void **state)
     lk_asker held, busy, waiter;
     locker *rival = lk_open_at(env->server, "");
     begin(env, &held, &busy);
-    locker_handle *const last = lk_take(rival, "handed", NULL);
+    locker_handle *const last = lk_take(rival, "handed");
     assert_int_equal(lk_asker_come(&waiter, "handed"), LOCKER_BUSY);
     lk_require_queue(env->server, "handed", 1);
     pass(4000, 4000);

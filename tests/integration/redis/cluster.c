@@ -47,13 +47,13 @@ static void locks_of_all_slots_are_granted(void **state)
     for (unsigned slot = 0; slot < LK_CLUSTER_SLOTS; slot += SLOTS_APART) {
         const char *key = name_in(slot);
         const int share = lk_share_of(cluster, slot);
-        locker_handle *held = lk_take(l, key, NULL);
+        locker_handle *held = lk_take(l, key);
         if (slot % (64 * SLOTS_APART) == 0)
             assert_int_equal(lk_node_number(cluster, share, "EXISTS %s", key), 1);
         const uint64_t token = locker_handle_token(held);
         lk_give(held);
         if (slot % (8 * SLOTS_APART) == 0) {
-            held = lk_take(l, key, NULL);
+            held = lk_take(l, key);
             assert_true(locker_handle_token(held) > token);
             lk_give(held);
         }
@@ -73,7 +73,7 @@ static void names_with_braces_are_locked(void **state)
     locker *l = lk_open_cluster(cluster, 1, "namespace=braces"),
            *rival = lk_open_cluster(cluster, 2, "namespace=braces");
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        locker_handle *held = lk_take(l, names[i], NULL);
+        locker_handle *held = lk_take(l, names[i]);
         lk_locking waiter;
         lk_expect_busy(rival, names[i]);
         lk_locking_start(&waiter, rival, names[i], NULL);
@@ -103,7 +103,7 @@ static void a_hand_over_notifies_the_waiter(void **state)
     lk_child *puppet = lk_puppet_start(uri);
     for (int share = 0; share < LK_CLUSTER_MASTERS; share++) {
         uint64_t token = 0;
-        locker_handle *held = lk_take(l, key_of(cluster, share), NULL);
+        locker_handle *held = lk_take(l, key_of(cluster, share));
         const uint64_t before = locker_handle_token(held);
         lk_puppet_wait(puppet, key_of(cluster, share), LK_TEST_PATIENCE_MS, 60000, true);
         lk_pause_ms(50); /* it may look once more when it has subscribed */
@@ -129,11 +129,11 @@ static void unlock_reports_ok_lost_and_unknown_correctly(void **state)
     for (int share = 0; share < LK_CLUSTER_MASTERS; share++) {
         const char *key = key_of(cluster, share);
         locker_error err;
-        lk_give(lk_take(l, key, NULL));
-        locker_handle *held = lk_take(l, key, NULL);
+        lk_give(lk_take(l, key));
+        locker_handle *held = lk_take(l, key);
         assert_int_equal(lk_node_number(cluster, share, "DEL %s", key), 1);
         lk_give_lost(held);
-        held = lk_take(l, key, NULL);
+        held = lk_take(l, key);
         assert_ok(locker_break(rival, key, NULL, NULL, &err), err);
         lk_require_state(held, LOCKER_STATE_LOST);
         lk_give_lost(held);
@@ -172,7 +172,7 @@ static void show_and_break_find_the_node(void **state)
         assert_false(info.held);
         locker_info_clear(&info);
         tell.label = "somebody";
-        locker_handle *held = lk_take(l, key, &tell);
+        locker_handle *held = lk_take_with(l, key, &tell);
         lk_require(is_told_of, &(told_of){other, key}, "what is held for 5 ms is told of");
         assert_ok(locker_show(other, key, &info, &err), err);
         assert_true(info.held);
@@ -219,7 +219,7 @@ static void close_gives_back_what_is_held(void **state)
     locker_handle *held[LK_CLUSTER_MASTERS];
     lk_locking waiter;
     for (int share = 0; share < LK_CLUSTER_MASTERS; share++)
-        held[share] = lk_take(l, key_of(cluster, share), NULL);
+        held[share] = lk_take(l, key_of(cluster, share));
     lk_locking_start(&waiter, other, key_of(cluster, 1), NULL);
     lk_require_waiting(other, 1);
     lk_close_locker(l);
@@ -244,7 +244,7 @@ static void a_map_in_pieces_is_read(void **state)
     }
     locker *l = lk_open_cluster(cluster, 0, "");
     for (unsigned slot = first; slot < first + 4; slot++) {
-        locker_handle *held = lk_take(l, name_in(slot), NULL);
+        locker_handle *held = lk_take(l, name_in(slot));
         assert_int_equal(lk_node_number(cluster, (slot - first) % 2 == 0, "EXISTS %s", name_in(slot)), 1);
         lk_give(held);
         assert_int_equal(
@@ -270,7 +270,7 @@ static void a_reader_is_notified_of_a_break(void **state)
     locker_error err;
     once.mode = LOCKER_SHARED;
     once.no_renew = true;
-    locker_handle *held = lk_take(l, key, &once);
+    locker_handle *held = lk_take_with(l, key, &once);
     lk_require(is_listened_to, cluster, "a holder should subscribe");
     assert_ok(locker_break(other, key, NULL, NULL, &err), err);
     lk_require_state(held, LOCKER_STATE_LOST);
@@ -300,7 +300,7 @@ static void a_message_alone_grants_nothing(void **state)
     locker *l =
         lk_open_cluster(cluster, 0, "poll=60s"); /* first: the grant has a number that it can compare */
     locker *other = lk_open_cluster(cluster, 0, "");
-    locker_handle *held = lk_take(other, key, NULL);
+    locker_handle *held = lk_take(other, key);
     lk_locking waiter;
     lk_locking_start(&waiter, l, key, NULL);
     lk_require(has_asked_twice, l, "a waiter should ask once more when it has subscribed");
@@ -354,12 +354,12 @@ static void nodes_may_change_their_addresses_for_ever(void **state)
     const char *const key = key_of(cluster, 2);
     lk_server *const node = &cluster->node[lk_node_of(cluster, key)];
     locker *l = lk_open_cluster(cluster, 0, "ttl=60s");
-    locker_handle *held = lk_take(l, key, NULL);
+    locker_handle *held = lk_take(l, key);
     int tasks = count_of("task"), files = 0;
     /* some may be on their way out when it is counted */
     for (int i = 1; i < ADDRESSES || (count_of("fd") > files + 2 && i < LAST); i++) {
         change_address(node, i);
-        lk_give(lk_take(l, lk_key_of_share(cluster, 2, 2, other), NULL));
+        lk_give(lk_take(l, lk_key_of_share(cluster, 2, 2, other)));
         lk_require(is_at_rest, &tasks, "nobody should be connecting any more");
         if (i == SETTLED)
             files = count_of("fd");
@@ -381,7 +381,7 @@ static void any_node_that_answers_is_enough(void **state)
     assert_ok(lk_try_uri(&l, &err, "redis+cluster://127.0.0.1:%d,127.0.0.1:%d/", dead, cluster->node[2].port),
               err);
     for (int share = 0; share < LK_CLUSTER_MASTERS; share++)
-        lk_give(lk_take(l, key_of(cluster, share), NULL));
+        lk_give(lk_take(l, key_of(cluster, share)));
     lk_close_locker(l);
     assert_status(LOCKER_UNAVAILABLE,
                   lk_try_uri(&l, &err, "redis+cluster://127.0.0.1:%d/?connect_timeout=1s", dead), err);
@@ -391,7 +391,7 @@ static void any_node_that_answers_is_enough(void **state)
     assert_ok(lk_try_uri(&l, &err, "redis+cluster://127.0.0.1:%d,127.0.0.1:%d/?connect_timeout=2s",
                          cluster->node[3].port, cluster->node[0].port),
               err);
-    lk_give(lk_take(l, key_of(cluster, 0), NULL));
+    lk_give(lk_take(l, key_of(cluster, 0)));
     assert_timely(lk_test_now_ms() - from, 10000);
     lk_close_locker(l);
     lk_server_thaw(&cluster->node[3]);
@@ -403,10 +403,10 @@ static void a_locker_survives_the_loss_of_the_node_in_its_uri(void **state)
     locker_error err;
     locker *l;
     assert_ok(lk_try_uri(&l, &err, "redis+cluster://127.0.0.1:%d/?ttl=60s", cluster->node[5].port), err);
-    locker_handle *held = lk_take(l, key_of(cluster, 0), NULL);
+    locker_handle *held = lk_take(l, key_of(cluster, 0));
     lk_server_kill(&cluster->node[5]);
     for (int share = 1; share < LK_CLUSTER_MASTERS; share++)
-        lk_give(lk_take(l, key_of(cluster, share), NULL));
+        lk_give(lk_take(l, key_of(cluster, share)));
     lk_give(held);
     lk_close_locker(l);
 }
@@ -455,7 +455,7 @@ static void braces_of_a_namespace_are_a_tag_or_refused(void **state)
                       err);
         for (int n = 0; n < 8 && l != NULL; n++) {
             char key[32];
-            lk_give(lk_take(l, lk_key_of_share(cluster, n % LK_CLUSTER_MASTERS, n, key), NULL));
+            lk_give(lk_take(l, lk_key_of_share(cluster, n % LK_CLUSTER_MASTERS, n, key)));
         }
         lk_close_locker(l);
     }
@@ -477,7 +477,7 @@ static void users_log_in_at_each_node(void **state)
     for (int share = 0; share < LK_CLUSTER_MASTERS; share++)
         for (int n = 0; n < 3; n++) { /* somewhere: the namespace is hashed, too */
             char key[32];
-            lk_give(lk_take(l, lk_key_of_share(cluster, share, n, key), NULL));
+            lk_give(lk_take(l, lk_key_of_share(cluster, share, n, key)));
         }
     lk_close_locker(l);
     assert_status(LOCKER_DENIED,
@@ -510,7 +510,7 @@ static void all_nodes_speak_tls(void **state)
         err);
     for (int share = 0; share < LK_CLUSTER_MASTERS; share++) {
         lk_key_of_share(&secret, share, 0, key);
-        locker_handle *held = lk_take(l, key, NULL);
+        locker_handle *held = lk_take(l, key);
         assert_int_equal(lk_node_number(&secret, lk_node_of(&secret, key), "EXISTS %s", key), 1);
         lk_give(held);
     }

@@ -81,7 +81,7 @@ static void a_master_that_dies_harms_no_other(void **state)
     locker_handle *held[LK_CLUSTER_MASTERS];
     uint64_t token = 0;
     for (int share = 0; share < LK_CLUSTER_MASTERS; share++)
-        held[share] = lk_take(l, lk_key_of_share(cluster, share, 3, key[share]), NULL);
+        held[share] = lk_take(l, lk_key_of_share(cluster, share, 3, key[share]));
     lk_load *load = lk_load_begin(cluster, "ttl=2s&command_timeout=3s");
     lk_load_require(load, 20, "locks should be taken");
     const int master = lk_node_of(cluster, key[1]);
@@ -96,7 +96,7 @@ static void a_master_that_dies_harms_no_other(void **state)
         assert_true(locker_handle_state(held[share]) != LOCKER_STATE_LOST);
         token = locker_handle_token(held[share]);
         lk_give(held[share]);
-        held[share] = lk_take(l, key[share], NULL);
+        held[share] = lk_take(l, key[share]);
         assert_true(locker_handle_token(held[share]) > token);
         lk_give(held[share]);
     }
@@ -140,7 +140,7 @@ static void a_planned_failover_loses_nothing(void **state)
            *third = lk_open_cluster(cluster, 0, "");
     char key[32];
     lk_key_of_share(cluster, 0, 5, key);
-    locker_handle *held = lk_take(l, key, NULL);
+    locker_handle *held = lk_take(l, key);
     const uint64_t token = locker_handle_token(held);
     lk_locking waiter;
     lk_locking_start(&waiter, other, key, NULL);
@@ -173,7 +173,7 @@ static void a_node_that_was_never_reached_has_said_nothing(void **state)
     assert_status(LOCKER_UNAVAILABLE, locker_break(l, key, NULL, NULL, &err), err);
     assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, key, NULL, &held, &err), err);
     lk_server_thaw(&cluster->node[master]);
-    lk_give_unless_late(lk_take(l, key, NULL));
+    lk_give_unless_late(lk_take(l, key));
     lk_close_locker(l);
 }
 
@@ -208,9 +208,9 @@ static void without_a_majority_nothing_is_granted(void **state)
     lk_locking waiter;
     locker_error err;
     for (int share = 0; share < LK_CLUSTER_MASTERS; share++)
-        lk_give(lk_take(l, lk_key_of_share(cluster, share, 7, key[share]), NULL));
+        lk_give(lk_take(l, lk_key_of_share(cluster, share, 7, key[share])));
     const int left = lk_node_of(cluster, key[0]);
-    locker_handle *kept = lk_take(l, key[0], NULL);
+    locker_handle *kept = lk_take(l, key[0]);
     for (int share = 1; share < LK_CLUSTER_MASTERS; share++)
         lk_server_kill(&cluster->node[lk_node_of(cluster, key[share])]);
     lk_require(is_down, &cluster->node[left], "the last master should find the cluster down");
@@ -226,7 +226,7 @@ static void without_a_majority_nothing_is_granted(void **state)
     lk_cluster_need(cluster, lk_cluster_heal(cluster));
     lk_give(lk_locking_grant(&waiter));
     for (int share = 0; share < LK_CLUSTER_MASTERS; share++)
-        lk_give(lk_take(l, key[share], NULL));
+        lk_give(lk_take(l, key[share]));
     lk_close_locker(l);
 }
 
@@ -238,12 +238,12 @@ static void a_failover_is_followed(void **state)
     locker *l = lk_open_cluster(cluster, 0, "ttl=20s&command_timeout=2s");
     lk_key_of_share(cluster, 0, 9, key);
     const int master = lk_node_of(cluster, key);
-    locker_handle *held = lk_take(l, key, NULL);
+    locker_handle *held = lk_take(l, key);
     require_replicated(cluster, master);
     lk_server_kill(&cluster->node[master]);
     lk_cluster_need(cluster, lk_cluster_await(cluster));
     lk_give(held);
-    held = lk_take(l, key, NULL);
+    held = lk_take(l, key);
     assert_int_equal(lk_node_number(cluster, lk_node_of(cluster, key), "EXISTS %s", key), 1);
     lk_give(held);
     lk_close_locker(l);

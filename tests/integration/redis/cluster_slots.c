@@ -116,7 +116,7 @@ static void half_begin(struct half *h, lk_cluster *cluster, int number)
     h->token = (uint64_t)lk_node_number(cluster, h->move.from, "EVAL \"%s\" 0",
                                         "local t = redis.call('TIME') return t[1] * 1000000 + t[2]");
     if (number < COMBINATIONS) {
-        lk_give(lk_take(bob, h->key, NULL));
+        lk_give(lk_take(bob, h->key));
         take(h, alice, "at first");
         lk_locking_start(&h->waiter, bob, h->key, NULL);
     }
@@ -312,7 +312,7 @@ static void one_begin(struct half *h, lk_cluster *cluster, int number)
     (void)snprintf(h->queue, sizeof h->queue, "{%s}:locker:queue", h->key);
     h->counter = lk_fence_key(h->key);
     h->move = (lk_move){lk_cluster_slot(h->key), lk_node_of(cluster, h->key), 1};
-    h->held = lk_take(alice, h->key, NULL);
+    h->held = lk_take(alice, h->key);
     h->token = locker_handle_token(h->held);
     lk_require(is_listening, h, "the holder should listen");
 }
@@ -514,11 +514,11 @@ static void note_follows(lk_cluster *cluster, int number, bool half)
     carol = lk_open_cluster(cluster, 1, "ttl=60s");
     options.on_lost = stand_still;
     options.user = &stall;
-    locker_handle *broken = lk_take(alice, lk_key_of_share(cluster, 1, number, other), &options);
+    locker_handle *broken = lk_take_with(alice, lk_key_of_share(cluster, 1, number, other), &options);
     assert_ok(locker_break(carol, other, NULL, NULL, &err), err);
     lk_gate_await(&stall.entered, 1, "the loss should be told");
     lk_key_of_share(cluster, 0, number, h.key);
-    h.held = lk_take(alice, h.key, NULL);
+    h.held = lk_take(alice, h.key);
     h.token = locker_handle_token(h.held);
     h.move = (lk_move){lk_cluster_slot(h.key), lk_node_of(cluster, h.key), 1};
     lk_cluster_need(cluster, lk_cluster_move_begin(cluster, &h.move));
@@ -570,7 +570,7 @@ static void take_leases(const lk_cluster *cluster, locker *l, locker_handle **he
         snprintf(key, sizeof key, "lease-%d", i);
         if (i < 20) /* some of the few slots as well */
             lk_key_of_share(cluster, i % LK_CLUSTER_MASTERS, 40 + i / LK_CLUSTER_MASTERS, key);
-        held[i] = lk_take(l, key, NULL);
+        held[i] = lk_take(l, key);
     }
 }
 
@@ -687,7 +687,7 @@ static void a_renewal_in_a_slot_that_moves_needs_its_replicas(void **state)
     const lk_move move = {lk_cluster_slot(key), from, !from};
     locker *const l =
         lk_open_cluster(cluster, 0, "ttl=3s&command_timeout=2s&wait_replicas=1&wait_timeout=300ms");
-    locker_handle *const held = lk_take(l, key, NULL);
+    locker_handle *const held = lk_take(l, key);
     lk_cluster_need(cluster, lk_cluster_move_begin(cluster, &move));
     lk_cluster_need(cluster, lk_cluster_move_key(cluster, &move, key));
     lk_server *const replica = &cluster->node[lk_cluster_replica(cluster, move.to)];
@@ -711,7 +711,7 @@ static void readers_and_permits_wait_until_a_slot_has_migrated(void **state)
     char key[32];
     lk_key_of_share(cluster, 0, 600, key);
     locker *a = lk_open_cluster(cluster, 0, "ttl=60s"), *b = lk_open_cluster(cluster, 1, "ttl=60s");
-    locker_handle *first = lk_take(a, key, &share), *second = NULL;
+    locker_handle *first = lk_take_with(a, key, &share), *second = NULL;
     lk_move move = {lk_cluster_slot(key), lk_node_of(cluster, key), 1};
     lk_cluster_need(cluster, lk_cluster_move_begin(cluster, &move));
     lk_cluster_need(cluster, lk_cluster_move_key(cluster, &move, key));
@@ -729,7 +729,7 @@ static void readers_and_permits_wait_until_a_slot_has_migrated(void **state)
     lk_give(first);
     lk_expect_busy(a, key);
     lk_give(second);
-    lk_give(lk_take(a, key, NULL));
+    lk_give(lk_take(a, key));
     lk_close_locker(b);
     lk_close_locker(a);
 }

@@ -46,23 +46,12 @@ int lk_cluster_whole(void **state)
     return 0;
 }
 
-/* With LK_TEST_LOG in the environment, what the library logs is printed. */
-static void print_line(locker_log_level level, const char *text, void *user)
-{
-    (void)user;
-    print_message("%lld ms, level %d: %s\n", (long long)lk_test_now_ms(), (int)level, text);
-}
-
 locker *lk_open_cluster(const lk_cluster *cluster, int first, const char *query)
 {
     char hosts[300], uri[500];
-    locker_options options = LOCKER_OPTIONS_INIT;
+    const locker_options options = lk_test_options();
     locker_error err;
     locker *l;
-    if (getenv("LK_TEST_LOG") != NULL) {
-        options.log = print_line;
-        options.log_level = LOCKER_LOG_DEBUG;
-    }
     snprintf(uri, sizeof uri, "redis+cluster://%s/?%s", lk_cluster_hosts(cluster, first, hosts, sizeof hosts),
              query);
     assert_ok(locker_open(uri, &options, &l, &err), err);

@@ -371,7 +371,7 @@ static void a_grant_that_too_few_replicas_have_is_given_back(void **state)
     for (int i = 0; i < 3; i++) {
         lk_alone_ping();
         assert_int_equal(lk_server_integer(env->server, "EXISTS few"), 0);
-        lk_give(lk_take(rival, "few", NULL));
+        lk_give(lk_take(rival, "few"));
         assert_int_equal(lk_asker_ask(&asker), LOCKER_UNAVAILABLE);
     }
     lk_redis_driver.interrupt(lk_alone.self, lk_asker_claim(&asker));
@@ -674,7 +674,7 @@ static void an_attempt_that_arrives_late_sets_no_token_back(void **state)
     lk_env *env = *state;
     lk_asker first, late;
     locker *rival = lk_open_at(env->server, "");
-    lk_give(lk_take(rival, "released", NULL));
+    lk_give(lk_take(rival, "released"));
     lk_alone_begin(lk_proxy_port(env->proxy), "");
     assert_int_equal(lk_asker_come(&first, "released"), LOCKER_OK);
     lk_asker_give(&first); /* plain commands are used from here on */
@@ -682,7 +682,7 @@ static void an_attempt_that_arrives_late_sets_no_token_back(void **state)
     lk_asker_make(&late, "late");
     lk_asker_claim(&late)->will_wait = false;
     assert_int_not_equal(lk_asker_ask_for(&late, second_ns / 100), LOCKER_OK);
-    locker_handle *held = lk_take(rival, "late", NULL);
+    locker_handle *held = lk_take(rival, "late");
     const uint64_t last = locker_handle_token(held);
     lk_give(held);
     lk_server_do(env->server, "FLUSHALL");
@@ -691,7 +691,7 @@ static void an_attempt_that_arrives_late_sets_no_token_back(void **state)
     lk_alone_ping();
     lk_redis_driver.withdraw(lk_alone.self, lk_asker_claim(&late));
     lk_server_do(env->server, "DEL late");
-    held = lk_take(rival, "late", NULL);
+    held = lk_take(rival, "late");
     assert_true(locker_handle_token(held) > last);
     lk_give(held);
     lk_close_locker(rival);
@@ -822,7 +822,7 @@ static void a_lock_left_free_for_a_moment_keeps_the_queue(void **state)
     lk_env *env = *state;
     lk_asker first, second;
     locker *rival = lk_open_at(env->server, "");
-    locker_handle *held = lk_take(rival, "moment", NULL);
+    locker_handle *held = lk_take(rival, "moment");
     char member[256], instance[33], value[33];
     double score;
     lk_alone_begin(env->server->port, "");

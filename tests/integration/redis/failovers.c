@@ -18,7 +18,7 @@ static uint64_t take_tokens(locker *l, const char *key)
 {
     uint64_t token = 0;
     for (int i = 0; i < 3; i++) {
-        locker_handle *held = lk_take(l, key, NULL);
+        locker_handle *held = lk_take(l, key);
 
         assert_true(locker_handle_token(held) > token);
         token = locker_handle_token(held);
@@ -67,7 +67,7 @@ static void tokens_grow_over_a_failover_that_lost_counts(void **state)
     lk_server_do(env->second, "REPLICAOF NO ONE");
     rival = lk_open_at(env->second, "");
     for (int i = 0; i < 2; i++) { /* by a script, then by plain commands */
-        locker_handle *held = lk_take(rival, "counted", NULL);
+        locker_handle *held = lk_take(rival, "counted");
 
         assert_true(locker_handle_token(held) > last);
         last = locker_handle_token(held);
@@ -93,8 +93,8 @@ static void tokens_grow_for_a_process_that_moves_to_the_new_master(void **state)
     last = take_tokens(l, "counted");
     lk_server_do(env->second, "REPLICAOF NO ONE");
     lk_follow(env->server, env->second);
-    lk_give(lk_take(l, "another", NULL)); /* it has moved */
-    locker_handle *held = lk_take(l, "counted", NULL);
+    lk_give(lk_take(l, "another")); /* it has moved */
+    locker_handle *held = lk_take(l, "counted");
     assert_true(locker_handle_token(held) > last);
     lk_give(held);
     lk_close_locker(l);
@@ -103,7 +103,7 @@ static void tokens_grow_for_a_process_that_moves_to_the_new_master(void **state)
 static void expect_renewals_to_follow(lk_env *env, const locker_lock_options *options)
 {
     locker *l = lk_open_at(env->server, "ttl=2s");
-    locker_handle *held = lk_take(l, "followed", options);
+    locker_handle *held = lk_take_with(l, "followed", options);
     env->second = lk_test_redis(NULL);
     lk_follow(env->second, env->server);
     lk_require_confirming(env->server, 1);
@@ -131,7 +131,7 @@ static void renewals_of_shares_follow_the_master(void **state)
  * and gets no data from the new master, because it logs in there with a password that nobody asked for. */
 static locker_handle *take_and_demote(lk_env *env, locker *l, const locker_lock_options *options)
 {
-    locker_handle *held = lk_take(l, "demoted", options);
+    locker_handle *held = lk_take_with(l, "demoted", options);
     env->second = lk_test_redis(NULL);
     lk_follow(env->second, env->server);
     lk_require_confirming(env->server, 1);
@@ -258,7 +258,7 @@ static void expect_tries_not_to_believe_it(lk_env *env, const locker_lock_option
     locker_handle *held;
     locker_error err;
     env->second = lk_test_redis(NULL);
-    lk_give(lk_take(l, "demoted", options)); /* by now it has the scripts */
+    lk_give(lk_take_with(l, "demoted", options)); /* by now it has the scripts */
     lk_server_do(env->server, "SET demoted somebody");
     lk_server_do(env->server, "CONFIG SET masterauth nobody");
     lk_server_do(env->server, "REPLICAOF 127.0.0.1 %d", env->second->port);
@@ -298,7 +298,7 @@ static void a_hand_over_by_a_new_master_takes_a_greater_token(void **state)
     take_tokens(l, "counted");
     leave_a_replica_behind(env);
     before = take_tokens(l, "counted");
-    held = lk_take(l, "counted", NULL);
+    held = lk_take(l, "counted");
     assert_true(locker_handle_token(held) > before);
     before = locker_handle_token(held);
     lk_server_do(env->second, "REPLICAOF NO ONE"); /* it is given the lock, and has an old counter */
@@ -328,9 +328,9 @@ static void tokens_grow_over_a_crash_that_lost_counts(void **state)
     last = take_tokens(l, "counted");
     lk_server_kill(env->server);
     lk_test_launch(env->server, true);
-    lk_give(lk_take(l, "another", NULL)); /* it has found the server again */
+    lk_give(lk_take(l, "another")); /* it has found the server again */
     for (int i = 0; i < 2; i++) {
-        locker_handle *held = lk_take(l, "counted", NULL);
+        locker_handle *held = lk_take(l, "counted");
 
         assert_true(locker_handle_token(held) > last);
         last = locker_handle_token(held);
@@ -346,7 +346,7 @@ static void tokens_grow_over_a_crash_that_lost_counts(void **state)
 static void release_over(lk_env *env, void (*lose)(lk_env *env))
 {
     locker *l = lk_open_through(env, "command_timeout=20s");
-    locker_handle *held = lk_take(l, "unknown", NULL);
+    locker_handle *held = lk_take(l, "unknown");
     lk_unlocking unlocking;
     lk_proxy_harm(env->proxy, LK_PROXY_CUT, "EVALSHA", 1, 0);
     lk_proxy_refuse(env->proxy, true);
@@ -419,7 +419,7 @@ static void a_waiter_listens_to_the_new_master(void **state)
     lk_locking_start(&waiter, rival, "heard", NULL);
     lk_require_queue(env->server, "heard", 1);
     l = lk_open_at(env->second, "");
-    held = lk_take(l, "heard", NULL);
+    held = lk_take(l, "heard");
     lk_server_do(env->server, "REPLICAOF 127.0.0.1 %d", lk_free_port());
     assert_status(LOCKER_OK, locker_try_lock(rival, "other", NULL, &other, &err), err); /* it has moved */
     lk_require_queue(env->second, "heard", 1);
@@ -442,7 +442,7 @@ static void a_replica_hands_no_lock_to_a_waiter(void **state)
     locker *l = lk_open_at(env->server, "ttl=90s&poll=60s"), *holder, *next;
     lk_locking waiter;
     holder = lk_open_at(env->server, "ttl=90s");
-    locker_handle *held = lk_take(holder, "told", NULL), *taken;
+    locker_handle *held = lk_take(holder, "told"), *taken;
     lk_locking_start(&waiter, l, "told", NULL);
     lk_require_subscriber(env->server);
     lk_require_queue(env->server, "told", 1);
@@ -454,7 +454,7 @@ static void a_replica_hands_no_lock_to_a_waiter(void **state)
     lk_give(held); /* by the new master */
     lk_expect_value(env->second, "told", NULL);
     next = lk_open_at(env->second, "ttl=90s");
-    taken = lk_take(next, "told", NULL);
+    taken = lk_take(next, "told");
     lk_require_replicated(env->second, env->server);
     lk_close_locker(l);
     assert_status(LOCKER_CLOSED, lk_locking_join(&waiter), waiter.err);
@@ -660,7 +660,7 @@ static void a_host_that_hangs_hides_no_other(void **state)
     assert_ok(lk_try_uri(&l, &err, "redis://127.0.0.1:%d,127.0.0.1:%d/0?connect_timeout=3s",
                          env->server->port, env->second->port),
               err);
-    lk_give(lk_take(l, "second", NULL));
+    lk_give(lk_take(l, "second"));
     lk_close_locker(l);
     lk_server_thaw(env->server);
 }
@@ -676,9 +676,9 @@ static void a_client_of_a_host_that_hangs_finds_another_host(void **state)
                          "redis://127.0.0.1:%d,127.0.0.1:%d/0?connect_timeout=1s&command_timeout=500ms",
                          env->server->port, env->second->port),
               err);
-    lk_give_unless_late(lk_take(l, "first", NULL));
+    lk_give_unless_late(lk_take(l, "first"));
     assert_true(lk_server_freeze(env->server));
-    locker_handle *held = lk_take(l, "second", &options);
+    locker_handle *held = lk_take_with(l, "second", &options);
     assert_int_equal(lk_server_integer(env->second, "EXISTS second"), 1);
     lk_give_unless_late(held);
     lk_close_locker(l);
@@ -702,7 +702,7 @@ static void an_address_that_hangs_hides_no_other(void **state)
     locker_error err;
     const int silent = listen_silently(env->server->port);
     assert_ok(lk_try_uri(&l, &err, "redis://two.test:%d/0?connect_timeout=3s", env->server->port), err);
-    lk_give(lk_take(l, "second", NULL));
+    lk_give(lk_take(l, "second"));
     lk_close_locker(l);
     close(silent);
 }

@@ -153,7 +153,7 @@ void lk_foreign_expect_all(lk_server *server, locker *l, const char *key)
             assert_string_equal(before, after);
         }
         delete (server, key, !goes);
-        lk_give(lk_take(l, key, NULL));
+        lk_give(lk_take(l, key));
     }
 }
 
@@ -266,7 +266,7 @@ static void without_the_right_to_read_the_type_a_key_is_not_broken(void **state)
     assert_status(LOCKER_DENIED, locker_break(l, "foreign", &force, NULL, &err), err);
     digest(env->server, "foreign", after);
     assert_string_equal(before, after);
-    lk_give(lk_take(l, "other", NULL));
+    lk_give(lk_take(l, "other"));
     lk_close_locker(l);
 }
 

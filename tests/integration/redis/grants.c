@@ -41,13 +41,13 @@ static void leaves_room(lk_env *env, const char *parameters, int64_t percent)
 {
     locker *l = lk_open_at(env->server, parameters), *rival = lk_open_at(env->server, parameters);
     for (int i = 0; i < 20; i++) { /* the first by the script; 2 ms are seen when it takes less than 1 ms */
-        locker_handle *held = lk_take(l, "allowance", NULL);
+        locker_handle *held = lk_take(l, "allowance");
 
         expect_allowance(held, percent, "taken");
         lk_give(held);
     }
     for (int i = 0; i < 5; i++) {
-        locker_handle *held = lk_take(rival, "allowance", NULL);
+        locker_handle *held = lk_take(rival, "allowance");
         lk_locking waiter;
 
         lk_locking_start(&waiter, l, "allowance", NULL);
@@ -72,7 +72,7 @@ static void a_grant_by_a_late_message_counts_from_before(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_through(env, "ttl=30s"), *rival = lk_open_at(env->server, "ttl=30s");
-    locker_handle *held = lk_take(rival, "direct", NULL);
+    locker_handle *held = lk_take(rival, "direct");
     lk_locking waiter;
     lk_locking_start(&waiter, l, "direct", NULL);
     lk_require_queue(env->server, "direct", 1);
@@ -109,7 +109,7 @@ static void a_grant_that_is_found_late_starts_anew(void **state)
 {
     lk_env *env = *state;
     locker *rival = lk_open_at(env->server, "");
-    locker_handle *held = lk_take(rival, "stopped", NULL);
+    locker_handle *held = lk_take(rival, "stopped");
     char uri[64];
     uint64_t token;
     snprintf(uri, sizeof uri, "redis://127.0.0.1:%d/0", env->server->port);
@@ -134,7 +134,7 @@ static void an_answer_that_comes_late_is_confirmed(void **state)
     locker *l = lk_open_through(env, "ttl=3s");
     locker_lock_options options = lk_wait_options(LK_TEST_PATIENCE_MS);
     lk_locking taker;
-    lk_give(lk_take(l, "slow", NULL));
+    lk_give(lk_take(l, "slow"));
     lk_proxy_hold(env->proxy, false, true);
     lk_locking_start(&taker, l, "slow", &options);
     lk_require(is_granted, env->server, "the server should have granted it");
@@ -154,7 +154,7 @@ static void answers_that_are_all_late_are_taken_in_the_end(void **state)
     locker *l = lk_open_through(env, "ttl=2s&command_timeout=20s");
     locker_lock_options options = lk_wait_options(12000);
     lk_locking taker;
-    lk_give(lk_take(l, "late", NULL));
+    lk_give(lk_take(l, "late"));
     lk_proxy_delay(env->proxy, 0, 1200);
     lk_locking_start(&taker, l, "late", &options);
     assert_status(LOCKER_OK, lk_locking_join(&taker), taker.err);
@@ -180,7 +180,7 @@ static void hosts_of_one_snapshot_exclude_each_other(void **state)
     draws_the_same = true;
     locker *one = lk_open_at(env->server, "ttl=30s"), *other = lk_open_at(env->server, "ttl=30s");
     draws_the_same = false;
-    locker_handle *held = lk_take(one, "snapshot", NULL);
+    locker_handle *held = lk_take(one, "snapshot");
     lk_locking waiter;
     expect_busy(other, "snapshot"); /* the first call of each, so their values differ by the name alone */
     lk_locking_start(&waiter, other, "snapshot", NULL);
@@ -205,8 +205,8 @@ static void an_old_message_grants_nothing(void **state)
         locker_handle *held;
         lk_locking waiter;
 
-        lk_give(lk_take(rival, "old", NULL));
-        held = lk_take(rival, "old", NULL);
+        lk_give(lk_take(rival, "old"));
+        held = lk_take(rival, "old");
         assert_true(lk_server_text(env->server, fence, sizeof fence, "GET %s", lk_fence_key("old")));
         if (round == 1)
             lk_server_do(env->server, "DEL %s", lk_fence_key("old"));
@@ -254,7 +254,7 @@ static void a_late_message_takes_nothing_from_a_release(void **state)
     lk_env *env = *state;
     locker *l = lk_open_through(env, "ttl=90s&poll=60s&command_timeout=25s");
     locker *rival = lk_open_at(env->server, "ttl=90s");
-    locker_handle *held = lk_take(rival, "late", NULL);
+    locker_handle *held = lk_take(rival, "late");
     lk_locking waiter, other;
     lk_unlocking giving;
     struct attempts attempts = {.l = l};
@@ -303,7 +303,7 @@ static uint64_t counter_of(lk_server *server, const char *key)
 /* Have a hand-over inside the process be asked for, so that the next grants reserve numbers for more. */
 static void ask_for_a_hand_over(locker *l, const char *key)
 {
-    locker_handle *held = lk_take(l, key, NULL);
+    locker_handle *held = lk_take(l, key);
     lk_locking waiter;
     lk_locking_start(&waiter, l, key, NULL);
     lk_require_waiting(l, 1);
@@ -323,11 +323,11 @@ static void a_counter_ahead_of_the_time_is_not_hurried(void **state)
     locker *l = lk_open_at(env->server, "");
     uint64_t before;
     lk_server_do(env->server, "EVAL %s 1 %s", ahead, lk_fence_key("hurried"));
-    lk_give(lk_take(l, "hurried", NULL));
+    lk_give(lk_take(l, "hurried"));
     ask_for_a_hand_over(l, "hurried");
     before = counter_of(env->server, "hurried");
     for (int i = 0; i < GRANTS; i++)
-        lk_give(lk_take(l, "hurried", NULL));
+        lk_give(lk_take(l, "hurried"));
     assert_int_equal(counter_of(env->server, "hurried") - before, GRANTS);
     lk_close_locker(l);
 }
@@ -340,7 +340,7 @@ static locker_status handed_over_and_broken_unseen(lk_env *env)
                                "return redis.call('PUBLISH', channel, KEYS[2] .. ' broken unseen')";
     locker *l = lk_open_through(env, "ttl=30s&poll=100ms&command_timeout=20s");
     locker *rival = lk_open_at(env->server, "ttl=30s");
-    locker_handle *held = lk_take(rival, "unseen", NULL);
+    locker_handle *held = lk_take(rival, "unseen");
     locker_lock_options options = lk_wait_options(3000);
     char member[256] = "", instance[33], value[33];
     lk_locking waiter;
@@ -378,7 +378,7 @@ static void a_grant_that_was_broken_before_it_was_seen_is_none(void **state)
 /* Hand-overs inside the process are asked for from the first one on, which is refused. */
 static void ask_for_passing(locker *l, const char *key)
 {
-    locker_handle *held = lk_take(l, key, NULL);
+    locker_handle *held = lk_take(l, key);
     lk_locking waiter;
     lk_locking_start(&waiter, l, key, NULL);
     lk_require_waiting(l, 1);
@@ -403,7 +403,7 @@ static void a_lock_whose_holder_is_known_is_not_passed_on(void **state)
     lk_locking waiter;
     locker_handle *held;
     ask_for_passing(l, "noted");
-    held = lk_take(l, "noted", NULL);
+    held = lk_take(l, "noted");
     lk_locking_start(&waiter, l, "noted", NULL);
     lk_require_waiting(l, 1);
     lk_require(is_noted, env->server, "the server should be told who holds it");
@@ -430,7 +430,7 @@ static void a_dead_waiter_is_passed_over(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_at(env->server, "ttl=30s"), *rival = lk_open_at(env->server, "ttl=30s&poll=60s");
-    locker_handle *held = lk_take(l, "ghosts", NULL);
+    locker_handle *held = lk_take(l, "ghosts");
     lk_locking waiter;
     int64_t released;
     add_ghosts(env->server, "ghosts", 3);
@@ -450,13 +450,13 @@ static void many_dead_waiters_are_left_to_later_calls(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_at(env->server, "ttl=30s");
-    locker_handle *held = lk_take(l, "ghosts", NULL);
+    locker_handle *held = lk_take(l, "ghosts");
     add_ghosts(env->server, "ghosts", 250);
     for (int left = 150; left >= 50; left -= 100) {
         lk_give(held);
         assert_int_equal(lk_server_integer(env->server, "ZCARD {ghosts}:locker:queue"), left);
         lk_expect_value(env->server, "ghosts", NULL);
-        held = lk_take(l, "ghosts", NULL);
+        held = lk_take(l, "ghosts");
     }
     lk_give(held);
     assert_int_equal(lk_server_integer(env->server, "ZCARD {ghosts}:locker:queue"), 0);
@@ -526,7 +526,7 @@ static void a_release_goes_on_when_the_server_is_back(void **state)
     lk_env *env = *state;
     locker *l = lk_open_through(env, "ttl=30s&command_timeout=300ms&cleanup_timeout=20s");
     locker *rival = lk_open_at(env->server, "");
-    locker_handle *held = lk_take(l, "away", NULL);
+    locker_handle *held = lk_take(l, "away");
     locker_lock_options options = lk_wait_options(10000);
     locker_error err;
     lk_proxy_refuse(env->proxy, true);
@@ -535,7 +535,7 @@ static void a_release_goes_on_when_the_server_is_back(void **state)
     locker_handle_free(held);
     lk_expect_busy(rival, "away");
     lk_proxy_refuse(env->proxy, false);
-    lk_give(lk_take(rival, "away", &options));
+    lk_give(lk_take_with(rival, "away", &options));
     lk_close_locker(rival);
     lk_close_locker(l);
 }
@@ -547,7 +547,7 @@ static void a_place_is_taken_out_however_late(void **state)
     lk_locking waiter;
     locker *l = lk_open_through(env, "cleanup_timeout=1ms");
     locker *rival = lk_open_at(env->server, "");
-    locker_handle *held = lk_take(rival, "place", NULL);
+    locker_handle *held = lk_take(rival, "place");
     locker_lock_options options = lk_wait_options(500);
     lk_locking_start(&waiter, l, "place", &options);
     lk_require_queue(env->server, "place", 1);
@@ -556,7 +556,7 @@ static void a_place_is_taken_out_however_late(void **state)
     assert_unless_late(lk_locking_join(&waiter) == LOCKER_UNAVAILABLE); /* and was cut before its end */
     usleep(20000);                                                      /* until that time is over */
     lk_proxy_refuse(env->proxy, false);
-    lk_give(lk_take(l, "beside", NULL));
+    lk_give(lk_take(l, "beside"));
     lk_require_queue(env->server, "place", 0);
     lk_give(held);
     lk_close_locker(rival);
@@ -603,7 +603,7 @@ static void a_release_goes_on_when_the_server_is_not_busy_any_more(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_at(env->server, "ttl=30s&command_timeout=700ms&cleanup_timeout=20s");
-    locker_handle *held = lk_take(l, "busy", NULL);
+    locker_handle *held = lk_take(l, "busy");
     locker_lock_options options = lk_wait_options(10000);
     locker_error err;
     int script;
@@ -615,7 +615,7 @@ static void a_release_goes_on_when_the_server_is_not_busy_any_more(void **state)
     lk_server_do(env->server, "SCRIPT KILL");
     close(script);
     locker *rival = lk_open_at(env->server, "");
-    lk_give(lk_take(rival, "busy", &options));
+    lk_give(lk_take_with(rival, "busy", &options));
     lk_close_locker(rival);
     lk_close_locker(l);
 }

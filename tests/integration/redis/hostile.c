@@ -52,7 +52,7 @@ static void expect_bounded(const struct flood *flood, int64_t began)
 /* What was harmed is over: the same locker works. */
 static void expect_recovered(locker *l)
 {
-    lk_give_unless_late(lk_take(l, "recovered", NULL));
+    lk_give_unless_late(lk_take(l, "recovered"));
     lk_close_locker(l);
 }
 
@@ -103,7 +103,7 @@ static void floods_on_the_subscription(void **state)
 
         reset_memory_peak();
         lk_proxy_flood(env->proxy, "SUBSCRIBE", floods[i].head, floods[i].more);
-        held = lk_take(l, "subscribed", NULL);
+        held = lk_take(l, "subscribed");
         lk_proxy_await_harm(env->proxy, harmed + 1);
         began = lk_test_now_ms();
         lk_give(held);

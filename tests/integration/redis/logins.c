@@ -11,7 +11,7 @@
 
 static void lock_once(locker *l, const char *key)
 {
-    lk_give(lk_take(l, key, NULL));
+    lk_give(lk_take(l, key));
     lk_close_locker(l);
 }
 
@@ -112,7 +112,7 @@ static void a_password_that_changes_costs_no_lock(void **state)
     assert_ok(
         lk_try_uri(&l, &err, "redis://app@127.0.0.1:%d?password_file=%s&ttl=1s", env->server->port, path),
         err);
-    locker_handle *held = lk_take(l, "rotated", NULL);
+    locker_handle *held = lk_take(l, "rotated");
     write_line(path, "the-second");
     lk_server_do(env->server, "ACL SETUSER app resetpass >the-second");
     lk_server_do(env->server, "CLIENT KILL USER app");
@@ -121,7 +121,7 @@ static void a_password_that_changes_costs_no_lock(void **state)
     assert_int_equal(unlink(path), 0);
     lk_server_do(env->server, "ACL SETUSER app >the-first");
     lk_server_do(env->server, "CLIENT KILL USER app");
-    lk_give(lk_take(l, "rotated", NULL));
+    lk_give(lk_take(l, "rotated"));
     lk_close_locker(l);
 }
 
@@ -146,7 +146,7 @@ static void a_command_that_is_renamed_is_told(void **state)
         if (l != NULL && strcmp(cases[i].command, "PEXPIREAT") == 0)
             assert_status(LOCKER_CONFIG, locker_lock(l, "renamed", &shared, &held, &err), err);
         else if (l != NULL)
-            lk_give(lk_take(l, "renamed", NULL));
+            lk_give(lk_take(l, "renamed"));
         if (err.status != LOCKER_OK)
             assert_non_null(strstr(err.text, "rename-command"));
         lk_close_locker(l);
@@ -195,7 +195,7 @@ static void use_all_rights(lk_env *env, locker *l, locker *rival)
     locker_handle *held;
     locker_error err;
     brief.ttl_ms = 300;
-    held = lk_take(l, "few", &brief);
+    held = lk_take_with(l, "few", &brief);
     lk_locking_start(&waiter, rival, "few", NULL);
     lk_require_queue(env->server, "shop:few", 1);
     usleep(600000); /* is it renewed? */
@@ -225,10 +225,10 @@ static void use_all_rights(lk_env *env, locker *l, locker *rival)
     lk_server_do(env->server, "UNLINK shop:hash");
     assert_ok(locker_ping(l, NULL, &err), err);
     lk_server_do(env->server, "SCRIPT FLUSH");
-    lk_give(lk_take(l, "few", NULL));
+    lk_give(lk_take(l, "few"));
     lk_server_do(env->server, "CLIENT KILL TYPE normal");
     for (int i = 0; i < 20; i++) /* by plain commands, once nobody was found to hold it for a while */
-        lk_give(lk_take(l, "few", NULL));
+        lk_give(lk_take(l, "few"));
 }
 
 static void use_rights_of_sharers(locker *l, locker *rival)
@@ -238,7 +238,8 @@ static void use_rights_of_sharers(locker *l, locker *rival)
     locker_info info = LOCKER_INFO_INIT;
     locker_error err;
     options.permits = 2;
-    locker_handle *held = lk_take(l, "counted", &options), *second = lk_take(l, "counted", &options);
+    locker_handle *held = lk_take_with(l, "counted", &options),
+                  *second = lk_take_with(l, "counted", &options);
     lk_locking_start(&waiter, rival, "counted", &options);
     lk_require_waiting(rival, 1);
     assert_ok(locker_show(l, "counted", &info, &err), err);
@@ -364,8 +365,7 @@ static void a_renewal_needs_no_rights_of_shared_locks(void **state)
     locker *l;
     lk_server_do(env->server, "ACL SETUSER app on >pw ~* &* +@all -pexpireat -hset -hget -hdel -zscore");
     assert_ok(lk_try_uri(&l, &err, "redis://app:pw@127.0.0.1:%d?ttl=1s", env->server->port), err);
-    locker_handle *const overwritten = lk_take(l, "overwritten", NULL), *const kept =
-                                                                            lk_take(l, "kept", NULL);
+    locker_handle *const overwritten = lk_take(l, "overwritten"), *const kept = lk_take(l, "kept");
     lk_server_do(env->server, "SET overwritten S1700000000000000 PX 60000");
     assert_true(lk_readable(locker_handle_fd(overwritten), LK_TEST_PATIENCE_MS));
     lk_give_lost(overwritten);
@@ -382,8 +382,8 @@ static void a_right_that_is_taken_away_is_denied(void **state)
     locker *l;
     lk_server_do(env->server, "ACL SETUSER app on >pw ~* &* +@all");
     assert_ok(lk_try_uri(&l, &err, "redis://app:pw@127.0.0.1:%d", env->server->port), err);
-    lk_give(lk_take(l, "rights", NULL));
-    held = lk_take(l, "rights", NULL);
+    lk_give(lk_take(l, "rights"));
+    held = lk_take(l, "rights");
     lk_server_do(env->server, "ACL SETUSER app -@scripting");
     assert_status(LOCKER_UNKNOWN, locker_unlock(held, &err), err);
     assert_non_null(strstr(err.text, "eval"));
@@ -393,7 +393,7 @@ static void a_right_that_is_taken_away_is_denied(void **state)
     assert_status(LOCKER_DENIED, locker_try_lock(l, "other-rights", NULL, &held, &err), err);
     assert_null(held);
     lk_server_do(env->server, "ACL SETUSER app +@scripting");
-    lk_give(lk_take(l, "other-rights", NULL));
+    lk_give(lk_take(l, "other-rights"));
     lk_close_locker(l);
 }
 
@@ -430,7 +430,7 @@ static void databases(void **state)
     locker_error err;
     locker *l;
     assert_ok(lk_try_uri(&l, &err, "redis://127.0.0.1:%d/3", port), err);
-    held = lk_take(l, "in-three", NULL);
+    held = lk_take(l, "in-three");
     assert_int_equal(lk_server_integer(env->server, "EXISTS in-three"), 0);
     lk_server_do(env->server, "SELECT 3");
     assert_int_equal(lk_server_integer(env->server, "EXISTS in-three"), 1);
@@ -447,7 +447,7 @@ static void a_unix_socket(void **state)
     locker *l;
     locker_handle *held;
     assert_ok(lk_try_uri(&l, &err, "redis+unix://%s/socket?db=2", env->server->directory), err);
-    held = lk_take(l, "by-socket", NULL);
+    held = lk_take(l, "by-socket");
     lk_server_do(env->server, "SELECT 2");
     assert_int_equal(lk_server_integer(env->server, "EXISTS by-socket"), 1);
     lk_give(held);
@@ -477,7 +477,7 @@ static void valkey_is_called_by_its_name(void **state)
     locker_error err;
     locker *l;
     assert_ok(lk_try_uri(&l, &err, "valkey://127.0.0.1:%d/3", env->server->port), err);
-    locker_handle *held = lk_take(l, "of-valkey", NULL);
+    locker_handle *held = lk_take(l, "of-valkey");
     lk_server_do(env->server, "SELECT 3");
     assert_int_equal(lk_server_integer(env->server, "EXISTS of-valkey"), 1);
     lk_give(held);

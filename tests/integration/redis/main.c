@@ -142,17 +142,6 @@ locker *lk_open_through(lk_env *env, const char *query)
     return open_port(lk_proxy_port(env->proxy), query);
 }
 
-locker_handle *lk_take(locker *l, const char *key, const locker_lock_options *options)
-{
-    locker_lock_options bounded = lk_wait_options(LK_TEST_PATIENCE_MS);
-    locker_handle *held = NULL;
-    locker_error err;
-    assert_ok(locker_lock(l, key, options != NULL ? options : &bounded, &held, &err), err);
-    /* SUSPECT when the connection went with the reply */
-    assert_true(locker_handle_state(held) <= LOCKER_STATE_SUSPECT);
-    return held;
-}
-
 void lk_expect_value(lk_server *server, const char *key, const char *value)
 {
     char text[256];

@@ -17,7 +17,7 @@ static void a_message_of_an_earlier_server_grants_nothing(void **state)
     lk_alone_begin(env->server->port,
                    ""); /* first: messages of numbers from before a connection grant nothing */
     locker *rival = lk_open_at(env->server, "");
-    locker_handle *held = lk_take(rival, "earlier", NULL);
+    locker_handle *held = lk_take(rival, "earlier");
     lk_asker_enrol(&asker, env->server, "earlier");
     lk_give(held);
     lk_require_told(&asker.wakes, "it should be handed the lock");
@@ -94,11 +94,11 @@ static void a_message_from_before_an_unanswered_attempt_grants_nothing(void **st
     locker *rival = lk_open_at(env->server, "");
     lk_alone_begin(lk_proxy_port(env->proxy), "");
     lk_alone_ping(); /* what counts from here on is of this connection */
-    locker_handle *held = lk_take(rival, "unanswered", NULL);
+    locker_handle *held = lk_take(rival, "unanswered");
     lk_asker_enrol(&asker, env->server, "unanswered");
     lk_give(held);
     lk_server_do(env->server, "DEL unanswered");
-    held = lk_take(rival, "unanswered", NULL);
+    held = lk_take(rival, "unanswered");
     const uint64_t token = locker_handle_token(held);
     lk_give(held);
     lk_proxy_harm(env->proxy, LK_PROXY_SWALLOW, "unanswered", 1, 0);
@@ -120,7 +120,7 @@ static void who_is_handed_what_he_holds_has_lost_it(void **state)
     lk_env *env = *state;
     lk_asker asker;
     locker *rival = lk_open_at(env->server, "");
-    locker_handle *held = lk_take(rival, "twice", NULL);
+    locker_handle *held = lk_take(rival, "twice");
     char member[256], instance[33], value[33];
     lk_alone_begin(env->server->port, "");
     lk_asker_enrol(&asker, env->server, "twice");
@@ -133,7 +133,7 @@ static void who_is_handed_what_he_holds_has_lost_it(void **state)
                  "KEYS[2] .. ' ' .. ARGV[1] .. '/1 0 twice')",
                  instance, value, (unsigned long long)lk_asker_claim(&asker)->token);
     lk_server_do(env->server, "DEL twice");
-    held = lk_take(rival, "twice", NULL);
+    held = lk_take(rival, "twice");
     lk_server_do(env->server, "ZADD {twice}:locker:queue 0 %s", member);
     (void)lk_redis_driver.dispatch(lk_alone.self);
     assert_int_equal(asker.lost, 0);
@@ -160,11 +160,11 @@ static void a_break_is_notified_after_a_late_hand_over(void **state)
     locker *rival = lk_open_at(env->server, "");
     locker_error err;
     lk_alone_begin(env->server->port, ""); /* what counts from here on is of this connection */
-    locker_handle *held = lk_take(rival, "late", NULL);
+    locker_handle *held = lk_take(rival, "late");
     lk_asker_enrol(&asker, env->server, "late");
     lk_give(held);
     assert_ok(locker_break(rival, "late", &any, NULL, &err), err);
-    held = lk_take(rival, "late", NULL);
+    held = lk_take(rival, "late");
     lk_require(is_told_twice, &asker.wakes, "it should be told of the break, too");
     assert_int_equal(lk_asker_ask(&asker), LOCKER_BUSY);
     lk_redis_driver.withdraw(lk_alone.self, lk_asker_claim(&asker));
@@ -181,7 +181,7 @@ static void a_break_of_an_earlier_grant_takes_nothing(void **state)
     lk_asker asker, other;
     const locker_break_options any = LOCKER_BREAK_OPTIONS_INIT;
     locker *rival = lk_open_at(env->server, "");
-    locker_handle *held = lk_take(rival, "anew", NULL), *others = lk_take(rival, "other", NULL);
+    locker_handle *held = lk_take(rival, "anew"), *others = lk_take(rival, "other");
     locker_error err;
     lk_alone_begin(env->server->port, "");
     lk_asker_enrol(&asker, env->server, "anew");
@@ -222,7 +222,7 @@ static size_t broken_meanwhile(const lk_message *reply, char *out, size_t size)
     assert_true(reply->length <= size);
     memcpy(out, reply->bytes, reply->length);
     assert_ok(locker_break(overtaken.rival, "overtaken", &any, NULL, &err), err);
-    overtaken.held = lk_take(overtaken.rival, "overtaken", NULL);
+    overtaken.held = lk_take(overtaken.rival, "overtaken");
     lk_require_told(&overtaken.asker.wakes, "it should be told of the break");
     return reply->length;
 }
@@ -251,7 +251,7 @@ static void a_message_does_not_count_as_confirmation_by_replicas(void **state)
     lk_asker asker;
     lk_alone_begin(env->server->port, "&wait_replicas=1&wait_timeout=50ms");
     locker *rival = lk_open_at(env->server, "");
-    locker_handle *held = lk_take(rival, "replicas", NULL);
+    locker_handle *held = lk_take(rival, "replicas");
     lk_asker_enrol(&asker, env->server, "replicas");
     lk_give(held);
     lk_require_told(&asker.wakes, "it should be handed the lock");
@@ -283,7 +283,7 @@ static void a_closing_locker_is_handed_no_lock(void **state)
     char member[256], value[33];
     pthread_t closer;
     locker *rival = lk_open_at(env->server, "");
-    locker_handle *held = lk_take(rival, "closing", NULL);
+    locker_handle *held = lk_take(rival, "closing");
     begin_on_two_ways(env, "&cleanup_timeout=1m");
     lk_asker_enrol(&asker, env->server, "closing");
     lk_read_member(env->server, "closing", member, listener, value);
@@ -310,7 +310,7 @@ static void a_lock_handed_to_a_waiter_that_has_gone_is_given_back(void **state)
     lk_env *env = *state;
     lk_asker asker;
     locker *rival = lk_open_at(env->server, "");
-    locker_handle *held = lk_take(rival, "gone", NULL);
+    locker_handle *held = lk_take(rival, "gone");
     char member[256], instance[33], value[33];
     lk_alone_begin(env->server->port, "");
     lk_asker_enrol(&asker, env->server, "gone");
@@ -331,7 +331,7 @@ static void a_lock_handed_to_a_locker_before_its_close_is_given_back(void **stat
     lk_env *env = *state;
     lk_asker asker;
     locker *rival = lk_open_at(env->server, "");
-    locker_handle *held = lk_take(rival, "unread", NULL);
+    locker_handle *held = lk_take(rival, "unread");
     char member[256], instance[33], value[33];
     lk_alone_begin(env->server->port, "");
     lk_asker_enrol(&asker, env->server, "unread");
@@ -388,7 +388,7 @@ static void closing_waits_for_messages_for_a_part_of_cleanup_timeout(void **stat
 {
     lk_env *env = *state;
     locker *l = lk_open_through(env, "ttl=30s&cleanup_timeout=200ms");
-    locker_handle *held = lk_take(l, "silent", NULL);
+    locker_handle *held = lk_take(l, "silent");
     lk_require(is_anybody_heard, env->server, "it should listen");
     lk_proxy_harm(env->proxy, LK_PROXY_SWALLOW, "UNSUBSCRIBE", 1, 0);
     lk_server_do(env->server, "SCRIPT FLUSH");

@@ -31,13 +31,13 @@ static void a_holder_that_never_waited_is_told_at_once(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_at(env->server, "ttl=30s"), *operator_ = lk_open_at(env->server, "");
-    locker_handle *held = lk_take(l, "broken", NULL), *other = lk_take(l, "other", NULL);
+    locker_handle *held = lk_take(l, "broken"), *other = lk_take(l, "other");
     lk_require_noted(env, "broken");
     break_it(operator_, "broken", held);
     expect_told_at_once(held);
     assert_int_equal(locker_handle_state(other), LOCKER_STATE_HELD);
     lk_give(other);
-    lk_give(lk_take(operator_, "broken", NULL));
+    lk_give(lk_take(operator_, "broken"));
     lk_close_locker(operator_);
     lk_close_locker(l);
 }
@@ -47,7 +47,7 @@ static void a_holder_that_waited_is_told_at_once(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_at(env->server, "ttl=30s"), *rival = lk_open_at(env->server, "ttl=30s");
-    locker_handle *held = lk_take(l, "waited", NULL);
+    locker_handle *held = lk_take(l, "waited");
     lk_locking waiter;
     lk_locking_start(&waiter, rival, "waited", NULL);
     lk_require_waiting(rival, 1);
@@ -81,7 +81,7 @@ static void a_break_that_comes_late_takes_nothing(void **state)
     static struct breaking b;
     lk_env *env = *state;
     locker *l = lk_open_at(env->server, "ttl=30s"), *rival = lk_open_at(env->server, "ttl=30s");
-    locker_handle *held = lk_take(l, "next", NULL), *others;
+    locker_handle *held = lk_take(l, "next"), *others;
     pthread_t thread;
     unsigned asked;
     lk_require_noted(env, "next");
@@ -95,7 +95,7 @@ static void a_break_that_comes_late_takes_nothing(void **state)
         usleep(1000);
     lk_server_integer(env->server, "EXISTS next"); /* what was sent before has been served */
     lk_give(held);
-    others = lk_take(rival, "next", NULL);
+    others = lk_take(rival, "next");
     lk_require_noted(env, "next");
     lk_proxy_hold(env->proxy, 0, 0);
     lk_join(thread, "break");
@@ -115,7 +115,7 @@ static void a_holder_that_may_not_subscribe_is_told_by_its_renewal(void **state)
     locker_error err;
     lk_server_do(env->server, "ACL SETUSER mute on >pw ~* resetchannels +@all");
     assert_ok(lk_try_uri(&l, &err, "redis://mute:pw@127.0.0.1:%d?ttl=600ms", env->server->port), err);
-    held = lk_take(l, "mute", NULL);
+    held = lk_take(l, "mute");
     while (lk_server_integer(env->server, "EXISTS {mute}:locker:info") == 0)
         ;
     break_it(operator_, "mute", held);
@@ -123,7 +123,7 @@ static void a_holder_that_may_not_subscribe_is_told_by_its_renewal(void **state)
     assert_true(lk_readable(locker_handle_fd(held), LK_TEST_PATIENCE_MS));
     assert_timely(lk_test_now_ms() - broken, 600 + LK_TEST_SLACK_MS);
     lk_give_lost(held);
-    lk_give(lk_take(l, "mute", NULL));
+    lk_give(lk_take(l, "mute"));
     lk_close_locker(l);
     lk_close_locker(operator_);
 }
@@ -137,7 +137,7 @@ static void a_holder_that_could_not_listen_is_notified_of_a_break_later(void **s
     locker_error err;
     lk_server_do(env->server, "ACL SETUSER deaf on >pw ~* resetchannels +@all");
     assert_ok(lk_try_uri(&l, &err, "redis://deaf:pw@127.0.0.1:%d?ttl=10m", env->server->port), err);
-    locker_handle *const held = lk_take(l, "deaf", NULL), *const reads = lk_take(l, "deaf/read", &share);
+    locker_handle *const held = lk_take(l, "deaf"), *const reads = lk_take_with(l, "deaf/read", &share);
     while (lk_server_integer(env->server, "EXISTS {deaf}:locker:info") == 0)
         ;
     break_it(operator_, "deaf", held);
@@ -145,7 +145,7 @@ static void a_holder_that_could_not_listen_is_notified_of_a_break_later(void **s
     assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
     assert_int_equal(locker_handle_state(reads), LOCKER_STATE_HELD);
     const locker_lock_options wait = lk_wait_options(LK_TEST_PATIENCE_MS), brief = lk_wait_options(1000);
-    locker_handle *const others = lk_take(operator_, "deaf/others", NULL), *none;
+    locker_handle *const others = lk_take(operator_, "deaf/others"), *none;
     assert_status(LOCKER_DENIED, locker_lock(l, "deaf/others", &wait, &none, &err), err);
     lk_server_do(env->server, "ACL SETUSER deaf &*");
     const locker_status status = locker_lock(l, "deaf/others", &brief, &none, &err); /* it tries anew */
@@ -168,7 +168,7 @@ static void a_lock_given_back_at_once_asks_for_no_subscription(void **state)
     for (int i = 0; i < 100; i++) {
         int64_t began = lk_test_now_ms();
 
-        lk_give(lk_take(l, "brief", NULL));
+        lk_give(lk_take(l, "brief"));
         if (lk_test_now_ms() - began > longest)
             longest = lk_test_now_ms() - began;
     }
@@ -243,7 +243,7 @@ static void without_the_right_to_its_mark_nothing_is_broken(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_at(env->server, "ttl=30s"), *operator_;
-    locker_handle *held = lk_take(l, "unmarked", NULL);
+    locker_handle *held = lk_take(l, "unmarked");
     locker_error err;
     lk_server_do(
         env->server,
@@ -271,7 +271,7 @@ static void without_its_rights_nothing_is_broken(void **state)
         if (!is_shared &&
             (strcmp(right, "hdel") == 0 || strcmp(right, "pexpireat") == 0 || strcmp(right, "zrem") == 0))
             continue; /* which it does not need */
-        locker_handle *held = lk_take(l, "rights", is_shared ? &share : NULL);
+        locker_handle *held = lk_take_with(l, "rights", is_shared ? &share : NULL);
         locker_error err;
         lk_server_do(env->server, "ACL SETUSER few reset on >pw ~* &* +@all -%s", right);
         assert_ok(lk_try_uri(&operator_, &err, "redis://few:pw@127.0.0.1:%d", env->server->port), err);

@@ -82,7 +82,7 @@ static void require_key(lk_server *server, const char *key)
 /* Nothing is granted until it is; answers the token of a lock that is taken then. */
 static uint64_t wait_until_recovered(locker *l, const char *key)
 {
-    locker_handle *held = lk_take(l, key, NULL);
+    locker_handle *held = lk_take(l, key);
     const uint64_t token = locker_handle_token(held);
     lk_give(held);
     return token;
@@ -103,7 +103,7 @@ static void flush(lk_env *env)
 static void keep_over(lk_env *env, void (*lose)(lk_env *env), int times)
 {
     locker *l = open_known(env->server), *rival = lk_open_at(env->server, QUERY);
-    locker_handle *held = lk_take(l, "kept", NULL);
+    locker_handle *held = lk_take(l, "kept");
     char value[64];
     assert_true(lk_server_text(env->server, value, sizeof value, "GET kept"));
     for (int i = 0; i < times; i++) {
@@ -144,13 +144,13 @@ static void the_mark_is_all_that_it_leaves(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_at(env->server, "");
-    lk_give(lk_take(l, "plain", NULL));
+    lk_give(lk_take(l, "plain"));
     assert_int_equal(lk_server_integer(env->server, "EXISTS locker:recovery"), 0);
     lk_close_locker(l);
     l = open_known(env->server);
     lk_server_do(env->server, "CONFIG RESETSTAT");
     for (int i = 0; i < 2; i++)
-        lk_give(lk_take(l, "plain", NULL));
+        lk_give(lk_take(l, "plain"));
     assert_int_equal(lk_calls_of(env->server, "evalsha"), 4);      /* each looks at the mark */
     assert_int_equal(lk_server_integer(env->server, "DBSIZE"), 2); /* and the counter */
     assert_int_equal(lk_server_integer(env->server, "PTTL locker:recovery"), -1);
@@ -162,7 +162,7 @@ static void a_lock_without_a_holder_is_free_after_recovery(void **state)
 {
     lk_env *env = *state;
     locker *l = open_known(env->server);
-    locker_handle *held = lk_take(l, "left", NULL);
+    locker_handle *held = lk_take(l, "left");
     char value[64];
     assert_true(lk_server_text(env->server, value, sizeof value, "GET left"));
     lk_give(held);
@@ -171,7 +171,7 @@ static void a_lock_without_a_holder_is_free_after_recovery(void **state)
     lk_test_launch(env->server, true);
     expect_recovering(l, "left");
     const int64_t began = lk_test_now_ms();
-    lk_give(lk_take(l, "left", NULL));
+    lk_give(lk_take(l, "left"));
     const int64_t waited = lk_test_now_ms() - began;
     assert_unless_late(waited > RECOVERY_MS / 2);
     assert_timely(waited, RECOVERY_MS + LK_TEST_SLACK_MS);
@@ -189,10 +189,10 @@ static void a_clock_that_was_set_back_prolongs_nothing(void **state)
 {
     lk_env *env = *state;
     locker *l = open_known(env->server);
-    lk_give(lk_take(l, "clock", NULL));
+    lk_give(lk_take(l, "clock"));
     know_until(env->server, RECOVERY_MS, us_of(env->server) / 1000 + INT64_C(3600000));
     expect_recovering(l, "clock");
-    lk_give(lk_take(l, "clock", NULL));
+    lk_give(lk_take(l, "clock"));
     lk_close_locker(l);
 }
 
@@ -233,13 +233,13 @@ static void a_failover_that_lost_the_lock_loses_nothing(void **state)
     lk_env *env = *state;
     begin_replica(env);
     locker *before = lk_open_at(env->server, QUERY), *l, *rival;
-    locker_handle *held = lk_take(before, "moved", NULL); /* with a mark that lockers have written */
+    locker_handle *held = lk_take(before, "moved"); /* with a mark that lockers have written */
     char value[64];
     leave_it_behind(env);
     lk_give(held);
     l = open_both(env);
     rival = open_both(env);
-    held = lk_take(l, "moved", NULL);
+    held = lk_take(l, "moved");
     assert_true(lk_server_text(env->server, value, sizeof value, "GET moved"));
     fail_over(env);
     expect_recovering(rival, "moved");
@@ -260,7 +260,7 @@ static void a_master_of_before_is_not_known(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_at(env->server, QUERY);
-    lk_give(lk_take(l, "again", NULL)); /* with a mark that lockers have written */
+    lk_give(lk_take(l, "again")); /* with a mark that lockers have written */
     lk_server_do(env->server, "REPLICAOF 127.0.0.1 %d", lk_free_port());
     lk_server_do(env->server, "REPLICAOF NO ONE");
     lk_server_do(env->server, "CLIENT KILL TYPE normal USER default"); /* as Sentinel does */
@@ -279,7 +279,7 @@ static void a_release_during_recovery_is_proven(void **state)
     lk_locking waiter;
     options.ttl_ms = RECOVERY_MS;
     options.no_renew = true;
-    locker_handle *held = lk_take(l, "given", &options);
+    locker_handle *held = lk_take_with(l, "given", &options);
     lk_locking_start(&waiter, rival, "given", NULL);
     lk_require_waiting(rival, 1);
     restart_empty(env);
@@ -298,7 +298,7 @@ static void a_release_during_recovery_hands_no_lock_on(void **state)
 {
     lk_env *env = *state;
     locker *l = open_known(env->server), *rival = lk_open_at(env->server, QUERY);
-    locker_handle *held = lk_take(l, "queued", NULL);
+    locker_handle *held = lk_take(l, "queued");
     lk_locking waiter;
     lk_locking_start(&waiter, rival, "queued", NULL);
     lk_require_queue(env->server, "queued", 1);
@@ -679,7 +679,7 @@ static void a_mark_that_cannot_be_written_takes_no_connections(void **state)
     enum { TRIES = 50 };
     lk_env *env = *state;
     locker *l = open_known(env->server);
-    locker_handle *mine = lk_take(l, "mine", NULL), *held = NULL;
+    locker_handle *mine = lk_take(l, "mine"), *held = NULL;
     locker_info info = LOCKER_INFO_INIT;
     locker_error err;
     lk_server_do(env->server, "MULTI"); /* no renewal comes in between */
@@ -698,7 +698,7 @@ static void a_mark_that_cannot_be_written_takes_no_connections(void **state)
     assert_in_range(connections_of(env->server) - before, 0, 2);
     locker_handle_free(mine);
     lk_server_do(env->server, "CONFIG SET min-replicas-to-write 0");
-    lk_give(lk_take(l, "other", NULL));
+    lk_give(lk_take(l, "other"));
     lk_close_locker(l);
 }
 
@@ -760,12 +760,12 @@ static void one_value_for_all_and_no_lease_beyond_it(void **state)
     assert_status(LOCKER_CONFIG, locker_lock(l, "long", &options, &held, &err), err);
     assert_non_null(strstr(err.text, "longer than recovery"));
     options.ttl_ms = RECOVERY_MS;
-    lk_give(lk_take(l, "long", &options));
+    lk_give(lk_take_with(l, "long", &options));
     /* one that changes meanwhile is told, too */
     know(env->server, 4000);
     assert_status(LOCKER_CONFIG, locker_try_lock(l, "long", NULL, &held, &err), err);
     know(env->server, RECOVERY_MS);
-    locker_handle *other = lk_take(l, "other", &options);
+    locker_handle *other = lk_take_with(l, "other", &options);
     know(env->server, 4000);
     assert_status(LOCKER_UNKNOWN, locker_unlock(other, &err), err);
     assert_non_null(strstr(err.text, "recovery is 3000 ms here but 4000 ms for other clients"));
@@ -809,8 +809,8 @@ static void readers_and_permit_holders_keep_their_locks_over_a_flush(void **stat
     lk_env *env = *state;
     locker *a = open_known(env->server), *b = lk_open_at(env->server, QUERY),
            *rival = lk_open_at(env->server, QUERY);
-    locker_handle *held[] = {lk_take(a, "kept", &share), lk_take(b, "kept", &share),
-                             lk_take(a, "counted", &permit), lk_take(b, "counted", &permit)};
+    locker_handle *held[] = {lk_take_with(a, "kept", &share), lk_take_with(b, "kept", &share),
+                             lk_take_with(a, "counted", &permit), lk_take_with(b, "counted", &permit)};
     const uint64_t token = locker_handle_token(held[3]);
     flush(env);
     expect_recovering(rival, "kept");
@@ -823,7 +823,7 @@ static void readers_and_permit_holders_keep_their_locks_over_a_flush(void **stat
     assert_int_equal(lk_stats(a).lost + lk_stats(b).lost, 0);
     const int32_t free_slot = locker_handle_slot(held[3]);
     lk_give(held[3]);
-    held[3] = lk_take(rival, "counted", &permit);
+    held[3] = lk_take_with(rival, "counted", &permit);
     assert_int_equal(locker_handle_slot(held[3]), free_slot);
     for (size_t i = 0; i < 4; i++)
         lk_give(held[i]);
@@ -840,7 +840,7 @@ static void a_shared_lock_released_during_recovery_stays_released(void **state)
 {
     lk_env *env = *state;
     locker *a = open_known(env->server), *b = lk_open_at(env->server, QUERY);
-    locker_handle *gone = lk_take(a, "given", &share), *stays = lk_take(b, "given", &share);
+    locker_handle *gone = lk_take_with(a, "given", &share), *stays = lk_take_with(b, "given", &share);
     flush(env);
     expect_recovering(a, "given");
     lk_give(gone);

@@ -61,9 +61,6 @@ locker *lk_open_at(lk_server *server, const char *query);
 /** Opens a locker through the proxy. */
 locker *lk_open_through(lk_env *env, const char *query);
 
-/** Takes a lock within LK_TEST_PATIENCE_MS and checks that it is ours. */
-locker_handle *lk_take(locker *l, const char *key, const locker_lock_options *options);
-
 /** Fails the test unless the key's string at the server is this; NULL: unless there is no key. */
 void lk_expect_value(lk_server *server, const char *key, const char *value);
 

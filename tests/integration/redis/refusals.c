@@ -12,7 +12,7 @@ static void out_of_memory_holders_keep_their_locks(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_at(env->server, "ttl=600ms");
-    locker_handle *held = lk_take(l, "oom", NULL), *second = NULL;
+    locker_handle *held = lk_take(l, "oom"), *second = NULL;
     locker_error err;
     lk_server_do(env->server, "CONFIG SET maxmemory-policy noeviction");
     lk_server_do(env->server, "CONFIG SET maxmemory 1");
@@ -22,7 +22,7 @@ static void out_of_memory_holders_keep_their_locks(void **state)
     if (lk_give_unless_late(held)) /* it is renewed, and released */
         lk_expect_value(env->server, "oom", NULL);
     lk_server_do(env->server, "CONFIG SET maxmemory 0");
-    lk_give(lk_take(l, "refused", NULL));
+    lk_give(lk_take(l, "refused"));
     lk_close_locker(l);
 }
 
@@ -51,7 +51,7 @@ static void out_of_memory_a_release_with_waiters_releases(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_at(env->server, ""), *rival = lk_open_at(env->server, "");
-    locker_handle *held = lk_take(l, "oom-wait", NULL);
+    locker_handle *held = lk_take(l, "oom-wait");
     lk_locking waiter;
     lk_locking_start(&waiter, rival, "oom-wait", NULL);
     lk_require_waiting(rival, 1);
@@ -101,7 +101,7 @@ static void another_type_is_busy_without_fencing_too(void **state)
     lk_expect_busy(l, "plain");
     assert_status(LOCKER_TIMEOUT, locker_lock(l, "plain", &options, &held, &err), err);
     lk_server_do(env->server, "DEL plain");
-    held = lk_take(l, "plain", NULL);
+    held = lk_take(l, "plain");
     assert_int_equal(locker_handle_token(held), 0);
     lk_give(held);
     lk_close_locker(l);
@@ -111,7 +111,7 @@ static void another_type_is_lost_when_releasing(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_at(env->server, ""), *brief = lk_open_at(env->server, "ttl=600ms");
-    locker_handle *held = lk_take(l, "hashed", NULL), *renewed = lk_take(brief, "hashed2", NULL);
+    locker_handle *held = lk_take(l, "hashed"), *renewed = lk_take(brief, "hashed2");
     locker_error err;
     lk_server_do(env->server, "DEL hashed hashed2");
     lk_server_do(env->server, "HSET hashed f 1");
@@ -134,15 +134,15 @@ static void garbage_beside_the_lock_is_survived(void **state)
     lk_env *env = *state;
     locker *l = lk_open_at(env->server, "");
     locker_handle *held;
-    lk_give(lk_take(l, "beside", NULL));
+    lk_give(lk_take(l, "beside"));
     lk_server_do(env->server, "SET {beside}:locker:info nonsense");
     lk_server_do(env->server, "SET %s 7", lk_fence_key("beside"));
-    lk_give(lk_take(l, "beside", NULL));
+    lk_give(lk_take(l, "beside"));
     lk_server_do(env->server, "ZADD {beside}:locker:queue 1 nonsense 2 %s", "1 2 3");
-    held = lk_take(l, "beside", NULL);
+    held = lk_take(l, "beside");
     lk_server_do(env->server, "ZADD {beside}:locker:queue 1 more-nonsense");
     lk_give(held);
-    lk_give(lk_take(l, "beside", NULL));
+    lk_give(lk_take(l, "beside"));
     lk_close_locker(l);
 }
 
@@ -161,18 +161,18 @@ static void a_counter_of_another_type_is_told(void **state)
         if (n >= KINDS) { /* numbers of this slot are trusted */
             lk_server_do(env->server, "DEL %s", lk_fence_key("numbered"));
             for (int times = 0; times < 20; times++)
-                lk_give(lk_take(l, "numbered", NULL));
+                lk_give(lk_take(l, "numbered"));
         }
         lk_server_do(env->server, "DEL %s", lk_fence_key("numbered"));
         lk_server_do(env->server, set[i], lk_fence_key("numbered"));
         assert_status(LOCKER_PROTOCOL, locker_try_lock(l, "numbered", NULL, &held, &err), err);
         assert_non_null(strstr(err.text, lk_fence_key("numbered")));
         assert_null(held);
-        lk_give(lk_take(l, "another", NULL)); /* behind it, what was taken is given back */
+        lk_give(lk_take(l, "another")); /* behind it, what was taken is given back */
         lk_expect_value(env->server, "numbered", NULL);
     }
     lk_server_do(env->server, "DEL %s", lk_fence_key("numbered"));
-    lk_give(lk_take(l, "numbered", NULL));
+    lk_give(lk_take(l, "numbered"));
     lk_close_locker(l);
 }
 
@@ -183,7 +183,7 @@ static void tokens_grow_over_a_flush(void **state)
     locker *l = lk_open_at(env->server, ""), *rival = lk_open_at(env->server, "");
     uint64_t last = 0;
     for (int i = 0; i < 40; i++) {
-        locker_handle *held = lk_take(i % 4 < 2 ? l : rival, "flushed", NULL);
+        locker_handle *held = lk_take(i % 4 < 2 ? l : rival, "flushed");
 
         assert_true(locker_handle_token(held) > last);
         last = locker_handle_token(held);
@@ -207,7 +207,7 @@ static void at_a_replica_the_master_is_found(void **state)
     env->second = lk_test_redis(NULL);
     lk_follow(env->second, env->server);
     l = lk_open_at(env->second, "");
-    held = lk_take(l, "replicated", NULL);
+    held = lk_take(l, "replicated");
     assert_int_equal(lk_server_integer(env->server, "EXISTS replicated"), 1);
     lk_give(held);
     lk_expect_value(env->server, "replicated", NULL);
@@ -227,7 +227,7 @@ static void a_master_that_becomes_a_replica_is_left(void **state)
     uint64_t token;
     env->second = lk_test_redis(NULL);
     lk_follow(env->second, env->server);
-    held = lk_take(l, "moved", NULL);
+    held = lk_take(l, "moved");
     token = locker_handle_token(held);
     lk_require(has_moved, env->second, "the lock should be replicated");
     lk_server_do(env->second, "REPLICAOF NO ONE");
@@ -235,7 +235,7 @@ static void a_master_that_becomes_a_replica_is_left(void **state)
     /* the lock went along with the data */
     lk_expect_busy(l, "moved");
     lk_give(held);
-    held = lk_take(l, "moved", NULL);
+    held = lk_take(l, "moved");
     assert_true(locker_handle_token(held) > token);
     assert_int_equal(lk_server_integer(env->second, "EXISTS moved"), 1);
     lk_give(held);
@@ -263,7 +263,7 @@ static void a_failover_can_let_two_hold(void **state)
     env->second = lk_test_redis(NULL);
     lk_follow(env->second, env->server);
     lk_server_do(env->second, "REPLICAOF 127.0.0.1 %d", lk_free_port()); /* the link is cut */
-    held = lk_take(l, "twice", NULL);
+    held = lk_take(l, "twice");
     lk_server_do(env->second, "REPLICAOF NO ONE");
     rival = lk_open_at(env->second, "");
     assert_status(LOCKER_OK, locker_try_lock(rival, "twice", NULL, &second, &err), err);
@@ -284,11 +284,11 @@ static void an_unconfirmed_grant_is_given_back(void **state)
     locker_handle *held = NULL;
     locker_error err;
     assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, "unconfirmed", NULL, &held, &err), err);
-    lk_give(lk_take(plain, "unconfirmed", NULL));
+    lk_give(lk_take(plain, "unconfirmed"));
     env->second = lk_test_redis(NULL);
     lk_follow(env->second, env->server);
     lk_require_confirming(env->server, 1);
-    held = lk_take(l, "confirmed", NULL);
+    held = lk_take(l, "confirmed");
     assert_int_equal(lk_server_integer(env->second, "EXISTS confirmed"), 1);
     lk_give(held);
     lk_close_locker(plain);
@@ -345,7 +345,7 @@ static void renewals_wait_for_replicas(void **state)
 {
     lk_env *env = *state;
     locker *l = open_confirmed(env);
-    locker_handle *held = lk_take(l, "renewed", NULL);
+    locker_handle *held = lk_take(l, "renewed");
     struct renewals renewals = {.l = l};
     for (int i = 0; i < 2; i++) { /* also over a loss of all connections */
         if (i > 0)
@@ -377,7 +377,7 @@ static void a_holder_that_is_cut_off_with_the_old_master_loses_it_first(void **s
 {
     lk_env *env = *state;
     locker *l = open_confirmed(env);
-    locker_handle *held = lk_take(l, "k", NULL), *second;
+    locker_handle *held = lk_take(l, "k"), *second;
     struct renewals renewals = {.l = l};
     locker_error err;
     lk_require(are_more, &renewals, "the lock should be renewed");
@@ -406,7 +406,7 @@ static void refused_writes_make_unlock_unknown(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_at(env->server, "command_timeout=1s");
-    locker_handle *held = lk_take(l, "misconf", NULL), *second = NULL;
+    locker_handle *held = lk_take(l, "misconf"), *second = NULL;
     char path[96];
     locker_error err;
     /* the dump can't be put in the place of a directory */
@@ -421,7 +421,7 @@ static void refused_writes_make_unlock_unknown(void **state)
     assert_true(err.text[0] != '\0');
     locker_handle_free(held);
     lk_server_do(env->server, "CONFIG SET stop-writes-on-bgsave-error no");
-    lk_give(lk_take(l, "other", NULL));
+    lk_give(lk_take(l, "other"));
     lk_close_locker(l);
 }
 
@@ -430,14 +430,14 @@ static void missing_replicas_make_unlock_unknown(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_at(env->server, "command_timeout=1s");
-    locker_handle *held = lk_take(l, "noreplicas", NULL), *second = NULL;
+    locker_handle *held = lk_take(l, "noreplicas"), *second = NULL;
     locker_error err;
     lk_server_do(env->server, "CONFIG SET min-replicas-to-write 1");
     assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, "other", NULL, &second, &err), err);
     assert_status(LOCKER_UNKNOWN, locker_unlock(held, &err), err);
     locker_handle_free(held);
     lk_server_do(env->server, "CONFIG SET min-replicas-to-write 0");
-    lk_give(lk_take(l, "other", NULL));
+    lk_give(lk_take(l, "other"));
     lk_close_locker(l);
 }
 

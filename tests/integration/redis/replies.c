@@ -11,7 +11,7 @@ static void expect_free_soon(lk_env *env, const char *key)
 {
     locker *rival = lk_open_at(env->server, "");
     locker_lock_options options = lk_wait_options(6000);
-    lk_give(lk_take(rival, key, &options));
+    lk_give(lk_take_with(rival, key, &options));
     lk_close_locker(rival);
 }
 
@@ -20,9 +20,9 @@ static void take_with_harm(lk_env *env, const char *query, const char *command, 
     locker *l = lk_open_through(env, query);
     locker_handle *held;
     char value[64];
-    lk_give(lk_take(l, "lost-reply", NULL)); /* plain commands are used from here on */
+    lk_give(lk_take(l, "lost-reply")); /* plain commands are used from here on */
     lk_proxy_harm(env->proxy, harm, command, 1, 0);
-    held = lk_take(l, "lost-reply", NULL);
+    held = lk_take(l, "lost-reply");
     assert_int_equal(lk_proxy_harmed(env->proxy), 1);
     assert_true(lk_server_text(env->server, value, sizeof value, "GET lost-reply"));
     lk_expect_remaining(env->server, "lost-reply", held);
@@ -83,12 +83,12 @@ static void a_given_up_connection_takes_nothing_afterwards(void **state)
     locker *l = lk_open_through(env, "command_timeout=300ms");
     locker_handle *held = NULL;
     locker_error err;
-    lk_give_unless_late(lk_take(l, "abandoned", NULL));
+    lk_give_unless_late(lk_take(l, "abandoned"));
     lk_proxy_hold_old(env->proxy, true);
     assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, "abandoned", NULL, &held, &err), err);
-    lk_give_unless_late(lk_take(l, "beside", NULL)); /* by another connection */
+    lk_give_unless_late(lk_take(l, "beside")); /* by another connection */
     lk_proxy_hold_old(env->proxy, false);
-    lk_give_unless_late(lk_take(l, "beside", NULL)); /* it has arrived */
+    lk_give_unless_late(lk_take(l, "beside")); /* it has arrived */
     lk_expect_value(env->server, "abandoned", NULL);
     lk_close_locker(l);
 }
@@ -98,11 +98,11 @@ static void a_given_up_connection_is_ended_until_that_is_known(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_through(env, "ttl=30s");
-    lk_give(lk_take(l, "warm-up", NULL));
+    lk_give(lk_take(l, "warm-up"));
     lk_proxy_harm(env->proxy, LK_PROXY_CUT, "KILL", 1, 0);
     lk_proxy_cut_all(env->proxy);
     lk_proxy_await_harm(env->proxy, 1);
-    lk_give(lk_take(l, "beside", NULL));
+    lk_give(lk_take(l, "beside"));
     assert_int_equal(lk_proxy_requests(env->proxy, "KILL"), 3); /* the first again, and the second */
     lk_close_locker(l);
 }
@@ -112,10 +112,10 @@ static void a_connection_to_an_earlier_server_run_is_not_ended(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_through(env, "ttl=30s");
-    lk_give(lk_take(l, "warm-up", NULL));
+    lk_give(lk_take(l, "warm-up"));
     lk_server_kill(env->server);
     lk_test_launch(env->server, true);
-    lk_give(lk_take(l, "beside", NULL));
+    lk_give(lk_take(l, "beside"));
     assert_int_equal(lk_proxy_requests(env->proxy, "KILL"), 0);
     lk_close_locker(l);
 }
@@ -151,7 +151,7 @@ static void a_lost_reply_of_a_release_is_ok_by_proof(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_through(env, "");
-    locker_handle *held = lk_take(l, "released", NULL);
+    locker_handle *held = lk_take(l, "released");
     lk_proxy_harm(env->proxy, LK_PROXY_CUT, "EVALSHA", 1, 0);
     lk_give(held); /* nobody else can have removed it before its deadline */
     assert_int_equal(lk_proxy_harmed(env->proxy), 1);
@@ -164,7 +164,7 @@ static void a_lost_reply_of_a_hand_over_is_ok_by_proof(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_through(env, ""), *rival = lk_open_at(env->server, "");
-    locker_handle *held = lk_take(l, "handed", NULL);
+    locker_handle *held = lk_take(l, "handed");
     lk_locking waiter;
     lk_locking_start(&waiter, rival, "handed", NULL);
     lk_require_waiting(rival, 1);
@@ -212,7 +212,7 @@ static void a_lost_reply_of_a_broken_locks_release_is_lost(void **state)
     locker *l = open_mute(env), *rival = lk_open_at(env->server, "ttl=30s");
     locker_error err;
     for (unsigned i = 0; i < LOCKS; i++) {
-        locker_handle *const held = lk_take(l, locks[i].key, &locks[i].options);
+        locker_handle *const held = lk_take_with(l, locks[i].key, &locks[i].options);
         assert_ok(locker_break(rival, locks[i].key, NULL, NULL, &err), err);
         assert_in_range(
             lk_server_integer(
@@ -220,7 +220,7 @@ static void a_lost_reply_of_a_broken_locks_release_is_lost(void **state)
                 "local marks = redis.call('KEYS', ARGV[1]) return #marks == 1 and redis.call('PTTL', marks[1])",
                 locks[i].key),
             1, 600000);
-        locker_handle *const others = lk_take(rival, locks[i].key, &locks[i].options);
+        locker_handle *const others = lk_take_with(rival, locks[i].key, &locks[i].options);
         lk_proxy_harm(env->proxy, LK_PROXY_CUT, locks[i].release, 1, 0);
         assert_status(LOCKER_LOST, locker_unlock(held, &err), err);
         assert_int_equal(lk_proxy_harmed(env->proxy), i + 1);
@@ -241,7 +241,7 @@ static void the_mark_of_an_earlier_grant_is_forgotten(void **state)
     locker_error err;
     for (unsigned i = 0; i < LOCKS; i++) {
         lk_locking taker;
-        lk_give(lk_take(l, locks[i].key, &locks[i].options)); /* plain commands are used from here on */
+        lk_give(lk_take_with(l, locks[i].key, &locks[i].options)); /* plain commands are used from here on */
         lk_proxy_harm(env->proxy, LK_PROXY_CUT, locks[i].grant, 1, 0);
         lk_proxy_refuse(env->proxy, true);
         lk_locking_start(&taker, l, locks[i].key, &locks[i].options);
@@ -266,7 +266,7 @@ static void a_break_whose_answer_was_lost_is_not_sent_again(void **state)
     locker_error err;
     for (unsigned i = 0; i < LOCKS; i++) {
         char value[64];
-        locker_handle *const held = lk_take(holder, locks[i].key, &locks[i].options);
+        locker_handle *const held = lk_take_with(holder, locks[i].key, &locks[i].options);
         assert_true(lk_server_text(env->server, value, sizeof value, "GET %s", locks[i].key));
         lk_proxy_harm(env->proxy, LK_PROXY_CUT, value, 1,
                       0); /* only the break names what the look has seen */
@@ -284,7 +284,7 @@ static void a_release_whose_reply_never_comes_ends_at_command_timeout(void **sta
 {
     lk_env *env = *state;
     locker *l = lk_open_through(env, "command_timeout=300ms");
-    locker_handle *held = lk_take(l, "swallowed", NULL);
+    locker_handle *held = lk_take(l, "swallowed");
     int64_t began;
     locker_status status;
     lk_proxy_harm(env->proxy, LK_PROXY_SWALLOW, "EVALSHA", 1, 0);
@@ -295,7 +295,7 @@ static void a_release_whose_reply_never_comes_ends_at_command_timeout(void **sta
     locker_handle_free(held);
     lk_proxy_cut_all(env->proxy);
     expect_free_soon(env, "swallowed");
-    lk_give_unless_late(lk_take(l, "swallowed", NULL));
+    lk_give_unless_late(lk_take(l, "swallowed"));
     lk_close_locker(l);
 }
 
@@ -303,7 +303,7 @@ static void a_lost_reply_of_a_renewal_is_tried_again(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_through(env, "ttl=1500ms");
-    locker_handle *held = lk_take(l, "renewal", NULL);
+    locker_handle *held = lk_take(l, "renewal");
     for (unsigned i = 1; i <= 2; i++) {
         lk_proxy_harm(env->proxy, LK_PROXY_CUT, "EVALSHA", 1, 0);
         lk_proxy_await_harm(env->proxy, i);
@@ -326,9 +326,9 @@ static void a_reply_cut_at_any_byte_is_found_out(void **state)
         char key[32];
 
         snprintf(key, sizeof key, "cut-%u", bytes);
-        lk_give(lk_take(l, key, NULL)); /* plain commands are used from here on */
+        lk_give(lk_take(l, key)); /* plain commands are used from here on */
         lk_proxy_harm(env->proxy, LK_PROXY_CUT, cycle[bytes % 3], 1, bytes);
-        held = lk_take(l, key, NULL);
+        held = lk_take(l, key);
         lk_give(held);
         lk_expect_value(env->server, key, NULL);
         assert_int_equal(lk_proxy_harmed(env->proxy), bytes + 1);
@@ -348,7 +348,7 @@ static void garbage_is_not_believed(void **state)
         char key[32];
 
         snprintf(key, sizeof key, "garbage-%u", i);
-        lk_give(lk_take(l, key, NULL)); /* plain commands are used from here on */
+        lk_give(lk_take(l, key)); /* plain commands are used from here on */
         lk_proxy_harm(env->proxy, LK_PROXY_GARBAGE, cycle[i % 3], 1, 0);
         status = locker_lock(l, key, &options, &held, NULL);
         if (status == LOCKER_OK) {
@@ -360,7 +360,7 @@ static void garbage_is_not_believed(void **state)
         }
         lk_proxy_await_harm(env->proxy, i + 1);
         expect_free_soon(env, key);
-        lk_give(lk_take(l, key, NULL));
+        lk_give(lk_take(l, key));
     }
     lk_close_locker(l);
 }
@@ -372,7 +372,7 @@ static void a_slow_server_never_makes_remaining_too_long(void **state)
     locker_handle *held;
     lk_proxy_delay(env->proxy, 0, 150);
     for (int i = 0; i < 3; i++) {
-        held = lk_take(l, "slow", NULL);
+        held = lk_take(l, "slow");
         for (int j = 0; j < 5; j++)
             lk_expect_remaining(env->server, "slow", held);
         lk_give(held);
@@ -386,7 +386,7 @@ static void a_slow_renewal_never_makes_remaining_too_long(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_through(env, "ttl=3s&command_timeout=20s");
-    locker_handle *held = lk_take(l, "slow", NULL);
+    locker_handle *held = lk_take(l, "slow");
     int64_t before = 3000, pttl;
     lk_proxy_hold(env->proxy, false, true);
     while ((pttl = lk_server_integer(env->server, "PTTL slow")) <= before) {
@@ -408,7 +408,7 @@ static void a_slow_renewal_never_makes_remaining_too_long(void **state)
 static void hold_back(lk_env *env, int requests, int replies)
 {
     locker *l = lk_open_through(env, "ttl=900ms");
-    locker_handle *held = lk_take(l, "held-back", NULL);
+    locker_handle *held = lk_take(l, "held-back");
     int64_t began = lk_test_now_ms();
     lk_proxy_hold(env->proxy, requests, replies);
     assert_true(lk_readable(locker_handle_fd(held), LK_TEST_PATIENCE_MS));
@@ -436,7 +436,7 @@ static void a_holder_that_stops_answering_is_suspect_first(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_through(env, "ttl=4s");
-    locker_handle *held = lk_take(l, "suspect", NULL);
+    locker_handle *held = lk_take(l, "suspect");
     lk_proxy_refuse(env->proxy, true);
     lk_proxy_cut_all(env->proxy);
     lk_require_state(held, LOCKER_STATE_SUSPECT);
@@ -465,8 +465,8 @@ static bool is_listened_to(void *context)
 static silent_one listens(lk_env *env, locker *l)
 {
     silent_one s = {.l = l};
-    lk_give(lk_take(s.l, "beside", NULL)); /* plain commands are used from here on */
-    s.held = lk_take(s.l, "silent", NULL);
+    lk_give(lk_take(s.l, "beside")); /* plain commands are used from here on */
+    s.held = lk_take(s.l, "silent");
     lk_require_noted(env, "silent");
     lk_require(is_listened_to, env->server, "it should have logged in for messages");
     s.renewals = lk_proxy_passed(env->proxy, "EVALSHA");
@@ -555,7 +555,7 @@ static void a_connection_that_speaks_again_is_kept(void **state)
     lk_proxy_hold_old(env->proxy, false);
     if (renewed)
         lk_proxy_await_passed(s.renewals, 4); /* the late one, and two more */
-    lk_give_unless_late(lk_take(s.l, "beside", NULL));
+    lk_give_unless_late(lk_take(s.l, "beside"));
     assert_unless_late(passed_since(s.kills) == 0);
     speak_again(env, &s);
 }
@@ -613,8 +613,8 @@ static void a_long_way_costs_no_lock(void **state)
     locker *l = lk_open_through(env, "ttl=2400ms");
     locker_handle *held;
     lk_passed logins;
-    lk_give(lk_take(l, "beside", NULL));
-    held = lk_take(l, "far", NULL);
+    lk_give(lk_take(l, "beside"));
+    held = lk_take(l, "far");
     logins = lk_proxy_passed(env->proxy, "HELLO");
     lk_proxy_delay(env->proxy, 0, 740);
     assert_unless_late(!lk_readable(locker_handle_fd(held), 7000));
@@ -731,14 +731,14 @@ static void a_cycle_is_three_commands(void **state)
     locker *l = lk_open_through(env, "");
     long long before[6];
     char key[32];
-    lk_give(lk_take(l, "{counted}", NULL));
+    lk_give(lk_take(l, "{counted}"));
     for (int round = 0; round < 3; round++) {
         for (size_t i = 0; i < 6; i++)
             before[i] = lk_calls_of(env->server, commands[i]);
         const unsigned sent = requests_but_time(env);
         for (int i = 0; i < 10; i++) {
             (void)snprintf(key, sizeof key, rounds[round].format, i); /* NOLINT */
-            lk_give(lk_take(l, key, NULL));
+            lk_give(lk_take(l, key));
         }
         assert_int_equal(requests_but_time(env) - sent, rounds[round].expected == usual ? 30 : 20);
         for (size_t i = 0; i < 6; i++)
@@ -751,7 +751,7 @@ static void a_waiting_process_is_quiet(void **state)
 {
     lk_env *env = *state;
     locker *holder = lk_open_at(env->server, ""), *l = lk_open_through(env, "");
-    locker_handle *held = lk_take(holder, "quiet", NULL);
+    locker_handle *held = lk_take(holder, "quiet");
     locker_cancel *cancel = locker_cancel_new();
     locker_lock_options options = LOCKER_LOCK_OPTIONS_INIT;
     lk_locking waiters[10];
@@ -785,7 +785,7 @@ static void many_leases_are_renewed_in_few_requests(void **state)
         char key[32];
 
         snprintf(key, sizeof key, "batch-%d", i);
-        held[i] = lk_take(l, key, NULL);
+        held[i] = lk_take(l, key);
     }
     took = lk_test_now_ms() - took;
     before = lk_proxy_requests(env->proxy, "EVALSHA");

@@ -12,7 +12,7 @@ static void a_restart_with_data_keeps_the_lock(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_at(env->server, "ttl=5s"), *rival;
-    locker_handle *held = lk_take(l, "kept", NULL);
+    locker_handle *held = lk_take(l, "kept");
     char value[64];
     assert_true(lk_server_text(env->server, value, sizeof value, "GET kept"));
     lk_server_kill(env->server);
@@ -23,7 +23,7 @@ static void a_restart_with_data_keeps_the_lock(void **state)
     lk_expect_busy(rival, "kept");
     assert_int_equal(lk_stats(l).lost, 0);
     lk_give(held);
-    lk_give(lk_take(rival, "kept", NULL));
+    lk_give(lk_take(rival, "kept"));
     lk_close_locker(rival);
     lk_close_locker(l);
 }
@@ -32,7 +32,7 @@ static void a_restart_with_data_is_renewed_over(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_at(env->server, "ttl=3s");
-    locker_handle *held = lk_take(l, "renewed", NULL);
+    locker_handle *held = lk_take(l, "renewed");
     locker_handle *second = NULL;
     locker_lock_options options = lk_wait_options(4500);
     locker *rival;
@@ -57,7 +57,7 @@ static void a_restart_without_data_is_a_loss(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_at(env->server, "ttl=900ms");
-    locker_handle *held = lk_take(l, "gone", NULL), *next;
+    locker_handle *held = lk_take(l, "gone"), *next;
     int64_t killed = lk_test_now_ms();
     locker_error err;
     lk_server_kill(env->server);
@@ -65,7 +65,7 @@ static void a_restart_without_data_is_a_loss(void **state)
     assert_true(lk_readable(locker_handle_fd(held), LK_TEST_PATIENCE_MS));
     assert_timely(lk_test_now_ms() - killed, 900 + LK_TEST_SLACK_MS);
     assert_status(LOCKER_LOST, locker_unlock(held, &err), err);
-    next = lk_take(l, "gone", NULL);
+    next = lk_take(l, "gone");
     assert_true(locker_handle_token(next) > locker_handle_token(held)); /* by the server's clock */
     locker_handle_free(held);
     lk_give(next);
@@ -77,7 +77,7 @@ static void a_waiter_outlives_a_restart(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_at(env->server, "ttl=1s"), *rival = lk_open_at(env->server, "");
-    locker_handle *held = lk_take(l, "waited", NULL);
+    locker_handle *held = lk_take(l, "waited");
     lk_locking waiter;
     lk_locking_start(&waiter, rival, "waited", NULL);
     lk_require_waiting(rival, 1);
@@ -95,7 +95,7 @@ static void flushall_is_a_loss(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_at(env->server, "ttl=900ms"), *rival = lk_open_at(env->server, "");
-    locker_handle *held = lk_take(l, "flushed", NULL);
+    locker_handle *held = lk_take(l, "flushed");
     lk_locking waiter;
     int64_t flushed;
     lk_locking_start(&waiter, rival, "flushed", NULL);
@@ -117,7 +117,7 @@ static void script_flush_is_not_noticed(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_at(env->server, "ttl=600ms"), *rival = lk_open_at(env->server, "");
-    locker_handle *held = lk_take(l, "scripts", NULL), *second = NULL;
+    locker_handle *held = lk_take(l, "scripts"), *second = NULL;
     locker_lock_options options = lk_wait_options(1300);
     locker_error err;
     lk_server_do(env->server, "SCRIPT FLUSH");
@@ -130,7 +130,7 @@ static void script_flush_is_not_noticed(void **state)
         lk_server_do(env->server, "SCRIPT FLUSH");
         lk_give_unless_late(held);
         lk_server_do(env->server, "SCRIPT FLUSH");
-        held = lk_take(l, "scripts", NULL);
+        held = lk_take(l, "scripts");
         lk_server_do(env->server, "SCRIPT FLUSH");
         assert_ok(locker_show(l, "scripts", &info, &err), err);
         assert_true(info.held);
@@ -148,7 +148,7 @@ static void killed_connections_are_made_again(void **state)
     lk_env *env = *state;
     locker *l = lk_open_at(env->server, "ttl=2s"), *rival = lk_open_at(env->server, "");
     for (int i = 0; i < 5; i++) {
-        locker_handle *held = lk_take(l, "killed", NULL);
+        locker_handle *held = lk_take(l, "killed");
         lk_locking waiter;
 
         lk_locking_start(&waiter, rival, "killed", NULL);
@@ -185,7 +185,7 @@ static void a_connection_that_is_made_again_is_told(void **state)
     atomic_bool told = false;
     locker_options options = LOCKER_OPTIONS_INIT;
     locker *l = lk_open_at(env->server, ""), *rival = NULL;
-    locker_handle *held = lk_take(l, "told", NULL);
+    locker_handle *held = lk_take(l, "told");
     lk_locking waiter;
     locker_error err;
     options.log = listen_for_again;
@@ -236,7 +236,7 @@ static void a_server_that_evicts_is_told(void **state)
         assert_ok(locker_open(uri, &options, &l, &err), err);
         lk_server_do(env->server,
                      "CLIENT KILL TYPE normal"); /* it is told once, also when it connects again */
-        lk_give(lk_take(l, "evicted", NULL));
+        lk_give(lk_take(l, "evicted"));
         assert_int_equal(atomic_load(&warnings), cases[i].warnings);
         lk_close_locker(l);
     }
@@ -248,7 +248,7 @@ static void a_killed_subscriber_is_woken_all_the_same(void **state)
     lk_env *env = *state;
     locker *l = lk_open_at(env->server, ""), *rival = lk_open_at(env->server, "");
     for (int i = 0; i < 4; i++) {
-        locker_handle *held = lk_take(l, "subscriber", NULL);
+        locker_handle *held = lk_take(l, "subscriber");
         lk_locking waiter;
         int64_t released;
 
@@ -277,7 +277,7 @@ static void a_paused_server_never_makes_remaining_too_long(void **state)
     options.no_renew = true;
     lk_server_do(env->server, "CLIENT PAUSE 400 ALL");
     began = lk_test_now_ms();
-    held = lk_take(l, "paused", &options);
+    held = lk_take_with(l, "paused", &options);
     answered = lk_test_now_ms();
     remaining = locker_handle_remaining_ms(held);
     assert_unless_late(remaining <= 3000 - (answered - began) + 2); /* it counts from its sending */
@@ -292,7 +292,7 @@ static void a_held_lock_lives_through_a_pause(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_at(env->server, "ttl=1500ms");
-    locker_handle *held = lk_take(l, "pause", NULL);
+    locker_handle *held = lk_take(l, "pause");
     lk_server_do(env->server, "CLIENT PAUSE 700 ALL");
     assert_unless_late(!lk_readable(locker_handle_fd(held), 2000)); /* it is never lost */
     lk_give_unless_late(held);
@@ -337,7 +337,7 @@ static void a_try_does_not_wait_for_a_server_that_is_gone(void **state)
     locker *l = lk_open_at(env->server, "command_timeout=60s");
     locker_handle *held = NULL;
     locker_error err;
-    lk_give(lk_take(l, "deserted", NULL));
+    lk_give(lk_take(l, "deserted"));
     lk_server_kill(env->server);
     for (int i = 0; i < 100; i++)
         try_without_a_server(l);
@@ -359,7 +359,7 @@ static void a_try_does_not_wait_for_an_unreachable_network(void **state)
     assert_ok(lk_try_uri(&l, &err, "redis://127.0.0.1:%d,255.255.255.255:6379?command_timeout=60s",
                          env->server->port),
               err);
-    lk_give(lk_take(l, "wayless", NULL));
+    lk_give(lk_take(l, "wayless"));
     lk_server_kill(env->server);
     began = lk_test_now_ms();
     assert_status(LOCKER_UNAVAILABLE, locker_try_lock(l, "wayless", NULL, &held, &err), err);
@@ -380,7 +380,7 @@ static void closing_without_a_server_is_bounded(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_at(env->server, "");
-    locker_handle *held = lk_take(l, "closing", NULL);
+    locker_handle *held = lk_take(l, "closing");
     int64_t began;
     lk_test_freeze(env->server);
     began = lk_test_now_ms();
@@ -400,7 +400,7 @@ static void until_the_next_renewal_two_may_hold(void **state)
 {
     lk_env *env = *state;
     locker *l = lk_open_at(env->server, "ttl=30s"), *rival = lk_open_at(env->server, "");
-    locker_handle *held = lk_take(l, "forgotten", NULL), *second = NULL;
+    locker_handle *held = lk_take(l, "forgotten"), *second = NULL;
     locker_error err;
     /* The holder would also hear of it when it notes its name, or when it renews the lock because it has just subscribed. */
     lk_require_noted(env, "forgotten");

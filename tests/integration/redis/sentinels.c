@@ -18,14 +18,14 @@ static void the_master_that_sentinels_name_is_used(void **state)
     const lk_house *h = *state;
     char text[200];
     locker *l = lk_house_open(h, "");
-    locker_handle *held = lk_take(l, "k", NULL);
+    locker_handle *held = lk_take(l, "k");
     assert_true(lk_server_text(h->master, text, sizeof text, "GET k"));
     lk_give(held);
     lk_close_locker(l);
     snprintf(text, sizeof text, "%s/3", lk_master_name);
     locker_error err;
     assert_ok(try_open(h, text, "", &l, &err), err);
-    held = lk_take(l, "k", NULL);
+    held = lk_take(l, "k");
     lk_server_do(h->master, "SELECT 3");
     assert_true(lk_server_text(h->master, text, sizeof text, "GET k"));
     lk_give(held);
@@ -41,7 +41,7 @@ static void an_unreachable_sentinel_hides_no_other(void **state)
     const int64_t from = lk_test_now_ms();
     locker *l = lk_house_open(h, "connect_timeout=10s");
     assert_timely(lk_test_now_ms() - from, 10000 / 2);
-    lk_give(lk_take(l, "k", NULL));
+    lk_give(lk_take(l, "k"));
     lk_close_locker(l);
     lk_server_thaw(&h->sentinel[1]);
 }
@@ -98,7 +98,7 @@ static void sentinels_have_users_of_their_own(void **state)
     FILE *f = fopen(file, "w");
     assert_true(f != NULL && fputs("look\n", f) >= 0 && fclose(f) == 0);
     assert_ok(try_as(h, "looker", file, &l, &err), err);
-    lk_give(lk_take(l, "k", NULL));
+    lk_give(lk_take(l, "k"));
     lk_close_locker(l);
     assert_status(LOCKER_DENIED, try_as(h, "nobody", file, &l, &err), err);
     assert_non_null(strstr(err.text, "refuses user 'nobody'"));
@@ -183,7 +183,7 @@ static void fail_over(lk_house *h, void (*strike)(lk_house *h))
         pthread_join(load[i].thread, NULL);
     for (int i = 0; i < 2; i++)
         assert_false(load[i].back);
-    locker_handle *held = lk_take(l, "k", NULL);
+    locker_handle *held = lk_take(l, "k");
     require_lock_at(h->replica);
     lk_give(held);
     lk_close_locker(l);
@@ -211,7 +211,7 @@ static void an_old_master_that_comes_back_is_left(void **state)
     fail_over(h, freeze_master);
     lk_server_thaw(h->master);
     locker *l = lk_house_open(h, "");
-    locker_handle *held = lk_take(l, "k", NULL);
+    locker_handle *held = lk_take(l, "k");
     require_lock_at(h->replica);
     lk_give(held);
     lk_close_locker(l);
@@ -268,8 +268,8 @@ static void a_planned_failover_loses_no_lease(void **state)
     have_two_replicas(h);
     locker *l = lk_house_open(h, "ttl=4s&wait_replicas=1&wait_timeout=200ms");
     locker *other = lk_house_open(h, "wait_replicas=1&wait_timeout=200ms"); /* renews nothing */
-    lk_give(lk_take(other, "another", NULL));
-    locker_handle *held = lk_take(l, "k", NULL);
+    lk_give(lk_take(other, "another"));
+    locker_handle *held = lk_take(l, "k");
     lk_server *const master = fail_over_as_planned(h);
     require_renewals(l, 2);
     lk_server_text(h->master, text, sizeof text, "INFO replication");
@@ -278,7 +278,7 @@ static void a_planned_failover_loses_no_lease(void **state)
     assert_int_equal(lk_stats(l).lost, 0);
     assert_true(lk_server_ask(master, "EXISTS k", text, sizeof text));
     assert_string_equal(text, "1");
-    lk_give(lk_take(other, "another", NULL));
+    lk_give(lk_take(other, "another"));
     lk_close_locker(other);
     lk_give(held);
     assert_true(lk_server_ask(master, "EXISTS k", text, sizeof text));
@@ -296,8 +296,8 @@ static void a_planned_failover_loses_no_share(void **state)
     locker_lock_options share = LOCKER_LOCK_OPTIONS_INIT, permit = LOCKER_LOCK_OPTIONS_INIT;
     share.mode = LOCKER_SHARED;
     permit.permits = 2;
-    locker_handle *readers[] = {lk_take(l, "k", &share), lk_take(b, "k", &share)};
-    locker_handle *first = lk_take(l, "permits", &permit), *second, *none = NULL;
+    locker_handle *readers[] = {lk_take_with(l, "k", &share), lk_take_with(b, "k", &share)};
+    locker_handle *first = lk_take_with(l, "permits", &permit), *second, *none = NULL;
     locker_error err;
     (void)fail_over_as_planned(h);
     require_renewals(l, 4);
@@ -305,14 +305,14 @@ static void a_planned_failover_loses_no_share(void **state)
     lk_expect_busy(b, "k");
     for (int i = 0; i < 2; i++)
         assert_int_equal(locker_handle_state(readers[i]), LOCKER_STATE_HELD);
-    second = lk_take(b, "permits", &permit);
+    second = lk_take_with(b, "permits", &permit);
     assert_int_equal(locker_handle_slot(second), 1 - locker_handle_slot(first));
     assert_true(locker_handle_token(second) > locker_handle_token(first));
     assert_status(LOCKER_BUSY, locker_try_lock(b, "permits", &permit, &none, &err), err);
     lk_give(readers[0]);
     lk_expect_busy(l, "k");
     lk_give(readers[1]);
-    lk_give(lk_take(l, "k", NULL));
+    lk_give(lk_take(l, "k"));
     lk_give(first);
     lk_give(second);
     lk_close_locker(b);
@@ -352,7 +352,7 @@ static void a_single_sentinel_that_names_another_master_is_not_followed(void **s
     if (asked > 4 + (lk_test_now_ms() - began) / 500) /* not by each; one of the others may come, by two */
         test_fails("a Sentinel was asked %lld times in %d ms", asked, (int)(lk_test_now_ms() - began));
     lk_server_thaw(h->replica);
-    locker_handle *held = lk_take(l, "k", NULL);
+    locker_handle *held = lk_take(l, "k");
     require_lock_at(h->master);
     assert_int_equal(lk_calls_of(stray, "hello"), 0);
     lk_give(held);
@@ -365,7 +365,7 @@ static void without_sentinels_a_client_returns_only_to_the_same_master_run(void 
 {
     lk_house *h = *state;
     locker *l = lk_house_open(h, "ttl=3s&command_timeout=1s&connect_timeout=2s");
-    locker_handle *held = lk_take(l, "k", NULL), *none = NULL;
+    locker_handle *held = lk_take(l, "k"), *none = NULL;
     locker_error err;
     for (int i = 0; i < LK_SENTINELS; i++)
         lk_server_kill(&h->sentinel[i]);
@@ -393,13 +393,13 @@ static void a_silent_master_holds_no_call_up(void **state)
     have_two_replicas(h);
     locker *l = lk_house_open(
         h, "ttl=1s&wait_replicas=1&wait_timeout=100ms&command_timeout=300ms&connect_timeout=60s");
-    locker_handle *held = lk_take(l, "k", NULL);
+    locker_handle *held = lk_take(l, "k");
     lk_test_freeze(h->master);
     (void)lk_house_require_other(h, h->master->port);
     lk_require_state(held, LOCKER_STATE_LOST); /* so the connections have been given up by now */
     lk_give_lost(held);
     const int64_t began = lk_test_now_ms();
-    lk_give(lk_take(l, "another", NULL));
+    lk_give(lk_take(l, "another"));
     assert_timely(lk_test_now_ms() - began, 10000);
     lk_server_thaw(h->master);
     lk_close_locker(l);

@@ -64,13 +64,13 @@ static void require_lock_at(const lk_server *server)
 /* The lock is taken at the master, and at the replica when that is made master. */
 static void followed(lk_house *h, locker *l, int port, int next_port)
 {
-    locker_handle *held = lk_take(l, "k", NULL);
+    locker_handle *held = lk_take(l, "k");
     require_lock_at(h->master);
     lk_give(held);
     lk_house_require_known(h, port, 1);
     lk_server_kill(h->master);
     assert_int_equal(lk_house_require_other(h, port), next_port);
-    held = lk_take(l, "k", NULL);
+    held = lk_take(l, "k");
     require_lock_at(h->replica);
     lk_give(held);
     lk_close_locker(l);

@@ -52,7 +52,7 @@ static void a_shared_lock_is_held_for_foreign_clients_and_leaves_nothing(void **
     lk_env *env = *state;
     const locker_lock_options two = permit_of(2);
     locker *l = lk_open_at(env->server, "");
-    locker_handle *held = lk_take(l, "kept", &share), *permit = lk_take(l, "counted", &two);
+    locker_handle *held = lk_take_with(l, "kept", &share), *permit = lk_take_with(l, "counted", &two);
     expect_marker(env->server, "kept", "S", "");
     expect_marker(env->server, "counted", "P", "/2");
     char answer[16];
@@ -69,7 +69,7 @@ static void the_marker_is_lowered(void **state)
 {
     lk_env *env = *state;
     locker *a = lk_open_at(env->server, "ttl=60s"), *b = lk_open_at(env->server, "ttl=20s");
-    locker_handle *longer = lk_take(a, "lowered", &share), *shorter = lk_take(b, "lowered", &share);
+    locker_handle *longer = lk_take_with(a, "lowered", &share), *shorter = lk_take_with(b, "lowered", &share);
     assert_true(lk_server_integer(env->server, "PTTL lowered") > 30000);
     lk_give(longer);
     const long long left = lk_server_integer(env->server, "PTTL lowered");
@@ -90,9 +90,9 @@ static void a_reader_whose_marker_was_overwritten_is_not_revived(void **state)
 {
     lk_env *env = *state;
     locker *a = lk_open_at(env->server, "ttl=1s"), *b = lk_open_at(env->server, "ttl=60s");
-    locker_handle *old = lk_take(a, "revived", &share);
+    locker_handle *old = lk_take_with(a, "revived", &share);
     assert_int_equal(lk_server_integer(env->server, "DEL revived"), 1);
-    locker_handle *held = lk_take(b, "revived", &share);
+    locker_handle *held = lk_take_with(b, "revived", &share);
     char before[64];
     assert_true(lk_server_text(env->server, before, sizeof before, "GET revived"));
     lk_require(has_lost, a, "a renewal should tell the loss");
@@ -113,7 +113,7 @@ static void a_renewal_leaves_another_lock_alone(void **state)
     lk_env *env = *state;
     const locker_lock_options two = permit_of(2);
     locker *a = lk_open_at(env->server, "ttl=1s");
-    locker_handle *held = lk_take(a, "alone", &two);
+    locker_handle *held = lk_take_with(a, "alone", &two);
     lk_server_do(env->server, "SET alone somebody PX 60000");
     lk_require(has_lost, a, "a renewal should tell the loss");
     lk_expect_value(env->server, "alone", "somebody");
@@ -135,7 +135,7 @@ static void an_overwritten_lock_costs_no_other_lock(void **state)
     for (int i = 0; i < ALL; i++) {
         char key[16];
         (void)snprintf(key, sizeof key, "%s-%d", i % WHOLE == 0 ? "whole" : "torn", i);
-        held[i] = lk_take(l, key, &share);
+        held[i] = lk_take_with(l, key, &share);
     }
     lk_server_do(env->server, "EVAL %s 0",
                  "for _, name in ipairs(redis.call('KEYS', '{torn-*}:locker:shared:*[0-9]')) do\n"
@@ -200,16 +200,16 @@ static void the_dead_are_passed_over(void **state)
 {
     lk_env *env = *state;
     locker *a = lk_open_at(env->server, "");
-    locker_handle *held = lk_take(a, "dead", NULL);
+    locker_handle *held = lk_take(a, "dead");
     lk_server_do(env->server, "ZADD {dead}:locker:queue 1 %s",
                  "S00000000000000aa00000000000000aa 00000000000000aa0000000000000001 30000 0 gone");
     lk_give(held);
     lk_expect_value(env->server, "dead", NULL);
-    held = lk_take(a, "dead", &share);
+    held = lk_take_with(a, "dead", &share);
     lk_server_do(env->server, "ZADD {dead}:locker:queue 1 %s",
                  "00000000000000aa00000000000000aa 00000000000000aa0000000000000001 30000 1 gone");
     locker *b = lk_open_at(env->server, "");
-    lk_give(lk_take(b, "dead", &share)); /* not behind a writer that is gone */
+    lk_give(lk_take_with(b, "dead", &share)); /* not behind a writer that is gone */
     lk_give(held);
     expect_nothing_left(env->server);
     lk_close_locker(b);
@@ -230,7 +230,7 @@ static void a_lock_kept_for_a_waiter_that_gives_up_is_free(void **state)
     lk_asker asker;
     char value[64];
     locker *l = lk_open_at(env->server, "");
-    locker_handle *held = lk_take(l, "left", NULL);
+    locker_handle *held = lk_take(l, "left");
     lk_alone_begin(env->server->port, "&ttl=90s");
     make_sharing(&asker, "left");
     assert_int_equal(lk_asker_ask(&asker), LOCKER_BUSY);
@@ -252,7 +252,7 @@ void lk_expect_over_share_lost(lk_server *server, const char *query)
     lk_asker asker;
     char marker[64];
     locker *l = lk_open_at(server, "ttl=10m");
-    locker_handle *held = lk_take(l, "over", &share);
+    locker_handle *held = lk_take_with(l, "over", &share);
     lk_alone_begin(server->port, query);
     lk_alone_hear(server);
     make_sharing(&asker, "over");
@@ -300,7 +300,7 @@ static void a_break_of_readers_that_have_gone_takes_nothing(void **state)
     locker_break_options named = LOCKER_BREAK_OPTIONS_INIT;
     locker_error err;
     locker *holder = lk_open_at(env->server, "owner=reader"), *l = lk_open_through(env, "");
-    locker_handle *held = lk_take(holder, "turned", &share);
+    locker_handle *held = lk_take_with(holder, "turned", &share);
     named.token = locker_handle_token(held);
     turned = env->server;
     lk_proxy_forge(env->proxy, "local page = 1000", turn_and_pass_on); /* the look at who shares it */
@@ -318,7 +318,7 @@ static void readers_behind_a_writer_are_notified_when_it_gives_up(void **state)
     lk_env *env = *state;
     locker *a = lk_open_at(env->server, ""), *b = lk_open_at(env->server, "poll=60s&ttl=600s"),
            *c = lk_open_at(env->server, "poll=60s&ttl=600s");
-    locker_handle *held = lk_take(a, "behind", &share);
+    locker_handle *held = lk_take_with(a, "behind", &share);
     lk_locking writer, reader;
     locker_cancel *cancel = locker_cancel_new();
     assert_non_null(cancel);
@@ -359,12 +359,12 @@ static void scripts_are_sent_once(void **state)
     lk_env *env = *state;
     locker *a = lk_open_at(env->server, "");
     for (int i = 0; i < 3; i++)
-        lk_give(lk_take(a, "scripts", &share));
+        lk_give(lk_take_with(a, "scripts", &share));
     lk_server_do(env->server, "SCRIPT FLUSH");
-    lk_give(lk_take(a, "scripts", &share));
+    lk_give(lk_take_with(a, "scripts", &share));
     const long long evals = lk_calls_of(env->server, "eval");
     for (int i = 0; i < 3; i++)
-        lk_give(lk_take(a, "scripts", &share));
+        lk_give(lk_take_with(a, "scripts", &share));
     assert_int_equal(lk_calls_of(env->server, "eval"), evals);
     lk_close_locker(a);
 }
@@ -375,8 +375,9 @@ static void without_memory_leases_are_renewed_and_broken(void **state)
     lk_env *env = *state;
     const locker_lock_options two = permit_of(2);
     locker *l = lk_open_at(env->server, "ttl=600ms"), *other = lk_open_at(env->server, "ttl=600ms");
-    locker_handle *held = lk_take(l, "no-memory", &share), *permit = lk_take(l, "no-memory-2", &two);
-    locker_handle *broken = lk_take(other, "no-memory-3", &share);
+    locker_handle *held = lk_take_with(l, "no-memory", &share),
+                  *permit = lk_take_with(l, "no-memory-2", &two);
+    locker_handle *broken = lk_take_with(other, "no-memory-3", &share);
     locker_error err;
     lk_server_do(env->server, "CONFIG SET maxmemory-policy noeviction");
     lk_server_do(env->server, "CONFIG SET maxmemory 1");
@@ -424,7 +425,7 @@ static void a_reader_granted_by_an_earlier_liblocker_has_the_same_owner(void **s
     locker *l = lk_open_at(env->server, "");
     locker_error err;
     reads.mode = LOCKER_SHARED;
-    locker_handle *const held = lk_take(l, "let-in", &reads);
+    locker_handle *const held = lk_take_with(l, "let-in", &reads);
     named.token = locker_handle_token(held);
     for (int told = 2; told <= 3; told++) {
         locker_info info = LOCKER_INFO_INIT;
@@ -497,7 +498,7 @@ static void break_more_than_a_thousand(lk_env *env, bool by_owner)
 {
     enum { MORE = 1100, TOLD = 1000 };
     locker *l = lk_open_at(env->server, "ttl=60s&owner=reader");
-    locker_handle *held = lk_take(l, "many", &share);
+    locker_handle *held = lk_take_with(l, "many", &share);
     locker_info info = LOCKER_INFO_INIT;
     locker_break_options named = LOCKER_BREAK_OPTIONS_INIT;
     locker_error err;
@@ -558,7 +559,7 @@ static void crowd_begin(lk_env *env, int more, const char *meanwhile)
 {
     many = (crowd){.server = env->server, .meanwhile = meanwhile};
     many.holder = lk_open_at(env->server, "ttl=60s&owner=many");
-    many.held = lk_take(many.holder, "pieces", &share);
+    many.held = lk_take_with(many.holder, "pieces", &share);
     assert_true(lk_server_text(env->server, many.marker, sizeof many.marker, "GET pieces"));
     (void)snprintf(many.set, sizeof many.set, "{pieces}:locker:shared:%.32s", many.marker + 1);
     lk_server_do(env->server, "EVAL %s 1 %s %d", copy_lua, many.set, more);
@@ -666,8 +667,8 @@ static void renewals_go_in_pieces(void **state)
     for (int i = 0; i < RENEWED_MAX; i++) {
         char key[16];
         (void)snprintf(key, sizeof key, "share-%d", i);
-        held[0][i] = lk_take(l, key, &kinds[0]);
-        held[1][i] = lk_take(l, "permits", &kinds[1]);
+        held[0][i] = lk_take_with(l, key, &kinds[0]);
+        held[1][i] = lk_take_with(l, "permits", &kinds[1]);
     }
     lk_server_do(env->server, "CONFIG RESETSTAT");
     lk_proxy_cut_all(env->proxy); /* the next connection renews all */

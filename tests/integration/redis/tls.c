@@ -53,7 +53,7 @@ static void taken(const char *uri)
     locker_error err;
     locker *l;
     assert_ok(lk_try_uri(&l, &err, "%s", uri), err);
-    lk_give(lk_take(l, "taken", NULL));
+    lk_give(lk_take(l, "taken"));
     lk_close_locker(l);
 }
 
@@ -87,7 +87,7 @@ static void cut_all(lk_env *env)
 static void hand_on(lk_env *env)
 {
     locker *l = open_tls(env, ""), *rival = open_tls(env, "&poll=20s");
-    locker_handle *held = lk_take(l, "over-tls", NULL);
+    locker_handle *held = lk_take(l, "over-tls");
     lk_locking waiter;
     lk_expect_busy(rival, "over-tls");
     lk_locking_start(&waiter, rival, "over-tls", NULL);
@@ -549,7 +549,7 @@ static void a_handshake_that_hangs_delays_no_call(void **state)
 {
     lk_env *env = *state;
     locker *l = open_tls(env, "&connect_timeout=20s&cleanup_timeout=300ms&ttl=2s");
-    locker_handle *held = lk_take(l, "held", NULL), *none = NULL;
+    locker_handle *held = lk_take(l, "held"), *none = NULL;
     lk_locking waiter;
     locker_lock_options brief = lk_wait_options(300);
     odd_server s = {.trickles = true};
@@ -576,10 +576,10 @@ static void a_lost_connection_loses_no_lock(void **state)
 {
     lk_env *env = *state;
     locker *l = open_tls(env, "");
-    locker_handle *held = lk_take(l, "kept", NULL);
+    locker_handle *held = lk_take(l, "kept");
     for (int i = 0; i < 3; i++) {
         cut_all(env);
-        lk_give(lk_take(l, "meanwhile", NULL));
+        lk_give(lk_take(l, "meanwhile"));
     }
     assert_int_equal(locker_handle_state(held), LOCKER_STATE_HELD);
     lk_give(held);
@@ -627,19 +627,19 @@ static void files_are_read_again(void **state)
         "rediss://127.0.0.1:%d?tls_ca=%s/mine/ca.crt&tls_cert=%s/mine/client.crt&tls_key=%s/mine/client.key",
         env->tls_port, directory, directory, directory);
     assert_ok(lk_try_uri(&l, &err, "%s", uri), err);
-    lk_give(lk_take(l, "before", NULL));
+    lk_give(lk_take(l, "before"));
     run(env, "mkdir old && cp -p ca.crt ca.key server.crt server.key old/");
     lk_test_certificates(env->server); /* other authorities of the same names */
     (void)lk_test_speak_tls(env->server, env->tls_port, "server", "no");
     (void)lk_test_speak_tls(env->server, env->tls_port, "server", "yes");
     run(env, "cp -p ca.crt client.crt client.key mine/");
     cut_all(env);
-    lk_give(lk_take(l, "after", NULL));
+    lk_give(lk_take(l, "after"));
     run(env, "rm -r mine && cp -p old/* .");
     (void)lk_test_speak_tls(env->server, env->tls_port, "server", "no");
     (void)lk_test_speak_tls(env->server, env->tls_port, "server", "yes");
     cut_all(env);
-    lk_give(lk_take(l, "without", NULL));
+    lk_give(lk_take(l, "without"));
     lk_close_locker(l);
 }
 
@@ -689,7 +689,7 @@ static void storm(const lk_env *env)
     for (int i = 0; i < HELD; i++) {
         char key[32];
         snprintf(key, sizeof key, "held:%d", i);
-        held[i] = lk_take(l, key, NULL);
+        held[i] = lk_take(l, key);
     }
     for (int i = 0; i < THREADS; i++) {
         workers[i] = (worker){.l = l, .number = i, .done = &done};
@@ -721,7 +721,7 @@ static void small_records_are_read(void **state)
     storm(env);
     locker *l = open_tls(env, "&ttl=3s");
     const int64_t began = lk_test_now_ms();
-    locker_handle *held = lk_take(l, "renewed", NULL);
+    locker_handle *held = lk_take(l, "renewed");
     int64_t before = INT64_MAX, now;
     while ((now = locker_handle_remaining_ms(held)) <= before &&
            lk_test_now_ms() - began < LK_TEST_PATIENCE_MS) {
@@ -804,7 +804,7 @@ static void a_broken_connection_raises_no_sigpipe(void **state)
     struct sigaction before;
     assert_int_equal(sigaction(SIGPIPE, &counts, &before), 0);
     locker *l = open_tls(env, "&cleanup_timeout=200ms&command_timeout=200ms&ttl=60s");
-    locker_handle *held = lk_take(l, "held", NULL);
+    locker_handle *held = lk_take(l, "held");
     lk_server_kill(env->server);
     locker_error err;
     locker_handle *none = NULL;
@@ -835,7 +835,7 @@ static void a_forks_child_ends_no_connection(void **state)
     env->front = lk_tls_front_begin(env->server, "server", (lk_tls_manners){0});
     env->tls_port = lk_tls_front_port(env->front);
     locker *l = open_tls(env, "");
-    locker_handle *held = lk_take(l, "held", NULL);
+    locker_handle *held = lk_take(l, "held");
     locker_error err;
     lk_require(has_two_connections, env->front, "a holder should subscribe");
     fflush(NULL);
@@ -848,7 +848,7 @@ static void a_forks_child_ends_no_connection(void **state)
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
     for (int i = 0; i < 5; i++)
-        lk_give(lk_take(l, "another", NULL));
+        lk_give(lk_take(l, "another"));
     assert_int_equal(lk_tls_front_farewells(env->front), 0);
     assert_int_equal(lk_tls_front_connections(env->front), 2);
     lk_give(held);

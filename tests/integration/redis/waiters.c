@@ -204,7 +204,7 @@ static void a_hand_over_notifies_a_waiter_that_comes_near_the_front(void **state
 {
     lk_env *env = *state;
     locker *holder = lk_open_at(env->server, ""), *others[OTHERS];
-    locker_handle *held = lk_take(holder, "near", NULL);
+    locker_handle *held = lk_take(holder, "near");
     lk_locking waiters[OTHERS];
     lk_asker asker;
     stand_behind(env, "near", others, waiters, NULL, &asker);
@@ -366,13 +366,13 @@ static void nothing_is_left_but_counters(void **state)
     for (int i = 0; i < KEYS; i++) {
         char key[32];
         snprintf(key, sizeof key, "{few}%d", i);
-        lk_give(lk_take(l, key, NULL));
+        lk_give(lk_take(l, key));
     }
     assert_int_equal(lk_server_integer(env->server, "DBSIZE"), 1);
     for (int i = 0; i < SPELL; i++) {
         char key[32];
         snprintf(key, sizeof key, "{few}noted%d", i);
-        held[i] = lk_take(l, key, NULL);
+        held[i] = lk_take(l, key);
     }
     for (int64_t began = lk_test_now_ms(); lk_server_integer(env->server, "DBSIZE") < 1 + 2 * SPELL;)
         assert_true(lk_test_now_ms() - began < LK_TEST_PATIENCE_MS); /* each has its info */
@@ -411,7 +411,7 @@ static void keys_of_a_slot_share_a_counter(void **state)
     locker *lockers[2] = {lk_open_at(env->server, ""), lk_open_at(env->server, "")};
     uint64_t last = 0;
     for (int i = 0; i < 60; i++) {
-        locker_handle *held = lk_take(lockers[i / 2 % 2], keys[i % 3], NULL);
+        locker_handle *held = lk_take(lockers[i / 2 % 2], keys[i % 3]);
         assert_true(locker_handle_token(held) > last);
         last = locker_handle_token(held);
         lk_give(held);
@@ -459,7 +459,7 @@ static void a_counter_is_never_ahead_of_the_time(void **state)
     locker *lockers[2] = {lk_open_at(env->server, ""), lk_open_at(env->server, "")};
     pthread_t threads[RACERS];
     racer racers[RACERS];
-    lk_give(lk_take(lockers[0], "{storm}0", NULL));
+    lk_give(lk_take(lockers[0], "{storm}0"));
     for (int i = 0; i < RACERS; i++) {
         racers[i] = (racer){.l = lockers[i % 2], .index = i};
         assert_int_equal(pthread_create(&threads[i], NULL, race, &racers[i]), 0);
@@ -484,7 +484,7 @@ static void tokens_go_on_from_an_earlier_release(void **state)
     uint64_t last = old;
     lk_server_do(env->server, "SET {old}:locker:fence %llu", (unsigned long long)old);
     for (int i = 0; i < 3; i++) { /* by the script, then by plain commands */
-        locker_handle *held = lk_take(l, "old", NULL);
+        locker_handle *held = lk_take(l, "old");
         assert_true(locker_handle_token(held) > last);
         last = locker_handle_token(held);
         lk_give(held);

@@ -11,24 +11,6 @@
 #include "skips.h"
 #include "zk_tests.h"
 
-/* Handles whose loss the callback has told; a gate pass for each. */
-static void open_gate(locker_handle *lost, void *user)
-{
-    if (locker_handle_state(lost) == LOCKER_STATE_LOST)
-        lk_gate_open(user, 1);
-}
-
-static locker_handle *take_with_gate(locker *l, const char *key, lk_gate *gate)
-{
-    locker_lock_options options = lk_wait_options(LK_TEST_PATIENCE_MS);
-    locker_handle *held = NULL;
-    locker_error err;
-    options.on_lost = open_gate;
-    options.user = gate;
-    assert_ok(locker_lock(l, key, &options, &held, &err), err);
-    return held;
-}
-
 static void a_deleted_node_is_a_lost_lock(void **state)
 {
     lk_env *env = *state;
@@ -38,7 +20,7 @@ static void a_deleted_node_is_a_lost_lock(void **state)
     locker_handle *held;
     int64_t deleted;
     lk_gate_init(&gate);
-    held = take_with_gate(l, "gone", &gate);
+    held = lk_take_with_gate(l, "gone", &gate);
     lk_zkc_nth(env->client, "/shop/gone", 0, path);
     deleted = lk_test_now_ms();
     assert_int_equal(lk_zkc_delete(env->client, path), LK_ZKC_OK);
@@ -81,8 +63,8 @@ static void an_expired_session(void **state)
     lk_locking waiter;
     lk_gate gate;
     lk_gate_init(&gate);
-    first = take_with_gate(l, "first", &gate);
-    second = take_with_gate(l, "second", &gate);
+    first = lk_take_with_gate(l, "first", &gate);
+    second = lk_take_with_gate(l, "second", &gate);
     lk_locking_start(&waiter, l, "waited", NULL);
     lk_zkc_require_count(env->client, "/shop/waited", 2);
     lk_zkc_nth(env->client, "/shop/waited", 1, before);
@@ -193,7 +175,7 @@ static void the_end_of_a_node_puts_its_session_in_doubt(void **state)
     locker_handle *held;
     int64_t ended;
     lk_gate_init(&gate);
-    held = take_with_gate(l, "doubt", &gate);
+    held = lk_take_with_gate(l, "doubt", &gate);
     lk_proxy_await_passed(reads, 1); /* it watches its own node */
     lk_zkc_nth(env->client, "/shop/doubt", 0, path);
     lk_proxy_hold_old(env->proxy, true);
@@ -244,7 +226,7 @@ static void a_server_stopped_beyond_the_session(void **state)
     lk_gate gate;
     locker_handle *held;
     lk_gate_init(&gate);
-    held = take_with_gate(l, "stopped", &gate);
+    held = lk_take_with_gate(l, "stopped", &gate);
     assert_in_range(locker_handle_remaining_ms(held), 1, 1980);
     lk_test_freeze(env->zk);
     frozen = lk_test_now_ms();

@@ -151,26 +151,9 @@ lk_child *lk_env_puppet(lk_env *env, const char *format, ...)
 
 /* ------------------------------------------------------------------ shared by the groups ---- */
 
-static void log_line(locker_log_level level, const char *text, void *user)
-{
-    (void)user;
-    print_message("%lld ms, level %d: %s\n", (long long)lk_test_now_ms(), (int)level, text);
-}
-
-/* With LK_TEST_LOG in the environment, what the library logs is printed. */
-static locker_options logging(void)
-{
-    locker_options options = LOCKER_OPTIONS_INIT;
-    if (getenv("LK_TEST_LOG") != NULL) {
-        options.log = log_line;
-        options.log_level = LOCKER_LOG_DEBUG;
-    }
-    return options;
-}
-
 locker *lk_open_uri(const char *format, ...)
 {
-    locker_options options = logging();
+    const locker_options options = lk_test_options();
     char uri[512];
     locker_error err;
     va_list args;
@@ -190,16 +173,6 @@ locker *lk_open_at(const lk_server *zk, const char *rest)
 locker *lk_open_through(lk_env *env, const char *rest)
 {
     return lk_open_uri("zookeeper://127.0.0.1:%d%s", lk_proxy_port(env->proxy), rest);
-}
-
-locker_handle *lk_take(locker *l, const char *key)
-{
-    locker_lock_options bounded = lk_wait_options(LK_TEST_PATIENCE_MS);
-    locker_handle *held = NULL;
-    locker_error err;
-    assert_ok(locker_lock(l, key, &bounded, &held, &err), err);
-    assert_true(locker_handle_state(held) <= LOCKER_STATE_SUSPECT);
-    return held;
 }
 
 int64_t lk_session_of(lk_zkc *client, const char *parent, size_t nth)
@@ -231,44 +204,6 @@ void lk_require_since(lk_zkc *client, const char *parent, uint64_t token)
     struct written written = {client, parent, ""};
     snprintf(written.words, sizeof written.words, "locker: grant %" PRIu64 " since ", token);
     lk_require(is_written, &written, "the time of the grant should be written");
-}
-
-struct loss {
-    locker_handle *held;
-    int64_t at_ms;
-    locker_state state;
-};
-
-static bool is_lost_or_late(void *context)
-{
-    struct loss *loss = context;
-    const bool late = lk_test_now_ms() > loss->at_ms; /* first: what is read later must be LOST */
-    loss->state = locker_handle_state(loss->held);
-    return late || loss->state == LOCKER_STATE_LOST;
-}
-
-void lk_require_lost_by(locker_handle *held, int64_t at_ms)
-{
-    struct loss loss = {held, at_ms, LOCKER_STATE_HELD};
-    lk_require(is_lost_or_late, &loss, "the lock should be lost at its deadline");
-    assert_int_equal(loss.state, LOCKER_STATE_LOST);
-}
-
-struct renewal {
-    locker *l;
-    uint64_t seen;
-};
-
-static bool has_renewed(void *context)
-{
-    struct renewal *renewal = context;
-    return lk_stats(renewal->l).renewals > renewal->seen;
-}
-
-void lk_require_renewal(locker *l)
-{
-    struct renewal renewal = {l, lk_stats(l).renewals};
-    lk_require(has_renewed, &renewal, "a heartbeat should be confirmed");
 }
 
 int main(int argc, char **argv)

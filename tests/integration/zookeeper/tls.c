@@ -253,12 +253,6 @@ static void a_lost_connection_loses_no_lock(void **state)
     lk_close_locker(l);
 }
 
-static void open_gate(locker_handle *lost, void *user)
-{
-    if (locker_handle_state(lost) == LOCKER_STATE_LOST)
-        lk_gate_open(user, 1);
-}
-
 /* The server takes connections and never answers the handshake: nobody waits for it. */
 static void a_silent_server_delays_no_call(void **state)
 {
@@ -266,20 +260,17 @@ static void a_silent_server_delays_no_call(void **state)
     static lk_gate gate;
     lk_env *env = *state;
     locker *l = open_tls(env, "&ttl=4s");
-    locker_lock_options options = lk_wait_options(LK_TEST_PATIENCE_MS);
+    const locker_lock_options options = lk_wait_options(300);
     locker_handle *held, *none = NULL;
     locker_error err;
     int64_t cut, began;
     int fd;
     lk_gate_init(&gate);
-    options.on_lost = open_gate;
-    options.user = &gate;
-    assert_ok(locker_lock(l, "silent", &options, &held, &err), err);
+    held = lk_take_with_gate(l, "silent", &gate);
     lk_server_kill(env->tls);
     cut = lk_test_now_ms();
     fd = silence(env->tls->port);
     lk_require_state(held, LOCKER_STATE_SUSPECT);
-    options = lk_wait_options(300);
     while (locker_handle_state(held) != LOCKER_STATE_LOST) {
         began = lk_test_now_ms();
         assert_int_not_equal(locker_lock(l, "other", &options, &none, &err), LOCKER_OK);

@@ -65,9 +65,6 @@ locker *lk_open_uri(const char *format, ...) __attribute__((format(printf, 1, 2)
 locker *lk_open_at(const lk_server *zk, const char *rest);
 locker *lk_open_through(lk_env *env, const char *rest);
 
-/** Takes a lock within LK_TEST_PATIENCE_MS and checks that it is ours. */
-locker_handle *lk_take(locker *l, const char *key);
-
 /** Starts a puppet that the environment ends. */
 lk_child *lk_env_puppet(lk_env *env, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -76,13 +73,6 @@ lk_child *lk_env_keep(lk_env *env, lk_child *child);
 
 /** Kills a child of the environment. */
 void lk_env_kill(lk_env *env, lk_child *child);
-
-/** Waits until the lock is lost; fails the test if it isn't when that time of lk_test_now_ms() has passed.
- * The state goes by the clock, so a machine that is late excuses nothing, and spoils nothing. */
-void lk_require_lost_by(locker_handle *held, int64_t at_ms);
-
-/** Waits until the service has confirmed the locks once more. */
-void lk_require_renewal(locker *l);
 
 /** Waits until the key's node tells of the grant with that token. */
 void lk_require_since(lk_zkc *client, const char *parent, uint64_t token);
