@@ -301,8 +301,6 @@ void lk_zoo_lanes(lk_zoo *zoo, const char *key, bool shared, int lanes, size_t f
 /** The same on one key for all with a thread for each, which sleeps until it is its turn, and one that
  * reads. */
 void lk_zoo_lane_threads(lk_zoo *zoo, const char *key, int lanes, size_t first);
-/* The key of one of those that have each its own. */
-const char *lk_zoo_lane_key(char out[64], const char *key, int number);
 
 /* ---- etcd_server.c */
 typedef struct {
@@ -341,8 +339,50 @@ void lk_bench_etcd_idle(lk_bench_etcd *etcd, int64_t every);
 /* Lock and unlock without a pause, `lanes` contenders at once on this connection, until the crew is stopped: for one key, or for a
  * key each. Counts the cycles from the crew's count `first` on. */
 void lk_bench_etcd_lanes(lk_bench_etcd *etcd, const char *key, bool shared, int lanes, size_t first);
-/* The key of one of those that have each its own. */
-const char *lk_bench_etcd_lane_key(char out[64], const char *key, int number);
+
+/* ---- herd.c: many contenders at once */
+enum { LK_HERD_BARE, LK_HERD_OURS, LK_HERD_SIDES_MAX = 4 };
+
+/* What contends. Bare, the contenders of a process share one connection; ours are threads that share one locker. */
+typedef struct lk_herd lk_herd;
+struct lk_herd {
+    /* Contend without the library, and count the cycles from `first` on. Calls lk_bench_crew_ready(). */
+    void (*bare)(lk_bench *b, const lk_herd *h, int contenders, size_t first);
+    const char *(*uri)(char out[LK_SERVER_TEXT], int port, int64_t ttl_ms);
+    int64_t (*requests)(lk_bench *b); /* that the server has received so far */
+    int port;
+    int sides; /* that are measured: bare, ours, and other ways of being bare */
+    int side;
+    int waiters, processes;
+    const char *key; /* the prefix of the contenders' keys; the key itself if `shared` */
+    bool shared;
+};
+
+typedef struct {
+    lk_series rate[LK_HERD_SIDES_MAX], sent[LK_HERD_SIDES_MAX], fairness[LK_HERD_SIDES_MAX], disorder;
+} lk_herd_outcome;
+
+bool lk_herd_run(lk_bench *b, lk_herd h, lk_herd_outcome *o);
+/* The key of a contender that has one of its own. */
+const char *lk_lane_key(char out[64], const char *key, int number);
+
+/* ---- held.c: what it costs to hold a thousand locks */
+typedef struct lk_held lk_held;
+struct lk_held {
+    /* Hold `locks` keys without the library until the crew is stopped, and write the CPU time since lk_bench_crew_ready() to
+     * crew->value[0], in ns. */
+    void (*bare)(lk_bench *b, const lk_held *h);
+    const char *(*uri)(char out[LK_SERVER_TEXT], int port, int64_t ttl_ms);
+    int64_t (*asked)(lk_bench *b); /* what the server has done so far */
+    int port;
+    int locks;
+    int64_t ttl_ms;
+    int parts;          /* of the TTL: ours renew once in each */
+    const char *prefix; /* of the keys */
+};
+
+/* Measure both, and report what was asked, asked in each part of the TTL, client CPU, heap and resident memory for each lock. */
+bool lk_held_row(lk_bench *b, lk_held h, const lk_bench_figure figures[5]);
 
 /* ---- delay_proxy.c */
 /* A process that passes connections on to a port of 127.0.0.1, `ms` later in each direction. 0: told. */

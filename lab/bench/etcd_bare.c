@@ -460,12 +460,6 @@ LK_UNCHECKED void lk_bench_etcd_ping(lk_bench_etcd *etcd)
 
 /* ------------------------------------------------------------------ many ---- */
 
-const char *lk_bench_etcd_lane_key(char out[64], const char *key, int number)
-{
-    (void)snprintf(out, 64, "%s-%d", key, number);
-    return out;
-}
-
 LK_UNCHECKED void lk_bench_etcd_lanes(lk_bench_etcd *etcd, const char *key, bool shared, int lanes,
                                       size_t first)
 {
@@ -477,7 +471,7 @@ LK_UNCHECKED void lk_bench_etcd_lanes(lk_bench_etcd *etcd, const char *key, bool
     for (int i = 0; i < lanes; i++) {
         char own[64];
         all[i] = (lane){.goes_on = true, .count = first + (size_t)i};
-        name_lane(e, &all[i], shared ? key : lk_bench_etcd_lane_key(own, key, i));
+        name_lane(e, &all[i], shared ? key : lk_lane_key(own, key, i));
         begin_locked(e, &all[i]);
     }
     drive_until_unlocking(e, is_over);
@@ -488,7 +482,7 @@ LK_UNCHECKED void lk_bench_etcd_hold(lk_bench_etcd *etcd, const char *prefix, in
 {
     char key[64];
     for (int i = 0; i < n; i++) {
-        enter_until(&etcd->e, lk_bench_etcd_lane_key(key, prefix, i), is_held);
+        enter_until(&etcd->e, lk_lane_key(key, prefix, i), is_held);
         etcd->e.one.step = IDLE; /* it stays, and the lane is used again */
     }
 }

@@ -13,7 +13,7 @@ static void bare(lk_bench *b, const lk_readers *on, int each, size_t first)
     (void)snprintf(name, sizeof name, "%s-%zu", own_key, first);
     lk_zoo *zoo = lk_zoo_open(b, b->zoo.own.port, session);
     for (int i = 0; i < each; i++)
-        lk_zoo_make(zoo, lk_zoo_lane_key(own, name, i));
+        lk_zoo_make(zoo, lk_lane_key(own, name, i));
     lk_bench_crew_ready(b);
     lk_zoo_lanes(zoo, name, false, each, first);
     lk_zoo_close(zoo);

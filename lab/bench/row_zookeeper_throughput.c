@@ -3,116 +3,39 @@
  * threads as well; ours are threads. */
 #include "bench.h"
 
-enum { KEYS = 64, PROCESSES = 4, DISORDER = LK_COUNTS_MAX - 1 };
+enum { KEYS = 64, PROCESSES = 4 };
 
 static const int64_t session = 10000; /* ms */
-static const char own_key[] = "own", shared_key[] = "for-all";
 
-enum { BARE, OURS, TRUSTING, THREADED, SIDES };
+enum { BARE = LK_HERD_BARE, OURS = LK_HERD_OURS, TRUSTING, THREADED, SIDES };
 
-typedef struct {
-    int side;
-    int waiters, processes;
-    const char *key; /* for all; NULL: each has its own */
-} herd;
-
-typedef struct {
-    const herd *h;
-    locker *l;
-    size_t first; /* place of this process's first waiter in the counts */
-} pen;
-
-/* Fencing tokens are given when a waiter enters the queue, so that in order of arrival they only grow. Called
- * by the holder of the lock, who is alone. */
-static void look_at_order(lk_bench *b, const locker_handle *held)
+static void bare_herd(lk_bench *b, const lk_herd *h, int contenders, size_t first)
 {
-    const int64_t token = (int64_t)locker_handle_token(held);
-    if (token < b->crew->mark)
-        b->crew->count[DISORDER]++;
-    b->crew->mark = token;
-}
-
-static void herd_thread(lk_bench *b, size_t index, void *arg)
-{
-    const pen *p = arg;
-    uint64_t turns = 0;
+    lk_zoo *zoo = lk_zoo_open(b, h->port, session);
     char own[64];
-    const char *key = p->h->key != NULL ? p->h->key : lk_zoo_lane_key(own, own_key, (int)index);
-    while (!lk_bench_crew_stopped(b)) {
-        locker_handle *held = lk_lock_or_fail(b, p->l, key, NULL);
-
-        if (p->h->key != NULL)
-            look_at_order(b, held);
-        lk_unlock_or_fail(b, held);
-        if (!lk_bench_crew_stopped(b))
-            turns++;
-    }
-    b->crew->count[p->first + index] = turns;
-}
-
-static void bare_herd(lk_bench *b, const herd *h, int each, size_t first)
-{
-    lk_zoo *zoo = lk_zoo_open(b, b->zoo.own.port, session);
-    char own[64];
-    for (int i = 0; h->key == NULL && i < each; i++)
-        lk_zoo_make(zoo, lk_zoo_lane_key(own, own_key, i));
-    if (h->key != NULL)
-        lk_zoo_make(zoo, h->key);
+    for (int i = 0; i < (h->shared ? 1 : contenders); i++)
+        lk_zoo_make(zoo, h->shared ? h->key : lk_lane_key(own, h->key, i));
     if (h->side == TRUSTING)
         lk_zoo_trust(zoo);
     lk_bench_crew_ready(b);
     if (h->side == THREADED)
-        lk_zoo_lane_threads(zoo, h->key, each, first);
+        lk_zoo_lane_threads(zoo, h->key, contenders, first);
     else
-        lk_zoo_lanes(zoo, h->key != NULL ? h->key : own_key, h->key != NULL, each, first);
+        lk_zoo_lanes(zoo, h->key, h->shared, contenders, first);
     lk_zoo_close(zoo);
 }
 
-static void herd_body(lk_bench *b, int member, const void *arg)
+static bool run(lk_bench *b, lk_herd h, lk_herd_outcome *o)
 {
-    const herd *h = arg;
-    const int each = h->waiters / h->processes;
-    pen p = {.h = h, .first = (size_t)(member * each)};
-    if (h->side != OURS) {
-        bare_herd(b, h, each, p.first);
-        return;
-    }
-    char uri[LK_SERVER_TEXT];
-    p.l = lk_open_or_fail(b, lk_zoo_server_uri(uri, b->zoo.own.port, session));
-    lk_bench_crew_ready(b);
-    lk_threads_join(lk_threads_start(b, (size_t)each, herd_thread, &p));
-    (void)locker_close(p.l);
+    h.bare = bare_herd;
+    h.uri = lk_zoo_server_uri;
+    h.requests = lk_zoo_server_requests;
+    h.port = b->zoo.own.port;
+    (void)lk_zoo_server_pin(b, b->server_cpu);
+    return lk_herd_run(b, h, o);
 }
 
 /* ------------------------------------------------------------------ the rows ---- */
-
-typedef struct {
-    lk_series rate[SIDES], sent[SIDES], fairness[SIDES], disorder;
-} outcome;
-
-static bool herd_run(lk_bench *b, herd h, int sides, outcome *o)
-{
-    for (int round = 0; round < b->rounds; round++) {
-        for (h.side = BARE; h.side < sides; h.side++) {
-            lk_work work = {.members = h.processes,
-                            .duration = lk_scale(b, 3000) * LK_BENCH_MS,
-                            .cpu = b->client_cpu,
-                            .body = herd_body,
-                            .arg = &h,
-                            .asked = lk_zoo_server_requests};
-
-            if (!lk_bench_crew_run(b, &work))
-                return false;
-            const double turns = (double)lk_bench_crew_total(b, (size_t)h.waiters);
-            lk_series_add(&o->rate[h.side], turns / b->crew->value[LK_VALUE_SECONDS]);
-            lk_series_add(&o->sent[h.side], turns > 0 ? (double)b->crew->asked / turns : 0);
-            lk_series_add(&o->fairness[h.side], lk_bench_crew_fairness(b, (size_t)h.waiters));
-            if (h.side == OURS)
-                lk_series_add(&o->disorder, (double)b->crew->count[DISORDER]);
-        }
-    }
-    return true;
-}
 
 bool lk_row_zb(lk_bench *b)
 {
@@ -120,9 +43,8 @@ bool lk_row_zb(lk_bench *b)
         rate = {"zb", "64 threads, own keys", "/s", "64 in flight", LK_GOAL_RATIO_AT_LEAST, 1},
         sent = {"zb", "... requests for each cycle", "", "64 in flight", LK_GOAL_NONE, 0},
         fair = {"zb", "... fairness over the threads", "Jain", "64 in flight", LK_GOAL_NONE, 0};
-    outcome o = {0};
-    (void)lk_zoo_server_pin(b, b->server_cpu);
-    if (!herd_run(b, (herd){.waiters = KEYS, .processes = 1}, OURS + 1, &o))
+    lk_herd_outcome o = {0};
+    if (!run(b, (lk_herd){.sides = OURS + 1, .waiters = KEYS, .processes = 1, .key = "own"}, &o))
         return false;
     lk_bench_report(b, &rate, &o.rate[BARE], &o.rate[OURS]);
     lk_bench_report(b, &sent, &o.sent[BARE], &o.sent[OURS]);
@@ -141,9 +63,13 @@ static bool one_key(lk_bench *b, int waiters)
     lk_bench_figure threads = {"zc", "... beside it with a thread for each", "/s", "in threads", LK_GOAL_NONE,
                                0};
     lk_bench_figure trust = {"zc", "... beside one that asks no more", "/s", "trusting", LK_GOAL_NONE, 0};
-    outcome o = {0};
+    lk_herd_outcome o = {0};
     (void)snprintf(what, sizeof what, "%d waiters, %d processes, one key", waiters, PROCESSES);
-    if (!herd_run(b, (herd){.waiters = waiters, .processes = PROCESSES, .key = shared_key}, SIDES, &o))
+    if (!run(
+            b,
+            (lk_herd){
+                .sides = SIDES, .waiters = waiters, .processes = PROCESSES, .key = "for-all", .shared = true},
+            &o))
         return false;
     lk_bench_report(b, &rate, &o.rate[BARE], &o.rate[OURS]);
     lk_bench_report(b, &threads, &o.rate[THREADED], &o.rate[OURS]);
@@ -156,6 +82,5 @@ static bool one_key(lk_bench *b, int waiters)
 
 bool lk_row_zc(lk_bench *b)
 {
-    (void)lk_zoo_server_pin(b, b->server_cpu);
     return one_key(b, 8) && one_key(b, 64);
 }

@@ -223,9 +223,9 @@ void lk_zoo_hold(lk_zoo *zoo, const char *prefix, int n)
     make(zoo, ROOT, ZOO_CONTAINER);
     for (int i = 0; i < n; i++) {
         char path[PATH];
-        (void)snprintf(path, sizeof path, ROOT "/%s%d", prefix, i);
+        (void)snprintf(path, sizeof path, ROOT "/%s-%d", prefix, i);
         make(zoo, path, ZOO_CONTAINER);
-        (void)snprintf(path, sizeof path, ROOT "/%s%d/lock-", prefix, i);
+        (void)snprintf(path, sizeof path, ROOT "/%s-%d/lock-", prefix, i);
         make(zoo, path, ZOO_EPHEMERAL_SEQUENTIAL);
         drive_until(zoo, is_answered);
     }
@@ -436,12 +436,6 @@ void lk_zoo_unlock(lk_zoo *zoo)
 
 /* ------------------------------------------------------------------ many lanes ---- */
 
-const char *lk_zoo_lane_key(char out[64], const char *key, int number)
-{
-    (void)snprintf(out, 64, "%s-%d", key, number);
-    return out;
-}
-
 void lk_zoo_lanes(lk_zoo *zoo, const char *key, bool shared, int lanes, size_t first)
 {
     lane *all = calloc((size_t)lanes, sizeof *all);
@@ -453,7 +447,7 @@ void lk_zoo_lanes(lk_zoo *zoo, const char *key, bool shared, int lanes, size_t f
         all[i] = (lane){.zoo = zoo, .goes_on = true, .count = first + (size_t)i};
         char own[64];
         (void)snprintf(all[i].parent, sizeof all[i].parent, ROOT "/%s",
-                       shared ? key : lk_zoo_lane_key(own, key, i));
+                       shared ? key : lk_lane_key(own, key, i));
         begin(&all[i], false);
     }
     while (zoo->busy > 0)

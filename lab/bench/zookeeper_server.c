@@ -40,7 +40,7 @@ static void warm_body(lk_bench *b, int member, const void *arg)
     (void)arg;
     char key[64];
     for (int i = 0; i < 16; i++)
-        lk_zoo_make(zoo, lk_zoo_lane_key(key, "warm", i));
+        lk_zoo_make(zoo, lk_lane_key(key, "warm", i));
     lk_bench_crew_ready(b);
     lk_zoo_lanes(zoo, "warm", false, 16, 0);
     lk_zoo_close(zoo);
