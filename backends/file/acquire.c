@@ -24,7 +24,6 @@
 #include "grant.h"
 #include "lk_time.h"
 #include "lockfile.h"
-#include "permit.h"
 #include "queue.h"
 #include "range.h"
 #include "watch.h"

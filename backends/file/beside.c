@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
+#include <stdlib.h>
 
 #include "beside.h"
 #include "lk_time.h"
@@ -72,7 +73,8 @@ off_t lk_file_holder_byte(int32_t slot, uint64_t token)
     return holders_at + slot * slot_size + (off_t)(token & ((UINT64_C(1) << TOKEN_BITS) - 1));
 }
 
-bool lk_file_is_broken_byte(const lk_file_broken *broken, off_t byte)
+/* Return true if the byte belongs to a broken holder. */
+static bool is_broken_byte(const lk_file_broken *broken, off_t byte)
 {
     for (size_t i = 0; i < broken->count; i++)
         if (broken->bytes[i] == byte)
@@ -84,7 +86,7 @@ bool lk_file_is_broken_byte(const lk_file_broken *broken, off_t byte)
 static off_t find_held(int fd, off_t start, off_t length, const lk_file_broken *broken)
 {
     const off_t found = lk_file_range_find(fd, start, length);
-    if (found < 0 || !lk_file_is_broken_byte(broken, found))
+    if (found < 0 || !is_broken_byte(broken, found))
         return found;
     const off_t before = find_held(fd, start, found - start, broken);
     return before != LK_FILE_NOWHERE ? before : find_held(fd, found + 1, start + length - found - 1, broken);
@@ -119,7 +121,10 @@ static int32_t search(int fd, int32_t first, int32_t end, int32_t taken, const l
     return found >= 0 ? found : search(fd, middle, end, low ? other : taken, broken, queries);
 }
 
-int32_t lk_file_slot_find(int fd, int32_t first, int32_t end, const lk_file_broken *broken, int32_t *queries)
+/* Return a slot from `first` to `end` - 1 that no holder has. -1: there is none, or the kernel cannot say. `*queries`: how many
+ * queries of the kernel are left. */
+static int32_t find_free_slot(int fd, int32_t first, int32_t end, const lk_file_broken *broken,
+                              int32_t *queries)
 {
     const int32_t taken = find_taken(fd, first, end, broken, queries);
     if (taken == LK_FILE_NOWHERE)
@@ -130,4 +135,58 @@ int32_t lk_file_slot_find(int fd, int32_t first, int32_t end, const lk_file_brok
 bool lk_file_is_shared(int fd, const lk_file_broken *broken)
 {
     return find_held(fd, holders_at, holders_size, broken) != LK_FILE_NOWHERE;
+}
+
+/* ---- the slot of a permit ----
+ *
+ * The kernel knows which holder has a slot, but each query walks through all locks of the file. With 1,500 permits held, a query for
+ * each slot would take about 100 ms. So the search begins with a hint, which the kernel confirms with one query. The search leaves
+ * out the slots that this instance holds, and searches the other slots by halves. */
+
+void lk_file_permit_note(lk_file *self, const lk_file_claim *c, int32_t slot)
+{
+    LK_WRITE(self->vacant[c->hash % LK_FILE_BUSY_NAMES], (uint64_t)c->hash << 32 | (uint32_t)slot);
+}
+
+/* Return the slot that was noted for the claim's key; -1: none was, or there are fewer slots. */
+static int32_t noted(const lk_file *self, const lk_file_claim *c)
+{
+    const uint64_t note = LK_READ(self->vacant[c->hash % LK_FILE_BUSY_NAMES]);
+    const uint32_t slot = (uint32_t)note;
+    return note >> 32 == c->hash && slot < (uint32_t)c->claim->permits ? (int32_t)slot : -1;
+}
+
+/* Mark each slot in whose byte a grant of this instance is known to be. `own` has a byte for each. */
+static void mark_own(lk_file *self, const lk_file_claim *c, const lk_file_broken *broken, char *own)
+{
+    lk_mutex_lock(&self->mutex);
+    LK_EACH(lk_file_claim, other, link, &self->claims) {
+        const locker_claim *const grant = other->claim;
+        if (other->state == LK_FILE_HELD && grant->permits == c->claim->permits &&
+            lk_file_id_is(&other->id, &c->id) &&
+            !is_broken_byte(broken, lk_file_holder_byte(grant->slot, grant->token)))
+            own[grant->slot] = 1;
+    }
+    lk_mutex_unlock(&self->mutex);
+}
+
+int32_t lk_file_permit_find(lk_file *self, const lk_file_claim *c, const lk_file_broken *broken,
+                            int32_t queries)
+{
+    const int32_t permits = c->claim->permits, hint = noted(self, c);
+    if (hint >= 0 && find_free_slot(c->fd, hint, hint + 1, broken, &queries) == hint)
+        return hint;
+    char *const own = calloc((size_t)permits, 1);
+    if (own == NULL)
+        return find_free_slot(c->fd, 0, permits, broken, &queries);
+    mark_own(self, c, broken, own);
+    int32_t found = -1;
+    for (int32_t first = 0, end; first < permits && found < 0; first = end + 1) {
+        for (end = first; end < permits && !own[end];)
+            end++;
+        if (end > first)
+            found = find_free_slot(c->fd, first, end, broken, &queries);
+    }
+    free(own);
+    return found;
 }

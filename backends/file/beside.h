@@ -1,8 +1,7 @@
 /* beside.h: the bytes of a lock file by which several hold it at once. */
 #pragma once
 
-#include <locker/locker.h>
-#include <sys/types.h>
+#include "instance.h"
 
 /* One by one they come in: what is looked at meanwhile stays so, as far as it is about those who hold beside others. 0, or an
  * errno; EAGAIN: one who was on its way in was stopped, or many come. `patient`: it is worth a long wait. */
@@ -25,10 +24,12 @@ typedef struct {
     size_t count;
 } lk_file_broken;
 
-/* Whether that byte is one of them. */
-bool lk_file_is_broken_byte(const lk_file_broken *broken, off_t byte);
-/* Return one of the slots from `first` to `end` - 1 that nobody has. -1: there is none, or that can't be told. `*queries`: how many
- * queries of the kernel are left. */
-int32_t lk_file_slot_find(int fd, int32_t first, int32_t end, const lk_file_broken *broken, int32_t *queries);
 /* Whether anybody holds it beside others, who wasn't broken. */
 bool lk_file_is_shared(int fd, const lk_file_broken *broken);
+
+/* Return a slot that the claim could have now, though not the least. -1: all are held, or that can't be told, or it takes more than so
+ * many queries of the kernel. The answer is certain inside the gate, and a hint elsewhere. */
+int32_t lk_file_permit_find(lk_file *self, const lk_file_claim *c, const lk_file_broken *broken,
+                            int32_t queries);
+/* Remember a slot of the claim's key to begin the next search with. */
+void lk_file_permit_note(lk_file *self, const lk_file_claim *c, int32_t slot);

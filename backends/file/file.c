@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "directory.h"
-#include "forks.h"
+#include "instance.h"
 #include "lk_fd.h"
 #include "sweep.h"
 #include "watch.h"

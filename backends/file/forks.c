@@ -5,7 +5,7 @@
  * A child that is made by the system call alone, without fork(), still has copies of all. */
 #include <pthread.h>
 
-#include "forks.h"
+#include "instance.h"
 
 static lk_mutex mutex = {PTHREAD_MUTEX_INITIALIZER}; /* taken before the instances' */
 static lk_list instances LK_GUARDED_BY(mutex) = {&instances, &instances};

@@ -6,13 +6,13 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "beside.h"
 #include "directory.h"
 #include "fresh.h"
 #include "grant.h"
 #include "holders.h"
 #include "lk_time.h"
 #include "lockfile.h"
-#include "permit.h"
 #include "queue.h"
 #include "range.h"
 #include "sweep.h"

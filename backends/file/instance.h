@@ -44,7 +44,7 @@ typedef struct {
     _Atomic uint32_t busy[LK_FILE_BUSY_NAMES]; /* hashes of names that a try found held, to look before
                                                   touching them again; relaxed: a hint */
     _Atomic uint64_t
-        vacant[LK_FILE_BUSY_NAMES]; /* a name's hash, and a slot of it that was free lately (permit.c);
+        vacant[LK_FILE_BUSY_NAMES]; /* a name's hash, and a slot of it that was free lately (beside.c);
                                                     relaxed: a hint */
     atomic_bool moved;              /* the directory isn't at its path any more; relaxed: a flag */
     atomic_bool warned;             /* that inotify is not to be had; relaxed: a flag */
@@ -87,3 +87,8 @@ locker_status lk_file_show(void *self, const char *key, size_t key_len, int64_t 
                            locker_error *err);
 locker_status lk_file_break(void *self, const char *key, size_t key_len, const locker_break_options *only,
                             int64_t until, locker_info *broken, locker_error *err);
+
+/* forks.c: a child of fork() closes the instance's descriptors that wait, from this call on. Return false if it cannot. */
+bool lk_file_forks_join(lk_file *self);
+/* End this for an instance that is being closed. The instance may be NULL, or may not have joined. */
+void lk_file_forks_leave(lk_file *self);

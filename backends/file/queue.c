@@ -32,11 +32,11 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "beside.h"
 #include "holders.h"
 #include "lk_fd.h"
 #include "lk_time.h"
 #include "lockfile.h"
-#include "permit.h"
 #include "queue.h"
 #include "range.h"
 #include "tickets.h"
