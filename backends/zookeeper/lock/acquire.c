@@ -67,7 +67,7 @@ static bool look_unlocking(lk_zk_attempt *a) LK_REQUIRES(*a->z->net)
  * present session and nobody has begun to delete it, and nothing speaks against the session. */
 static bool is_sure_locked(const lk_zk *z, const lk_zk_node *node) LK_REQUIRES(*z->net)
 {
-    return node->step == LK_ZK_FIRST && node->there && !node->unwanted &&
+    return node->step == LK_ZK_FIRST && lk_zk_is_there(node) && node->removal == LK_ZK_WANTED &&
            node->session == lk_zk_session_locked(z->net) && !z->doubted;
 }
 
@@ -228,7 +228,7 @@ static bool behind_unlocking(lk_zk_attempt *a, lk_zk_node *node) LK_REQUIRES(*a-
 static bool step_unlocking(lk_zk_attempt *a) LK_REQUIRES(*a->z->net)
 {
     lk_zk_node *node = a->data->node;
-    if (node != NULL && lk_list_linked(&node->turn))
+    if (node != NULL && lk_zk_is_in_line(node))
         return go_on_unlocking(a, node, false);
     switch (node != NULL ? node->step : LK_ZK_NOTHING) {
     case LK_ZK_NOTHING:
@@ -270,8 +270,8 @@ static locker_status judge_locked(const lk_zk_attempt *a) LK_REQUIRES(*a->z->net
         return LOCKER_BUSY; /* somebody ahead takes none, and leaves none to others */
     if (!lk_zk_is_up_locked(a->z->net))
         return lk_zk_away_locked(a->z->net, a->err);
-    if (a->data->node != NULL && lk_list_linked(&a->data->node->turn)) { /* calls before it are answered */
-        a->data->node->sleeps = true;
+    if (a->data->node != NULL && lk_zk_is_in_line(a->data->node)) { /* calls before it are answered */
+        a->data->node->admission = LK_ZK_IN_LINE_ASLEEP;
         return LOCKER_BUSY;
     }
     /* core knows whether that was the caller's end or ours */

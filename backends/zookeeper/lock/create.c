@@ -19,7 +19,8 @@ static bool send_locked(lk_zk *z, lk_zk_node *node);
  * Only one of those that want a key alone gets it, and a hand-over takes longer than a create, so the others lose nothing. */
 static bool lines_up(const lk_zk_node *node)
 {
-    return node->claim != NULL && node->claim->will_wait && !node->shares && node->permits == 0;
+    return node->claim != NULL && node->claim->will_wait && node->mode == LOCKER_EXCLUSIVE &&
+           node->permits == 0;
 }
 
 /* Whose turn it is comes. Without a connection all look after themselves. */
@@ -28,13 +29,14 @@ static void go_on_locked(lk_zk *z, lk_line *line) LK_REQUIRES(*z->net)
     while (lk_line_has_room(line, COME_MOST) && !lk_list_empty(&line->waiting)) {
         lk_zk_node *const node = LK_CONTAINER(lk_list_take(&line->waiting), lk_zk_node, turn);
         line->inside++;
-        if (node->sleeps && node->claim != NULL)
+        if (node->admission == LK_ZK_IN_LINE_ASLEEP && node->claim != NULL)
             z->svc->wake(z->svc, node->claim);
-        node->sleeps = false;
+        node->admission = LK_ZK_LET_IN;
         if (lk_zk_is_up_locked(z->net) && send_locked(z, node))
             continue;
         line->inside--;
         node->line = NULL;
+        node->admission = LK_ZK_NO_LINE;
         if (node->call != NULL)
             lk_zk_call_done_locked(node->call);
     }
@@ -49,13 +51,14 @@ static lk_line *step_out(lk_zk_node *node)
         return NULL;
     line->inside--;
     node->line = NULL;
+    node->admission = LK_ZK_NO_LINE;
     return line;
 }
 
 /* What create's answer means, once that of the list is there too, if one was sent with it. */
 static void created_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
 {
-    if (node->there) {
+    if (lk_zk_is_there(node)) {
         lk_zk_node_step_locked(node, LK_ZK_SHOWN);
     } else if (lk_zk_unknown(node->create_rc)) {
         lk_zk_node_doubt_locked(z, node);
@@ -89,13 +92,14 @@ static void create_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply
         } else {
             node->create_rc = ZRUNTIMEINCONSISTENCY;
         }
-        const bool after_all = node->there && node->step == LK_ZK_DOUBT; /* the list could not be sent */
+        const bool after_all =
+            lk_zk_is_there(node) && node->step == LK_ZK_DOUBT; /* the list could not be sent */
         if (after_all && node->claim != NULL)
             lk_zk_node_list_locked(z, node);
         else if (after_all)
             lk_zk_node_stray_locked(z, node, node->sequence);
     }
-    if (node->step == LK_ZK_ASKED && !node->listing) { /* none was sent */
+    if (node->step == LK_ZK_ASKED && node->flight == LK_ZK_IDLE) { /* none was sent */
         created_locked(z, node);
         if (node->step == LK_ZK_ENTERED)
             lk_zk_node_follow_locked(z, node);
@@ -109,7 +113,7 @@ static void create_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply
 static void first_list_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     lk_zk_node *node = context;
-    node->listing = false;
+    node->flight = LK_ZK_IDLE;
     if (node->step == LK_ZK_ASKED)
         created_locked(z, node);
     lk_line *const line = step_out(node);
@@ -162,6 +166,7 @@ void lk_zk_node_start_locked(lk_zk *z, lk_zk_node *node)
     lk_line *const line = lines_up(node) ? lk_line_of(&z->lines, node->in_queue.hash) : NULL;
     node->line = line; /* none: without memory it does without */
     if (line != NULL) {
+        node->admission = LK_ZK_IN_LINE;
         lk_list_append(&line->waiting, &node->turn);
         go_on_locked(z, line);
     } else {
@@ -181,8 +186,8 @@ void lk_zk_node_start_locked(lk_zk *z, lk_zk_node *node)
 static void owner_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     lk_zk_node *node = context;
-    node->listing = false;
-    if (node->step == LK_ZK_GONE || !node->there || node->claim == NULL) {
+    node->flight = LK_ZK_IDLE;
+    if (node->step == LK_ZK_GONE || !lk_zk_is_there(node) || node->claim == NULL) {
         /* it has ended meanwhile, or is being deleted */
     } else if (lk_zk_unknown(reply->rc)) {
         lk_zk_node_doubt_locked(z, node);
@@ -190,7 +195,6 @@ static void owner_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply)
         lk_zk_node_vanish_locked(z, node);
     } else if (reply->rc != ZOK || reply->stat->ephemeralOwner != node->session) {
         lk_zk_node_step_locked(node, LK_ZK_SHOWN);
-        node->maybe_deleted = true; /* deleted, and never listed, if that takes another connection */
         lk_zk_node_delete_locked(z, node);
     } else {
         node->czxid = reply->stat->czxid;
@@ -204,8 +208,7 @@ static void found_locked(lk_zk *z, lk_zk_node *node, int32_t sequence) LK_REQUIR
     char path[LK_ZK_PATH_MAX];
     lk_zk_node_found_locked(z, node, sequence);
     lk_zk_node_path(z, node, path);
-    node->listing = lk_zk_node_ref(node, lk_zk_get_locked(z->net, path, owner_done_locked, node));
-    if (!node->listing)
+    if (!lk_zk_node_asks(node, LK_ZK_LISTING, lk_zk_get_locked(z->net, path, owner_done_locked, node)))
         lk_zk_node_doubt_locked(z, node);
 }
 
@@ -231,7 +234,7 @@ static void search_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply
 {
     lk_zk_node *node = context;
     int32_t sequence;
-    node->listing = false;
+    node->flight = LK_ZK_IDLE;
     if (reply->rc == ZOK)
         lk_zk_queue_sweep_locked(z, node->parent, reply->names);
     if (node->step == LK_ZK_ENTERED && node->claim != NULL) {
@@ -253,11 +256,9 @@ static void search_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply
 
 void lk_zk_node_search_locked(lk_zk *z, lk_zk_node *node)
 {
-    if (node->listing)
-        return;
-    lk_zk_request *list = lk_zk_list_fresh_locked(z->net, node->parent, search_done_locked, node);
-    node->listing = lk_zk_node_ref(node, list);
-    if (!node->listing)
+    if (node->flight == LK_ZK_IDLE &&
+        !lk_zk_node_asks(node, LK_ZK_LISTING,
+                         lk_zk_list_fresh_locked(z->net, node->parent, search_done_locked, node)))
         lk_zk_stalled_locked(z);
 }
 

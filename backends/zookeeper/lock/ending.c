@@ -30,9 +30,9 @@ static void delete_parent_locked(lk_zk *z, const lk_zk_node *node) LK_REQUIRES(*
 /* Its successor is told once its step says so. */
 static void gone_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
 {
-    if (node->makes_parent && !node->is_permit)
+    if (node->makes_parent && !lk_zk_node_is_permit(node))
         delete_parent_locked(z, node);
-    node->there = false;
+    node->held = lk_zk_node_is_permit(node) ? LK_ZK_WAS_PERMIT : LK_ZK_NO_NODE;
     lk_zk_node_leave_line_locked(z, node);
     lk_zk_node_timers_stop_locked(node);
     lk_zk_unwatch_locked(z->net, &node->watcher);
@@ -80,30 +80,34 @@ void lk_zk_all_vanish_locked(lk_zk *z)
     list_vanish_locked(z, &z->doubtful, why);
 }
 
-/* Whether the answer leaves it open if there will be a permit: while there may be a place, that may be exchanged yet. */
-static bool may_come_locked(const lk_zk_node *node)
+/* The answer to the delete in flight has come, or is lost. */
+static void removal_ended(lk_zk_node *node, bool lost)
 {
-    return node->maybe_permit && !node->is_permit && !node->left_queue;
+    node->removal = lost || lk_zk_maybe_deleted(node) ? LK_ZK_DELETE_LOST : LK_ZK_UNWANTED;
 }
 
 static void delete_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     lk_zk_node *node = context;
-    node->deleting = false;
-    if ((reply->rc == ZOK || reply->rc == ZNONODE) && !may_come_locked(node)) {
+    /* While its node may be in the queue, the answer leaves it open if that becomes a permit yet. */
+    const bool may_come = node->held == LK_ZK_EITHER;
+    removal_ended(node, lk_zk_unknown(reply->rc) || may_come);
+    if ((reply->rc == ZOK || reply->rc == ZNONODE) && !may_come) {
         lk_zk_confirm_locked(z->net, reply->sent);
-        if (reply->rc == ZOK)
+        if (reply->rc == ZOK) {
             z->doubted = false; /* as by a heartbeat's answer */
-        node->deleted = reply->rc == ZOK;
+            node->removal = LK_ZK_DELETED;
+        }
         gone_locked(z, node);
-    } else if (lk_zk_unknown(reply->rc) || may_come_locked(node)) {
-        node->maybe_deleted = true; /* sent again once there is a connection */
+    } else if (lk_zk_unknown(reply->rc) || may_come) { /* sent again once there is a connection */
         node->retry_at = lk_zk_now(z) + delete_again_ns;
         lk_zk_stalled_locked(z);
     } else {
         node->retry_at = lk_zk_now(z) + delete_again_ns;
-        if (node->trouble_since == 0)
+        if (node->trouble == LK_ZK_TROUBLE_NONE) {
+            node->trouble = LK_ZK_TROUBLE_REFUSED;
             node->trouble_since = lk_zk_now(z);
+        }
         node->trouble_rc = reply->rc;
         z->any_refused = true;
         lk_zk_left_changed_locked(z);
@@ -115,7 +119,8 @@ static void delete_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply
 static void place_deleted_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     lk_zk_node *const node = context;
-    node->left_queue = node->left_queue || reply->rc == ZOK || reply->rc == ZNONODE;
+    if (node->held == LK_ZK_EITHER && (reply->rc == ZOK || reply->rc == ZNONODE))
+        node->held = LK_ZK_LEFT_QUEUE;
     lk_zk_node_unref_locked(z, node);
 }
 
@@ -125,7 +130,7 @@ static bool delete_place_first_locked(lk_zk *z, lk_zk_node *node, char path[LK_Z
     LK_REQUIRES(*z->net)
 {
     lk_zk_node_path(z, node, path);
-    if (!node->maybe_permit || node->is_permit)
+    if (node->held != LK_ZK_EITHER && node->held != LK_ZK_LEFT_QUEUE)
         return true;
     const bool sent = lk_zk_node_ref(node, lk_zk_delete_locked(z->net, path, place_deleted_locked, node));
     if (sent)
@@ -137,23 +142,26 @@ static bool delete_place_first_locked(lk_zk *z, lk_zk_node *node, char path[LK_Z
 void lk_zk_node_delete_locked(lk_zk *z, lk_zk_node *node)
 {
     char path[LK_ZK_PATH_MAX];
-    if (node->deleting || !node->there)
+    if (lk_zk_is_deleting(node) || !lk_zk_is_there(node))
         return;
-    node->unwanted = true;
+    if (node->removal != LK_ZK_DELETE_LOST)
+        node->removal = LK_ZK_UNWANTED;
     node->retry_at = 0;
     lk_zk_node_timers_stop_locked(node);
     if (!delete_place_first_locked(z, node, path))
         return;
-    node->deleting = lk_zk_node_ref(node, lk_zk_delete_locked(z->net, path, delete_done_locked, node));
-    if (node->deleting)
-        hint_successor_locked(z, node); /* its list follows the delete in the same flight */
+    if (!lk_zk_node_ref(node, lk_zk_delete_locked(z->net, path, delete_done_locked, node)))
+        return;
+    node->removal = node->removal == LK_ZK_DELETE_LOST ? LK_ZK_DELETING_AGAIN : LK_ZK_DELETING;
+    hint_successor_locked(z, node); /* its list follows the delete in the same flight */
 }
 
 /* Something is held, or its release has no answer yet, which would be lost with the session. */
 static bool holds_any_locked(const lk_zk *z) LK_REQUIRES(*z->net)
 {
     LK_EACH(const lk_zk_node, node, link, &z->nodes)
-        if (node->granted || (node->there && (node->step == LK_ZK_FIRST || node->is_permit)))
+        if (node->granted || node->held == LK_ZK_PERMIT ||
+            (lk_zk_is_there(node) && node->step == LK_ZK_FIRST))
             return true;
     return false;
 }
@@ -161,12 +169,12 @@ static bool holds_any_locked(const lk_zk *z) LK_REQUIRES(*z->net)
 /* The session goes on, with locks that are worth more than the key of this node. */
 static void stay_stuck_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
 {
-    if (!node->stuck)
+    if (node->trouble != LK_ZK_TROUBLE_STUCK)
         z->svc->log(z->svc, LOCKER_LOG_ERROR,
                     "zookeeper: cannot delete a node below %s, which blocks this key while this "
                     "locker holds any lock; give this locker's user the right to delete children there",
                     node->parent);
-    node->stuck = true;
+    node->trouble = LK_ZK_TROUBLE_STUCK;
     lk_zk_node_delete_locked(z, node);
 }
 
@@ -176,8 +184,8 @@ bool lk_zk_is_refused_locked(lk_zk *z, const char *queue)
     bool any = false;
     for (size_t i = 0; z->any_refused && i < sizeof lists / sizeof *lists; i++)
         LK_EACH(const lk_zk_node, node, link, lists[i]) {
-            any = any || node->trouble_since != 0;
-            if (node->trouble_since != 0 && strcmp(node->parent, queue) == 0)
+            any = any || node->trouble != LK_ZK_TROUBLE_NONE;
+            if (node->trouble != LK_ZK_TROUBLE_NONE && strcmp(node->parent, queue) == 0)
                 return true;
         }
     z->any_refused = any;
@@ -192,11 +200,11 @@ int64_t lk_zk_delete_left_locked(lk_zk *z, int64_t now)
     LK_EACH_SAFE(lk_zk_node, node, link, &z->left) {
         if (!lk_zk_is_up_locked(z->net))
             break;
-        if (node->deleting || !node->there)
+        if (lk_zk_is_deleting(node) || !lk_zk_is_there(node))
             continue;
-        const bool stuck = node->trouble_since != 0 && now - node->trouble_since >= z->cleanup_ns;
+        const bool stuck = node->trouble != LK_ZK_TROUBLE_NONE && now - node->trouble_since >= z->cleanup_ns;
         if (stuck && holds_any_locked(z)) {
-            if (!node->stuck || now >= node->retry_at + stuck_again_ns)
+            if (node->trouble != LK_ZK_TROUBLE_STUCK || now >= node->retry_at + stuck_again_ns)
                 stay_stuck_locked(z, node);
             next_at = lk_time_earlier(next_at, now + look_again_ns);
             continue;
@@ -250,7 +258,7 @@ static void doubt_queue_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
 
 void lk_zk_node_doubt_locked(lk_zk *z, lk_zk_node *node)
 {
-    node->there = false;
+    node->held = LK_ZK_NO_NODE;
     lk_zk_node_step_locked(node, LK_ZK_NO_ANSWER);
     z->may_stray = true;
     hint_successor_locked(z, node);
@@ -262,9 +270,9 @@ void lk_zk_node_doubt_locked(lk_zk *z, lk_zk_node *node)
 void lk_zk_node_leave_locked(lk_zk *z, lk_zk_node *node)
 {
     lk_zk_node_disown_locked(z, node);
-    if (node->step == LK_ZK_FAILED && !node->there)
+    if (node->step == LK_ZK_FAILED && !lk_zk_is_there(node))
         lk_zk_node_step_locked(node, LK_ZK_ENDED);
-    if ((node->step == LK_ZK_DOUBT || node->step == LK_ZK_UNSEEN) && !node->there) {
+    if ((node->step == LK_ZK_DOUBT || node->step == LK_ZK_UNSEEN) && !lk_zk_is_there(node)) {
         lk_zk_node_doubt_locked(z, node);
         if (node->step == LK_ZK_NOTHING && !lk_zk_node_reap_locked(z, node))
             lk_zk_node_move_locked(z, node, &z->left);

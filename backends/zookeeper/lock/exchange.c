@@ -57,8 +57,8 @@ static void not_taken_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
 
 static void took_locked(lk_zk *z, lk_zk_node *node, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
-    node->is_permit = true;
-    node->watched = false; /* the place was */
+    node->held = LK_ZK_PERMIT;
+    node->guard = LK_ZK_UNWATCHED; /* the node in the queue was watched */
     node->czxid = reply->stat->czxid;
     node->seen_at = reply->sent;
     lk_zk_node_tell_locked(z, node, LK_ZK_TOOK);
@@ -67,8 +67,8 @@ static void took_locked(lk_zk *z, lk_zk_node *node, const lk_zk_reply *reply) LK
 static void read_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     lk_zk_node *const node = context;
-    node->exchanging = false;
-    if (node->step != LK_ZK_TAKING || node->claim == NULL || node->unwanted) {
+    node->flight = LK_ZK_IDLE;
+    if (node->step != LK_ZK_TAKING || node->claim == NULL || node->removal != LK_ZK_WANTED) {
         /* it has ended meanwhile, or is being deleted */
     } else if (lk_zk_unknown(reply->rc)) {
         lk_zk_stalled_locked(z);
@@ -86,7 +86,7 @@ static void read_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_RE
 void lk_zk_node_take_locked(lk_zk *z, lk_zk_node *node)
 {
     char place[LK_ZK_PATH_MAX], permit[LK_ZK_PATH_MAX];
-    if (node->exchanging)
+    if (node->flight == LK_ZK_EXCHANGING)
         return;
     lk_zk_node_step_locked(node, LK_ZK_TAKES);
     lk_zk_node_path(z, node, place);
@@ -96,13 +96,14 @@ void lk_zk_node_take_locked(lk_zk *z, lk_zk_node *node)
         make_parent_locked(z, node);
     if (lk_zk_node_ref(
             node, lk_zk_exchange_locked(z->net, place, permit, node->claim->owner, taken_locked, node))) {
-        node->maybe_permit = true;
+        if (node->held == LK_ZK_PLACE)
+            node->held = LK_ZK_EITHER;
         if (lk_zk_watches_any_locked(z->net))
             lk_zk_watchers_tell_locked(z->net, place); /* their lists follow in the same flight */
-        node->exchanging = lk_zk_node_ref(node, lk_zk_get_locked(z->net, permit, read_locked, node));
+        if (lk_zk_node_asks(node, LK_ZK_EXCHANGING, lk_zk_get_locked(z->net, permit, read_locked, node)))
+            return;
     }
-    if (!node->exchanging)
-        lk_zk_stalled_locked(z);
+    lk_zk_stalled_locked(z);
 }
 
 void lk_zk_permits_changed_locked(lk_zk *z, const char *path)

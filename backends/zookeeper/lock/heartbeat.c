@@ -35,10 +35,11 @@ static void heartbeat_done_locked(lk_zk *z, void *context, const lk_zk_reply *re
         lk_zk_node *node = c->items[i];
         if (reply->rc == ZOK) {
             node->seen_at = reply->sent;
-            if (node->claim != NULL && node->granted && node->there)
+            if (node->claim != NULL && node->granted && lk_zk_is_there(node))
                 z->svc->lease_extended(z->svc, node->claim,
                                        lk_time_earlier(lk_zk_deadline_locked(z->net), node->cap));
-        } else if (reply->rc == ZNONODE && c->results[i].err == ZNONODE && node->there && !node->deleting) {
+        } else if (reply->rc == ZNONODE && c->results[i].err == ZNONODE && lk_zk_is_there(node) &&
+                   !lk_zk_is_deleting(node)) {
             lk_zk_node_vanish_locked(z, node);
         }
         if (node->call != NULL)
@@ -61,7 +62,7 @@ static bool send_locked(lk_zk *z, lk_list **next, const lk_list *end) LK_REQUIRE
         return false;
     for (char *path; *next != end && (path = lk_zk_checks_path(c)) != NULL; *next = (*next)->next) {
         lk_zk_node *node = LK_CONTAINER(*next, lk_zk_node, link);
-        if (!node->there || node->deleting || node->step == LK_ZK_TAKING)
+        if (!lk_zk_is_there(node) || lk_zk_is_deleting(node) || node->step == LK_ZK_TAKING)
             continue;
         lk_zk_node_path(z, node, path);
         lk_zk_checks_add(c, node);
@@ -193,14 +194,14 @@ void lk_zk_prove_locked(lk_zk *z, lk_zk_node *node)
 
 static void want_again_locked(lk_zk *z, lk_zk_node *node, int64_t after_ns) LK_REQUIRES(*z->net)
 {
-    node->watched = node->guarded = false;
+    node->guard = LK_ZK_UNWATCHED;
     lk_zk_node_watch_by_locked(z, node, lk_zk_now(z) + after_ns);
 }
 
 /* It is not there any more, perhaps by our own delete, whose answer comes next then. */
 static void not_there_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
 {
-    if (node->deleting)
+    if (lk_zk_is_deleting(node))
         lk_zk_session_doubt_locked(z);
     else
         lk_zk_node_vanish_locked(z, node);
@@ -210,24 +211,25 @@ void lk_zk_own_event_locked(lk_zk *z, const char *path, bool deleted)
 {
     char now[LK_ZK_PATH_MAX];
     lk_zk_node *node = lk_zk_node_find_locked(z, path);
-    if (node == NULL || !node->there || node->step == LK_ZK_TAKING)
+    if (node == NULL || !lk_zk_is_there(node) || node->step == LK_ZK_TAKING)
         return;
     lk_zk_node_path(z, node, now);
     if (strcmp(path, now) != 0) /* its place, which it has exchanged for a permit */
         return;
     if (deleted)
         not_there_locked(z, node);
-    else if (node->claim != NULL && !node->deleting)
+    else if (node->claim != NULL && !lk_zk_is_deleting(node))
         want_again_locked(z, node, 0);
 }
 
 static void watched_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     lk_zk_node *node = context;
-    node->guarded = reply->rc == ZOK;
-    if (reply->rc == ZNONODE && node->there)
+    if (node->guard != LK_ZK_UNWATCHED)
+        node->guard = reply->rc == ZOK ? LK_ZK_WATCHED : LK_ZK_WATCH_ASKED;
+    if (reply->rc == ZNONODE && lk_zk_is_there(node))
         not_there_locked(z, node);
-    else if (lk_zk_unknown(reply->rc) && node->there && node->claim != NULL)
+    else if (lk_zk_unknown(reply->rc) && lk_zk_is_there(node) && node->claim != NULL)
         want_again_locked(z, node, lk_zk_is_up_locked(z->net) ? unwatched_again_ns : 0);
     lk_zk_node_unref_locked(z, node);
 }
@@ -238,8 +240,10 @@ bool lk_zk_watch_own_locked(lk_zk *z, lk_zk_node *node)
     if (node->step == LK_ZK_TAKING) /* which of two nodes it is isn't known */
         return false;
     lk_zk_node_path(z, node, path);
-    node->watched = lk_zk_node_ref(node, lk_zk_get_told_locked(z->net, path, watched_locked, node));
-    if (node->watched)
-        node->watch_at = LOCKER_NEVER; /* it may have been planned for later */
-    return node->watched;
+    node->guard = LK_ZK_UNWATCHED;
+    if (!lk_zk_node_ref(node, lk_zk_get_told_locked(z->net, path, watched_locked, node)))
+        return false;
+    node->guard = LK_ZK_WATCH_ASKED;
+    node->watch_at = LOCKER_NEVER; /* it may have been planned for later */
+    return true;
 }

@@ -9,7 +9,7 @@ static void resume_node_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
 {
     if (node->step == LK_ZK_DOUBT)
         lk_zk_node_search_locked(z, node);
-    else if (node->there && (node->claim == NULL || node->unwanted || node->maybe_deleted))
+    else if (lk_zk_is_there(node) && (node->claim == NULL || node->removal != LK_ZK_WANTED))
         lk_zk_node_delete_locked(z, node);
     else if (node->step == LK_ZK_ENTERED)
         lk_zk_node_list_locked(z, node);

@@ -95,7 +95,7 @@ bool lk_zk_permits_count_unlocking(lk_zk_attempt *a, lk_zk_node *node)
      * the count of before has no slot that is free. */
     if (!a->data->use_known || node->step != LK_ZK_HEAD || a->usage.taken >= a->claim->permits)
         return true;
-    if (!node->maybe_permit) /* else it is known already which one it may have been given */
+    if (node->held == LK_ZK_PLACE) /* else it is known already which one it may have been given */
         node->slot = a->usage.slot;
     node->makes_parent = node->makes_parent || a->usage.no_parent;
     lk_zk_node_take_locked(a->z, node);

@@ -63,17 +63,18 @@ void lk_zk_node_timers_stop_locked(lk_zk_node *node)
 
 void lk_zk_node_leave_line_locked(lk_zk *z, lk_zk_node *node)
 {
-    if (!lk_list_linked(&node->turn))
+    if (!lk_zk_is_in_line(node))
         return;
     lk_list_remove(&node->turn);
     lk_line_settle(&z->lines, node->line);
     node->line = NULL;
+    node->admission = LK_ZK_NO_LINE;
 }
 
 /* A node that is to be deleted wants nothing any more. */
 static void want_by_locked(lk_zk *z, lk_zk_node *node, int64_t at) LK_REQUIRES(*z->net)
 {
-    if (node->unwanted)
+    if (node->removal != LK_ZK_WANTED)
         return;
     if (!lk_list_linked(&node->timer))
         lk_list_prepend(&z->timed, &node->timer);
@@ -85,7 +86,7 @@ static void want_by_locked(lk_zk *z, lk_zk_node *node, int64_t at) LK_REQUIRES(*
 
 void lk_zk_node_watch_by_locked(lk_zk *z, lk_zk_node *node, int64_t at)
 {
-    if (node->watched)
+    if (node->guard != LK_ZK_UNWATCHED)
         return;
     node->watch_at = at;
     want_by_locked(z, node, at);
@@ -119,14 +120,15 @@ void lk_zk_node_fail_locked(lk_zk *z, lk_zk_node *node, int rc, const char *doin
 {
     node->error = calloc(1, sizeof *node->error);
     (void)lk_zk_error(rc, doing, node->parent, node->error);
-    lk_zk_node_tell_locked(z, node, node->there || node->claim != NULL ? LK_ZK_REFUSED : LK_ZK_ENDED);
+    lk_zk_node_tell_locked(z, node,
+                           lk_zk_is_there(node) || node->claim != NULL ? LK_ZK_REFUSED : LK_ZK_ENDED);
 }
 
 void lk_zk_node_found_locked(lk_zk *z, lk_zk_node *node, int32_t sequence)
 {
     node->sequence = sequence;
-    node->there = true;
-    node->watched = node->guarded = false;
+    node->held = LK_ZK_PLACE;
+    node->guard = LK_ZK_UNWATCHED;
     z->seen[node->in_queue.hash % LK_ZK_SEEN] = node->in_queue.hash;
     if (node->claim != NULL)
         lk_zk_node_watch_by_locked(z, node, lk_zk_now(z) + own_watch_after_ns);
@@ -172,7 +174,7 @@ void lk_zk_node_unname_locked(lk_zk *z, lk_zk_node *node)
 
 void lk_zk_node_path(const lk_zk *z, const lk_zk_node *node, char path[LK_ZK_PATH_MAX])
 {
-    if (node->is_permit) {
+    if (lk_zk_node_is_permit(node)) {
         lk_zk_node_permit_path(z, node, path);
         return;
     }
@@ -198,7 +200,7 @@ lk_zk_node *lk_zk_node_new_locked(lk_zk *z, locker_claim *claim, const char *par
     (void)strcpy(node->parent, parent);
     (void)strcpy(node->tail, tail);
     if (claim != NULL) {
-        node->shares = claim->mode == LOCKER_SHARED;
+        node->mode = claim->mode;
         node->permits = claim->permits;
     }
     node->claim = claim;
@@ -214,7 +216,7 @@ lk_zk_node *lk_zk_node_new_locked(lk_zk *z, locker_claim *claim, const char *par
 bool lk_zk_left_settled_locked(const lk_zk *z)
 {
     LK_EACH(const lk_zk_node, node, link, &z->left)
-        if (node->trouble_since == 0)
+        if (node->trouble == LK_ZK_TROUBLE_NONE)
             return false;
     return true;
 }

@@ -59,18 +59,72 @@ typedef enum {
     LK_ZK_MARK_UNCLEAR  /* the answer says neither */
 } lk_zk_mark;
 
-/* An ephemeral node, or an attempt to make one. */
+/* What the servers hold of a place, as far as the driver knows. */
+typedef enum {
+    LK_ZK_NO_NODE,    /* no node; `step` says if one may come yet */
+    LK_ZK_PLACE,      /* the node in the queue */
+    LK_ZK_EITHER,     /* the node in the queue or the permit: an exchange of the two was sent */
+    LK_ZK_LEFT_QUEUE, /* the node in the queue is deleted; the permit may be there */
+    LK_ZK_PERMIT,     /* the permit */
+    LK_ZK_WAS_PERMIT  /* no node; the permit was there */
+} lk_zk_held;
+
+/* The question that is in flight: one at a time. */
+typedef enum {
+    LK_ZK_IDLE,
+    LK_ZK_LISTING,   /* a list or a read, which shows how the place stands */
+    LK_ZK_EXCHANGING /* the exchange for a permit, and the read behind it */
+} lk_zk_flight;
+
+/* Whether we want the place, and how its delete stands. */
+typedef enum {
+    LK_ZK_WANTED,
+    LK_ZK_UNWANTED,       /* it is to be deleted as soon as there is a connection */
+    LK_ZK_DELETING,       /* the delete is in flight */
+    LK_ZK_DELETE_LOST,    /* a delete had no answer; another one is to be sent */
+    LK_ZK_DELETING_AGAIN, /* a delete had no answer; another one is in flight */
+    LK_ZK_DELETED         /* we deleted it, with proof */
+} lk_zk_removal;
+
+/* The watch on the place's own node. */
+typedef enum {
+    LK_ZK_UNWATCHED,
+    LK_ZK_WATCH_ASKED, /* the watch is asked for, or its server may have lost it */
+    LK_ZK_WATCHED /* this connection's server has the watch: it reports the deletion before it reports later changes */
+} lk_zk_guard;
+
+/* Which places a list showed ahead of a place that is BEHIND. */
+typedef enum {
+    LK_ZK_AHEAD_ANY,
+    LK_ZK_AHEAD_OURS, /* `right_behind`, which is ours; no place stands in between */
+    LK_ZK_AHEAD_ONE   /* a single place, another locker's: this place is first once that is deleted */
+} lk_zk_ahead;
+
+/* Creates of a key's places go a few at a time (create.c). */
+typedef enum {
+    LK_ZK_NO_LINE,
+    LK_ZK_IN_LINE,        /* it waits in `line`, and its call waits */
+    LK_ZK_IN_LINE_ASLEEP, /* it waits in `line`, and its call sleeps until it is let in */
+    LK_ZK_LET_IN          /* its create is in flight */
+} lk_zk_admission;
+
+/* Whether servers refuse to delete it. */
+typedef enum {
+    LK_ZK_TROUBLE_NONE,
+    LK_ZK_TROUBLE_REFUSED,
+    LK_ZK_TROUBLE_STUCK /* for long, and the session goes on: that was logged */
+} lk_zk_trouble;
+
+/* A place: an ephemeral node, or an attempt to make one. */
 struct lk_zk_node {
     lk_list link;           /* in lk_zk.nodes, left or doubtful */
     lk_table_link by_id;    /* in lk_zk.places */
     lk_table_link in_queue; /* in lk_zk.queues, by its parent */
     lk_list timer;          /* in lk_zk.timed, or in no list */
     lk_list turn;           /* in those that wait in its line, or in no list */
-    lk_line *line;          /* it waits in that, or its create is under way; NULL: it is in none */
-    bool sleeps;            /* its call sleeps until it is let in */
+    lk_line *line;          /* as `admission` says; NULL: it is in none */
     lk_zk_watcher watcher;  /* of the predecessor, while it is BEHIND and waits */
-    uint64_t
-        right_behind; /* the id of the predecessor if that is ours and nobody stands in between; else 0 */
+    uint64_t right_behind;  /* the id of the place ahead, if that is AHEAD_OURS */
     lk_zk_node
         *succeeds; /* that predecessor, while its delete and a read of this place are under way; else NULL */
     locker_claim *claim;   /* whose it is; NULL: nobody's, to be deleted */
@@ -85,9 +139,8 @@ struct lk_zk_node {
     int64_t granted_at;    /* that time; of a lock that was waited for */
     int64_t cap;           /* LOST then at the latest, of a lease that isn't renewed; else LOCKER_NEVER */
     int64_t retry_at;      /* of a delete */
-    int64_t trouble_since; /* first refused delete; 0: none */
+    int64_t trouble_since; /* when the first delete was refused */
     int trouble_rc;        /* ... and what the latest was answered */
-    bool stuck;            /* deletes have been refused for long, and the session goes on */
     int64_t doubt_since;   /* of one in `doubtful`: of the latest name that it stands for */
     int64_t look_at;       /* ... when it is looked for again */
     int32_t sequence;      /* once it is there */
@@ -102,29 +155,50 @@ struct lk_zk_node {
     lk_zk_step step;       /* changed by lk_zk_node_step_locked() alone */
     lk_zk_mark mark;       /* once it is GONE */
     uint8_t tries;         /* how often its parents have been made */
-    bool there;            /* it is at the server: its name is known, and no end of it */
-    bool listing;          /* a list of its queue is under way */
-    bool unwanted;         /* it is to be deleted, as soon as there is a connection */
-    bool deleting;         /* a delete is under way */
-    bool maybe_deleted;    /* a delete was sent whose answer was lost */
-    bool deleted;          /* by us, with proof */
-    bool next; /* a list showed one place ahead of it, another locker's: it is first once that is deleted */
-    bool
-        guarded; /* this connection's server has a watch on it: its deletion is told before what happens later */
-    bool watched;       /* its own deletion will be told, or that has been asked for */
-    bool waited;        /* it has been BEHIND */
-    bool granted;       /* core knows that it has the lock */
-    bool event_awaited; /* the claim was enrolled: it is woken, not its caller */
-    bool shares;        /* it waits for nobody who shares the key */
-    bool mixed;         /* the key's node has been used for permits, too, and may be still */
-    bool exchanging;    /* TAKING, and the request is under way */
-    bool makes_parent;  /* the parent of permits is made along with it */
-    bool maybe_permit;  /* that was sent: its permit is there, or was, or comes yet */
-    bool is_permit;     /* its permit is there: that is the node, and its place in the queue is no more */
-    bool left_queue;    /* its place is no more, nor will there be a permit because of it */
+    locker_mode mode;      /* SHARED: it waits for no place that shares the key */
+    lk_zk_held held;
+    lk_zk_flight flight;
+    lk_zk_removal removal; /* changed in ending.c alone */
+    lk_zk_guard guard;
+    lk_zk_ahead ahead;
+    lk_zk_admission admission;
+    lk_zk_trouble trouble;
+    bool waited;               /* it has been BEHIND */
+    bool granted;              /* core knows that it has the lock */
+    bool event_awaited;        /* the claim was enrolled: it is woken, not its caller */
+    bool mixed;                /* the key's node has been used for permits, too, and may be still */
+    bool makes_parent;         /* the parent of permits is made along with it */
     char tail[LK_ZK_TAIL_MAX]; /* of its name */
     char parent[];             /* the path of the key's node */
 };
+
+/* Return true if its node is at the server: the node's name is known, and no end of it. */
+static inline bool lk_zk_is_there(const lk_zk_node *node)
+{
+    return node->held >= LK_ZK_PLACE && node->held <= LK_ZK_PERMIT;
+}
+
+/* Return true if its node is a permit, or was when it ended. */
+static inline bool lk_zk_node_is_permit(const lk_zk_node *node)
+{
+    return node->held == LK_ZK_PERMIT || node->held == LK_ZK_WAS_PERMIT;
+}
+
+static inline bool lk_zk_is_in_line(const lk_zk_node *node)
+{
+    return node->admission == LK_ZK_IN_LINE || node->admission == LK_ZK_IN_LINE_ASLEEP;
+}
+
+static inline bool lk_zk_is_deleting(const lk_zk_node *node)
+{
+    return node->removal == LK_ZK_DELETING || node->removal == LK_ZK_DELETING_AGAIN;
+}
+
+/* Return true if a delete had no answer, and may have been carried out. */
+static inline bool lk_zk_maybe_deleted(const lk_zk_node *node)
+{
+    return node->removal == LK_ZK_DELETE_LOST || node->removal == LK_ZK_DELETING_AGAIN;
+}
 
 /* ---------------------------------------------------------------- its life ---- */
 /* Without a claim: one of ours that a list shows, and of which nothing is known, to be deleted. NULL: no memory. */
@@ -143,6 +217,12 @@ static inline bool lk_zk_node_ref(lk_zk_node *node, const lk_zk_request *request
 {
     node->requests += request != NULL;
     return request != NULL;
+}
+/* The same, and this is its question in flight. */
+static inline bool lk_zk_node_asks(lk_zk_node *node, lk_zk_flight flight, const lk_zk_request *request)
+{
+    node->flight = request != NULL ? flight : LK_ZK_IDLE;
+    return lk_zk_node_ref(node, request);
 }
 /* One less. */
 void lk_zk_node_unref_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);

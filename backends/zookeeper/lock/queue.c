@@ -30,7 +30,7 @@ void lk_zk_queue_sweep_locked(lk_zk *z, const char *parent, const struct String_
         char tail[LK_ZK_TAIL_MAX];
         if (node == NULL && lk_zk_tail(names->data[i], tail))
             node = lk_zk_node_new_locked(z, NULL, parent, id, tail);
-        if (node != NULL && !node->there && node->step != LK_ZK_ASKED)
+        if (node != NULL && !lk_zk_is_there(node) && node->step != LK_ZK_ASKED)
             lk_zk_node_stray_locked(z, node, sequence);
     }
 }
@@ -50,13 +50,13 @@ typedef struct {
 static bool is_kept_locked(const lk_zk *z, const char *name) LK_REQUIRES(*z->net)
 {
     const lk_zk_node *ours = lk_zk_node_find_locked(z, name);
-    return ours != NULL && ours->there && !ours->unwanted && !ours->maybe_permit;
+    return ours != NULL && ours->held == LK_ZK_PLACE && ours->removal == LK_ZK_WANTED;
 }
 
 /* Readers wait for no reader. */
 static bool waits_for(const lk_zk_node *node, bool ahead_shares)
 {
-    return !node->shares || !ahead_shares;
+    return node->mode != LOCKER_SHARED || !ahead_shares;
 }
 
 /* The first of those ahead that say how many permits there are. */
@@ -108,12 +108,13 @@ const lk_zk_node *lk_zk_ours_ahead_locked(const lk_zk *z, const lk_zk_node *node
     const lk_zk_node *nearest = NULL;
     LK_TABLE_EACH_OF(link, &z->queues, node->in_queue.hash) {
         const lk_zk_node *const ours = LK_CONTAINER(link, lk_zk_node, in_queue);
-        if ((ours->step == LK_ZK_BEHIND || ours->step == LK_ZK_ENTERED) && !ours->unwanted &&
-            waits_for(node, ours->shares) && ours->permits == node->permits &&
-            strcmp(ours->parent, node->parent) == 0 && (!node->there || ours->sequence < node->sequence) &&
+        if ((ours->step == LK_ZK_BEHIND || ours->step == LK_ZK_ENTERED) && ours->removal == LK_ZK_WANTED &&
+            waits_for(node, ours->mode == LOCKER_SHARED) && ours->permits == node->permits &&
+            strcmp(ours->parent, node->parent) == 0 &&
+            (!lk_zk_is_there(node) || ours->sequence < node->sequence) &&
             (nearest == NULL || nearest->sequence < ours->sequence))
             nearest = ours;
-        if (nearest != NULL && (!node->there || nearest->sequence + 1 == node->sequence))
+        if (nearest != NULL && (!lk_zk_is_there(node) || nearest->sequence + 1 == node->sequence))
             break;
     }
     return nearest;
@@ -128,11 +129,13 @@ static bool wait_locked(lk_zk *z, lk_zk_node *node, const view *v) LK_REQUIRES(*
     const lk_zk_teller teller = is_ours          ? LK_ZK_BY_US
                                 : v->behind_ours ? LK_ZK_BY_SERVER_SOON
                                                  : LK_ZK_BY_SERVER;
-    uint64_t id;
+    uint64_t id = 0;
     const bool own_name = lk_zk_own_id(z, v->predecessor, &id);
-    node->right_behind = is_ours ? id : 0;
-    node->next = v->ahead == 1 && !own_name && node->permits == 0;
-    if (node->next && !node->guarded)
+    node->right_behind = id;
+    node->ahead = is_ours                                            ? LK_ZK_AHEAD_OURS
+                  : v->ahead == 1 && !own_name && node->permits == 0 ? LK_ZK_AHEAD_ONE
+                                                                     : LK_ZK_AHEAD_ANY;
+    if (node->ahead == LK_ZK_AHEAD_ONE && node->guard != LK_ZK_WATCHED)
         (void)lk_zk_watch_own_locked(z, node);
     return lk_zk_join(path, node->parent, v->predecessor) &&
            lk_zk_watch_locked(z->net, &node->watcher, path, teller);
@@ -203,19 +206,18 @@ void lk_zk_list_answered_locked(lk_zk *z, lk_zk_node *node, const lk_zk_reply *r
 static void list_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     lk_zk_node *node = context;
-    node->listing = false;
+    node->flight = LK_ZK_IDLE;
     lk_zk_list_answered_locked(z, node, reply);
 }
 
 bool lk_zk_list_for_locked(lk_zk *z, lk_zk_node *node, lk_zk_done_fn done)
 {
-    node->listing = lk_zk_node_ref(node, lk_zk_list_locked(z->net, node->parent, done, node));
-    return node->listing;
+    return lk_zk_node_asks(node, LK_ZK_LISTING, lk_zk_list_locked(z->net, node->parent, done, node));
 }
 
 static void list_again_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
 {
-    if (!node->listing && !lk_zk_list_for_locked(z, node, list_done_locked))
+    if (node->flight == LK_ZK_IDLE && !lk_zk_list_for_locked(z, node, list_done_locked))
         lk_zk_stalled_locked(z);
 }
 
@@ -235,8 +237,8 @@ void lk_zk_node_follow_locked(lk_zk *z, lk_zk_node *node)
     } else if (ours == NULL || lk_zk_used_up(node->sequence)) {
         list_again_locked(z, node);
     } else {
-        node->next = false;
-        node->right_behind = ours->sequence + 1 == node->sequence ? ours->id : 0;
+        node->ahead = ours->sequence + 1 == node->sequence ? LK_ZK_AHEAD_OURS : LK_ZK_AHEAD_ANY;
+        node->right_behind = ours->id;
         lk_zk_node_path(z, ours, path);
         lk_zk_node_tell_locked(z, node, LK_ZK_SOMEBODY);
         if (!lk_zk_watch_locked(z->net, &node->watcher, path, LK_ZK_BY_US))
@@ -257,11 +259,11 @@ static bool numbers_grow(const lk_zk_node *node)
 static void read_behind_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     lk_zk_node *const node = context, *const ahead = node->succeeds;
-    node->listing = false;
+    node->flight = LK_ZK_IDLE;
     node->succeeds = NULL;
     if (node->step != LK_ZK_ENTERED || node->claim == NULL) {
         /* it has ended meanwhile, or is being deleted */
-    } else if (reply->rc == ZOK && ahead->deleted && reply->stat->czxid == node->czxid) {
+    } else if (reply->rc == ZOK && ahead->removal == LK_ZK_DELETED && reply->stat->czxid == node->czxid) {
         node->seen_at = reply->sent;
         node->mixed = node->mixed || ahead->mixed;
         lk_zk_node_tell_locked(z, node, LK_ZK_NOBODY);
@@ -281,13 +283,14 @@ static void read_behind_locked(lk_zk *z, void *context, const lk_zk_reply *reply
 static bool succeed_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
 {
     char path[LK_ZK_PATH_MAX];
-    lk_zk_node *const ahead = node->right_behind != 0 ? lk_zk_node_by_id_locked(z, node->right_behind) : NULL;
-    if (ahead == NULL || ahead->step != LK_ZK_FIRST || !ahead->deleting || ahead->shares ||
-        node->permits > 0 || node->listing || !numbers_grow(node))
+    lk_zk_node *const ahead =
+        node->ahead == LK_ZK_AHEAD_OURS ? lk_zk_node_by_id_locked(z, node->right_behind) : NULL;
+    if (ahead == NULL || ahead->step != LK_ZK_FIRST || !lk_zk_is_deleting(ahead) ||
+        ahead->mode == LOCKER_SHARED || node->permits > 0 || node->flight != LK_ZK_IDLE ||
+        !numbers_grow(node))
         return false;
     lk_zk_node_path(z, node, path);
-    node->listing = lk_zk_node_ref(node, lk_zk_get_locked(z->net, path, read_behind_locked, node));
-    if (!node->listing)
+    if (!lk_zk_node_asks(node, LK_ZK_LISTING, lk_zk_get_locked(z->net, path, read_behind_locked, node)))
         return false;
     node->succeeds = ahead;
     ahead->requests++;
@@ -299,8 +302,8 @@ static bool succeed_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
  * its own before. And the word is recent: the server sent it after it had received the latest request that it has answered. */
 static bool is_first_now_locked(const lk_zk *z, const lk_zk_node *node) LK_REQUIRES(*z->net)
 {
-    return node->next && node->guarded && !node->listing && numbers_grow(node) &&
-           lk_zk_now(z) - lk_zk_heard_locked(z->net) <= LK_ZK_RECENT_MS * LK_MS / 2;
+    return node->ahead == LK_ZK_AHEAD_ONE && node->guard == LK_ZK_WATCHED && node->flight == LK_ZK_IDLE &&
+           numbers_grow(node) && lk_zk_now(z) - lk_zk_heard_locked(z->net) <= LK_ZK_RECENT_MS * LK_MS / 2;
 }
 
 /* A hint too many does no harm. */

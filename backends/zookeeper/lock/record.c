@@ -49,7 +49,7 @@ void lk_zk_record_write(const lk_zk_record *record, char text[LK_ZK_RECORD_MAX])
 
 void lk_zk_grant_time_plan_locked(lk_zk *z, lk_zk_node *node)
 {
-    if (!node->waited || node->is_permit ||
+    if (!node->waited || lk_zk_node_is_permit(node) ||
         z->wall_ahead_ms == 0) /* a permit's node is as old as its grant */
         return;
     node->granted_at = lk_zk_now(z);
@@ -58,7 +58,7 @@ void lk_zk_grant_time_plan_locked(lk_zk *z, lk_zk_node *node)
 
 static bool is_wanted(const lk_zk_node *node)
 {
-    return node->granted && node->there && !node->deleting;
+    return node->granted && lk_zk_is_there(node) && !lk_zk_is_deleting(node);
 }
 
 static void retry_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)

@@ -55,8 +55,8 @@ static bool is_in_session_locked(const lk_zk *z, const lk_zk_node *node) LK_REQU
 /* Return true if its end leaves it open whether it was us who deleted it, so that the mark is to be asked for. */
 static bool needs_mark_locked(const lk_zk *z, const lk_zk_node *node) LK_REQUIRES(*z->net)
 {
-    return node->step == LK_ZK_GONE && !node->deleted && node->maybe_deleted &&
-           node->mark == LK_ZK_MARK_UNKNOWN && is_in_session_locked(z, node);
+    return node->step == LK_ZK_GONE && lk_zk_maybe_deleted(node) && node->mark == LK_ZK_MARK_UNKNOWN &&
+           is_in_session_locked(z, node);
 }
 
 /* Ask for it. False: that can't be sent. */
@@ -64,7 +64,7 @@ static bool ask_mark_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
 {
     char key[LK_ZK_PATH_MAX];
     (void)strcpy(key, node->parent);
-    if (node->is_permit)
+    if (lk_zk_node_is_permit(node))
         (void)lk_zk_key_path(node->parent, key);
     if (!lk_zk_node_ref(node, lk_zk_get_locked(z->net, key, mark_done_locked, node)))
         return false;
@@ -94,9 +94,9 @@ static void await_mark_unlocking(question *q) LK_REQUIRES(*q->z->net)
 /* What the node's end says. */
 static locker_status judge_unlocking(question *q, locker_error *err) LK_REQUIRES(*q->z->net)
 {
-    if (q->node->deleted)
+    if (q->node->removal == LK_ZK_DELETED)
         return LOCKER_OK;
-    if (!q->node->maybe_deleted)
+    if (!lk_zk_maybe_deleted(q->node))
         return lk_lost(err, "the lock was lost before unlock: its session ended, or its node was deleted");
     await_mark_unlocking(q);
     if (q->node->mark == LK_ZK_MARK_BROKEN)
@@ -118,7 +118,7 @@ static locker_status await_unlocking(question *q, locker_error *err) LK_REQUIRES
     }
     if (q->node->step == LK_ZK_GONE)
         return judge_unlocking(q, err);
-    if (q->node->trouble_since != 0)
+    if (q->node->trouble != LK_ZK_TROUBLE_NONE)
         (void)lk_zk_error(q->node->trouble_rc, "deleting the lock's node", q->node->parent, err);
     else
         (void)lk_zk_away_locked(q->z->net, err);
@@ -132,10 +132,10 @@ static bool send_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
 {
     if (node->step == LK_ZK_GONE)
         return needs_mark_locked(z, node) && ask_mark_locked(z, node);
-    if (node->deleting)
+    if (lk_zk_is_deleting(node))
         return false;
     lk_zk_node_delete_locked(z, node);
-    return node->deleting;
+    return lk_zk_is_deleting(node);
 }
 
 void lk_zk_begin_release(void *self, locker_claim *const *grants, size_t count)

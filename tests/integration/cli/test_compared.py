@@ -1,4 +1,4 @@
-"""docs/run-compared.md: flock(1), timeout(1) and locker run through each case of its table, in a terminal. What consul lock and
+"""docs/data/run-compared.md: flock(1), timeout(1) and locker run through each case of its table, in a terminal. What consul lock and
 etcdctl lock do was read in their sources and is not run."""
 import os
 import pty
@@ -11,7 +11,7 @@ import unittest
 from clitest import LIMIT, LOCKER, Case
 from test_terminal import Shell
 
-TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "docs", "run-compared.md")
+TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "docs", "data", "run-compared.md")
 TOOLS = ("flock", "timeout", "locker run")
 
 
