@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "expect.h"
-#include "net/guard.h"
+#include "net/socket.h"
 
 /* Both ways answer the same. */
 static bool allows(const char *text, size_t len)

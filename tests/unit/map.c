@@ -6,8 +6,8 @@
 #include <hiredis/hiredis.h>
 
 #include "expect.h"
-#include "net/guard.h"
-#include "net/map.h"
+#include "net/cluster.h"
+#include "net/socket.h"
 
 enum { REPLICAS = 5, MEMORY_MAX_KIB = 8 * 1024, TEXT = 4096 };
 

@@ -16,7 +16,7 @@
 #include <stdio.h>
 
 #include "instance.h"
-#include "net/reply.h"
+#include "net/command.h"
 
 static const unsigned busy_step = 4; /* an attempt that was found busy outweighs so many that were not */
 static const int64_t quick_poll_ns = 10 * LK_MS;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "instance.h"
-#include "net/reply.h"
+#include "net/command.h"
 
 /* ------------------------------------------------------------------ fencing counters ---- */
 

@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "instance.h"
-#include "net/reply.h"
+#include "net/command.h"
 #include "sharing.h"
 
 enum { LOOK_TURNS = 3, HOLDERS_MAX = 2 };

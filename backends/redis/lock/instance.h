@@ -6,9 +6,9 @@
 #include "claim.h"
 #include "keys.h"
 #include "lk_atomic.h"
-#include "net/call.h"
 #include "net/command.h"
 #include "net/net.h"
+#include "net/pipeline.h"
 #include "scripts.h"
 #include "settings.h"
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "lk_atomic.h"
-#include "net/map.h"
+#include "net/cluster.h"
 
 /* ------------------------------------------------------------------ hash slots ---- */
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "instance.h"
-#include "net/reply.h"
+#include "net/command.h"
 
 /* ------------------------------------------------------------------ servers ---- */
 

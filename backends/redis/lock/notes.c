@@ -16,7 +16,7 @@
 #include <stdlib.h>
 
 #include "instance.h"
-#include "net/reply.h"
+#include "net/command.h"
 
 static const int64_t note_after_ns = 5 * LK_MS; /* a grant as old as this is noted */
 static const int64_t again_ns = 100 * LK_MS;    /* without a connection: how soon to look again */

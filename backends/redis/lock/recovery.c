@@ -5,7 +5,7 @@
 
 #include "claim.h"
 #include "instance.h"
-#include "net/reply.h"
+#include "net/command.h"
 
 /* ------------------------------------------------------------------ recovery ---- */
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "instance.h"
-#include "net/reply.h"
+#include "net/command.h"
 #include "sharing.h"
 
 /* ------------------------------------------------------------------ the command ---- */

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "instance.h"
-#include "net/reply.h"
+#include "net/command.h"
 
 enum {
     BATCH_MAX = 256,          /* leases in one command, for which a server takes a third of a millisecond */

@@ -1,6 +1,6 @@
 /* requests.c: the commands that run scripts: a call for one lock, and a batch over the locks of many claims. */
 #include "instance.h"
-#include "net/reply.h"
+#include "net/command.h"
 
 /* ------------------------------------------------------------------ scripts ---- */
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "instance.h"
-#include "net/reply.h"
+#include "net/command.h"
 #include "sharing.h"
 
 /* "instance value ttl numbers owner"; behind an S, or a P, of which the number is that of permits. */

@@ -8,7 +8,7 @@
  * looks of a process that are due together go in one flight; only whose lock is free, or who is not in the queue any more, is
  * woken and asks for the lock. */
 #include "instance.h"
-#include "net/reply.h"
+#include "net/command.h"
 
 enum {
     FIRST = 3,     /* who look often */

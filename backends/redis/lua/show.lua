@@ -4,7 +4,7 @@
 -- needs: numbers value
 -- Return {held, value, PTTL, info, number of waiters, the first waiters, the counter}. `held` is 0 for no lock, 1 for a string, and 2
 -- for another type, whose name is then the value ('' if the user may not run TYPE). For a long string, which is no holder's name, the
--- value is its digest. The other texts are cut to the length that ours can have, because any client may write there, and net/guard.h
+-- value is its digest. The other texts are cut to the length that ours can have, because any client may write there, and net/socket.h
 -- allows 1 MB for the whole answer.
 local function inspect()
   local v, held = get(KEYS[1]), 1

@@ -5,9 +5,7 @@
 #include <stdlib.h>
 
 #include "command.h"
-#include "dial.h"
-#include "handshake.h"
-#include "reply.h"
+#include "connect.h"
 
 /* FLIGHT_ROOM: for all that is sent, so that it does not move and leave the password where it was. */
 enum {

@@ -13,8 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dial.h"
-#include "master.h"
+#include "connect.h"
 
 enum { HOPS_MAX = 5 /* over replicas to their master */ };
 

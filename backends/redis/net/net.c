@@ -4,8 +4,8 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "connect.h"
 #include "lk_table.h"
-#include "master.h"
 #include "net.h"
 #include "subscription.h"
 

@@ -5,8 +5,8 @@
 
 #include <sys/epoll.h>
 
-#include "call.h"
-#include "handshake.h"
+#include "connect.h"
+#include "pipeline.h"
 
 typedef struct lk_redis_net lk_redis_net;
 

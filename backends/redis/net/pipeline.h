@@ -1,8 +1,71 @@
 /* pipeline.h: the command connection: whoever has a use for it appends, sends and receives, in order. */
 #pragma once
 
-#include "op.h"
+#include "command.h"
+#include "lk_atomic.h"
 #include "reconnect.h"
+#include "shared.h"
+
+/* ---------------------------------------------------------------- ops: commands whose answers are awaited ---- */
+
+enum { LK_REDIS_OP_WAITING, LK_REDIS_OP_ANSWERED, LK_REDIS_OP_CUT };
+
+/* A futex word that a few ops share, so that one system call wakes all of them whose answers came together.
+ * It counts wake-ups. Each op that sleeps on it has a bit of its own, by which it alone is woken. */
+typedef struct {
+    atomic_uint word; /* relaxed: it brings nothing else; states have an order of their own */
+} lk_redis_gate;
+
+/* A command whose reply is awaited, or a few in one flight. Guarded by the mutex but where it says otherwise. */
+typedef struct lk_redis_op {
+    struct lk_redis_op *next; /* in flight, or in a list of free ones */
+    lk_redis_gate *gate;      /* what its waiter sleeps on; constant */
+    uint32_t bit;             /* its own there; constant */
+    atomic_int state;   /* read by the waiter without the mutex: release/acquire hands over the replies */
+    bool waited;        /* a thread waits for it; else `done` is called, unless it is kept */
+    bool kept;          /* a thread will come for the answer */
+    lk_redis_done done; /* NULL: drop the reply */
+    void *context;      /* for done */
+    lk_redis_caller *caller; /* who can be interrupted; its op is cleared when it is answered */
+    redisReply *reply[LK_REDIS_FLIGHT_MAX]; /* the waiter's once ANSWERED or CUT */
+    unsigned wanted, count;                 /* how many there will be, and are */
+    int64_t sent;                           /* before it could have been sent */
+    int64_t until;                          /* how long its waiter waits */
+} lk_redis_op;
+
+/* All zero: it has none yet. */
+typedef struct {
+    struct lk_redis_op_block *blocks; /* all ops that were ever made */
+    lk_redis_op *free;
+    _Atomic(lk_redis_op *) returned; /* pushed without the mutex (release), taken whole with it (acquire) */
+} lk_redis_ops;
+
+void lk_redis_ops_destroy(lk_redis_ops *ops);
+
+/* NULL: no memory. */
+lk_redis_op *lk_redis_op_get_locked(lk_redis_ops *ops) LK_REDIS_LOCKED;
+/* An op that nobody waits for. */
+void lk_redis_op_free_locked(lk_redis_ops *ops, lk_redis_op *op) LK_REDIS_LOCKED;
+/* The same, of a waiter that was answered, which does not take the mutex again for it. */
+void lk_redis_op_return(lk_redis_ops *ops, lk_redis_op *op);
+
+/* Sleep until the op is woken, or spuriously; not if the gate's count isn't `seen` any more. Without the mutex. */
+void lk_redis_op_sleep(const lk_redis_op *op, unsigned seen);
+/* Wake who sleeps. The state was set before. */
+void lk_redis_op_wake(const lk_redis_op *op);
+
+/* Ops that remain to be woken once the mutex is released. */
+enum { LK_REDIS_REPLIES_MAX = 64 };
+typedef struct {
+    size_t ops, gates; /* how many */
+    lk_redis_gate *gate[LK_REDIS_REPLIES_MAX];
+    uint32_t bits[LK_REDIS_REPLIES_MAX];
+} lk_redis_wakes;
+
+void lk_redis_wakes_add(lk_redis_wakes *wakes, const lk_redis_op *op);
+void lk_redis_wakes_all(const lk_redis_wakes *wakes);
+
+/* ---------------------------------------------------------------- the connection ---- */
 
 /* BROKEN: given up, but a thread is still in send or receive. */
 typedef enum { LK_REDIS_DOWN, LK_REDIS_UP, LK_REDIS_BROKEN } lk_redis_pipeline_state;
@@ -116,3 +179,40 @@ int64_t lk_redis_pipeline_due_locked(const lk_redis_pipeline *p) LK_REDIS_LOCKED
 void lk_redis_pipeline_look_unlocking(lk_redis_pipeline *p, int64_t now) LK_REDIS_LOCKED;
 /* Let the keeper read what nobody waits for. */
 void lk_redis_pipeline_arm_locked(lk_redis_pipeline *p) LK_REDIS_LOCKED;
+
+/* ---------------------------------------------------------------- calls ---- */
+
+typedef struct {
+    int64_t until;
+    lk_redis_caller *caller; /* NULL: can't be interrupted */
+    unsigned only;           /* the connection that it is to be sent on, else STALE; 0: any */
+    unsigned map; /* of a cluster: what `maps` was when the server was chosen; 0: there is one alone */
+    bool prompt;  /* AWAY at once where nothing listens */
+    bool patient; /* asked again: it waits for the back-off where there is no connection */
+    /* results */
+    redisReply *replies[LK_REDIS_FLIGHT_MAX]; /* of a flight: free with lk_redis_call_clear() */
+    redisReply *reply; /* ANSWERED: the last of them; of one command: freeReplyObject() */
+    int64_t sent;      /* a time before it was sent; 0: it was not */
+    unsigned on;       /* the connection that it was sent on ... */
+    unsigned era;      /* ... its era ... */
+    int64_t server_us; /* ... and the server's time when that was made; 0: not known */
+} lk_redis_call;
+
+/* Send up to LK_REDIS_FLIGHT_MAX commands in one flight (they reach the server one right behind the other), and wait for
+ * their answers. Without the mutex. */
+lk_redis_outcome lk_redis_ask(lk_redis_pipeline *p, lk_redis_call *call, const lk_redis_command *a,
+                              size_t count, locker_error *err);
+void lk_redis_call_clear(lk_redis_call *call);
+
+/* The same for one command in two steps: append it, if there is a connection now (NULL: there is none, or no memory); and wait for
+ * the answer, without the mutex. */
+lk_redis_op *lk_redis_call_begin_locked(lk_redis_pipeline *p, lk_redis_call *call,
+                                        const lk_redis_command *a) LK_REDIS_LOCKED;
+lk_redis_outcome lk_redis_call_end(lk_redis_pipeline *p, lk_redis_call *call, lk_redis_op *op);
+/* Return the answer to a command that was begun and that nobody waits for yet, or NULL: there is none. *cut: there will be none. The
+ * answer belongs to the op; lk_redis_op_free_locked() frees both. Without the mutex, by the thread that will wait. */
+const redisReply *lk_redis_call_peek(const lk_redis_op *op, bool *cut);
+
+/* Append a command without waiting, as lk_redis_submit_locked() (pipeline.h). */
+bool lk_redis_submit_command_locked(lk_redis_pipeline *p, const lk_redis_command *a, lk_redis_done done,
+                                    void *context) LK_REDIS_LOCKED;

@@ -4,7 +4,6 @@
 
 #include "command.h"
 #include "lk_poll.h"
-#include "reply.h"
 #include "subscription.h"
 
 enum { FILLS_MAX = 16 }; /* how often one turn receives */

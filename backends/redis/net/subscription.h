@@ -1,9 +1,9 @@
 /* subscription.h: the second connection, for messages. It subscribes to one channel, once somebody wants it. */
 #pragma once
 
+#include "cluster.h"
 #include "lk_atomic.h"
 #include "reconnect.h"
-#include "slot_channels.h"
 
 /* Guarded by the mutex. */
 typedef struct {

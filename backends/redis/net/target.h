@@ -1,11 +1,13 @@
-/* target.h: where to connect to, and why that failed. */
+/* target.h: where to connect to, the addresses of a host, and why a connection failed. */
 #pragma once
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "lk_atomic.h"
 #include "lk_error.h"
+#include "lk_mutex.h"
 #include "lk_time.h"
 #include "tls_settings.h"
 
@@ -60,3 +62,27 @@ typedef struct {
     bool transient; /* the server is there and starting: again in a moment */
     bool deserted;  /* nothing listens at any host that was tried */
 } lk_redis_failure;
+
+/* ---------------------------------------------------------------- addresses: dial.c looks names up in threads, because the system's resolver may take longer than a lease lasts ---- */
+
+typedef struct {
+    socklen_t len; /* 0: there is none */
+    struct sockaddr_storage address;
+} lk_redis_address;
+
+/* What more a host has is left out. */
+enum { LK_REDIS_ADDRESSES_MAX = 16 };
+typedef struct {
+    size_t count;
+    lk_redis_address list[LK_REDIS_ADDRESSES_MAX];
+} lk_redis_addresses;
+
+/* Lookups that are under way: one for each host, however many ask. NULL: no memory. */
+lk_redis_resolver *lk_redis_resolver_new(void) LK_UNCHECKED;
+/* NULL is allowed. Nothing waits for a lookup that is under way. */
+void lk_redis_resolver_drop(lk_redis_resolver *resolver);
+
+/* FAILED: *rc is getaddrinfo()'s, and errno what it left behind. LATE: there is no answer at `until`. */
+typedef enum { LK_REDIS_FOUND, LK_REDIS_FAILED, LK_REDIS_LATE } lk_redis_resolved;
+lk_redis_resolved lk_redis_resolve(lk_redis_resolver *resolver, const char *host, int port, int64_t until,
+                                   lk_redis_addresses *found, int *rc);

@@ -1,7 +1,39 @@
-/* master.h: from what the configuration names to the server that grants locks. */
+/* connect.h: from a configured host to a server that grants locks: dial.c reaches a host, handshake.c logs in, master.c finds the
+ * master. */
 #pragma once
 
-#include "handshake.h"
+#include "socket.h"
+
+/* ---------------------------------------------------------------- dial.c ---- */
+
+/* The host's name could not be looked up, or (LATE) not in time. */
+void lk_redis_dial_unresolved(const lk_redis_target *t, const char *peer, lk_redis_resolved how, int rc,
+                              lk_redis_failure *why);
+/* A socket connected to one of a host's addresses, plain or TLS. *which: the one, which may have failed; their count if none was
+ * reached. Blocks until *until, which is then when this one has to have logged in: it has an equal part of the time. */
+lk_redis_socket *lk_redis_dial(const lk_redis_target *t, const char *host, const lk_redis_addresses *list,
+                               size_t *which, const char *peer, int64_t *until, lk_redis_failure *why);
+/* One connected to the target's Unix socket. */
+lk_redis_socket *lk_redis_dial_unix(const lk_redis_target *t, int64_t until, lk_redis_failure *why);
+
+/* ---------------------------------------------------------------- handshake.c ---- */
+
+enum { LK_REDIS_SCRIPTS_MAX = 8, LK_REDIS_HASH_LEN = 40 };
+
+/* Scripts that the server is given with the log-in. */
+typedef struct {
+    const char *const *text;
+    size_t count;
+    /* By which each is called; untouched where the server does not tell. NULL: not wanted. */
+    char (*hash)[LK_REDIS_HASH_LEN + 1];
+} lk_redis_scripts;
+
+/* Log in, and learn what the server is. `master`: where its master is, if it is a replica or a Sentinel; else "".
+ * `scripts`: NULL for one that needs neither them nor the server's time. Waits until `until`. */
+bool lk_redis_handshake(const lk_redis_target *t, lk_redis_socket *socket, const lk_redis_scripts *scripts,
+                        int64_t until, char master[LK_REDIS_PEER_MAX], lk_redis_failure *why);
+
+/* ---------------------------------------------------------------- master.c ---- */
 
 /* The server that a locker was connected to last. */
 typedef struct {

@@ -1,12 +1,45 @@
-/* slot_channels.h: of a cluster, the channels that a subscription listens to: one for each hash slot in which somebody waits, in
- * that slot, by sharded Pub/Sub: https://redis.io/docs/latest/develop/interact/pubsub/#sharded-pubsub
- * A server that has slots no more ends the subscriptions to their channels; one before Redis 7 has none, and waiters poll. */
+/* cluster.h: which server of a cluster has which hash slots, and the channels of a slot. */
 #pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include "command.h"
 #include "lk_atomic.h"
-#include "map.h"
 #include "shared.h"
+#include "target.h"
+
+/* ---------------------------------------------------------------- the map ---- */
+
+enum {
+    LK_REDIS_SLOTS = 16384,
+    LK_REDIS_MASTERS_MAX = 1024, /* of a cluster; of more, those that were named last are not known */
+    LK_REDIS_CHANNEL_MAX = 80    /* bytes of a channel's name, with its NUL */
+};
+
+typedef struct {
+    size_t slots;                                       /* so many have a master */
+    size_t masters;                                     /* so many there are */
+    uint16_t master[LK_REDIS_SLOTS];                    /* of each slot, from 1; 0: none */
+    char peer[LK_REDIS_MASTERS_MAX][LK_REDIS_PEER_MAX]; /* the first of them first */
+} lk_redis_map;
+
+struct redisReader;
+struct redisReply;
+
+/* Has a reader read the next reply as a map, if it is one; what it says else becomes a reply as ever. `from`: the server that tells,
+ * which leaves out its own host where it doesn't know by what name it is reached; it lasts until the end. */
+typedef struct lk_redis_map_reading lk_redis_map_reading;
+/* NULL: no memory. */
+lk_redis_map_reading *lk_redis_map_begin(struct redisReader *reader, const char *from);
+/* The reader is as it was. NULL: the reply, which is an empty array where it was a map, was none. Free with free(). */
+lk_redis_map *lk_redis_map_end(lk_redis_map_reading *reading);
+
+/* Where "MOVED 3999 127.0.0.1:6381" and "ASK 3999 127.0.0.1:6381" lead; false: they name no address. `from`: as above. */
+bool lk_redis_redirection(const char *text, const char *from, char peer[LK_REDIS_PEER_MAX]);
+
+/* ---------------------------------------------------------------- the channels of a slot ---- */
 
 /* As in net.h. */
 typedef struct {
