@@ -1,12 +1,10 @@
-/* acquire.c: one attempt for a claim. The caller's own thread sends and reads, until it is known whether the claim's place is the
- * first; what happens to that place later comes by watches, and ends in a wake. */
-#include "ask.h"
-#include "ending.h"
-#include "held.h"
-#include "lease.h"
+/* acquire.c: one attempt for a claim. The caller's thread sends requests and reads answers until it is
+ * known whether the place is FIRST. Later changes come by watches and wake the claim. */
 #include "lk_error.h"
+#include "place.h"
 
-/* What shows that a place is the first is believed for so long; after so many looks, however long their answers take. */
+/* An answer that shows a place as FIRST counts for recent_ns. After LOOKS_MAX more questions, an answer of
+ * any age counts. */
 static const int64_t recent_ns = 100 * LK_MS, pause_ns = 50 * LK_MS;
 enum { LOOKS_MAX = 2, ENOUGH_PART = 3 };
 
@@ -20,7 +18,7 @@ typedef struct {
     lk_etcd_outcome outcome;
     locker_status status;
     int looks;
-    bool over; /* status says how it ends */
+    bool over; /* `status` is the attempt's result */
 } attempt;
 
 static bool end(attempt *a, locker_status status)
@@ -30,7 +28,7 @@ static bool end(attempt *a, locker_status status)
     return false;
 }
 
-/* False: it is over. */
+/* Wait for an answer about the place. Return false if the attempt ends first. */
 static bool await_unlocking(attempt *a) LK_REQUIRES(*a->e->net)
 {
     lk_etcd_place *const p = a->data->place;
@@ -60,7 +58,7 @@ static void drop_locked(attempt *a) LK_REQUIRES(*a->e->net)
     a->data->place = NULL;
 }
 
-/* A place, on a lease that is good for it. */
+/* Find a lease for the claim, make the place if there is none, and ask about it. */
 static bool place_unlocking(attempt *a) LK_REQUIRES(*a->e->net)
 {
     lk_etcd_place *p = a->data->place;
@@ -86,8 +84,9 @@ static bool ask_unlocking(attempt *a) LK_REQUIRES(*a->e->net)
     return !lk_etcd_place_ask_locked(a->e, a->data->place) || await_unlocking(a);
 }
 
-/* The one place where a lock is granted: an answer has shown the place as the first, a short time ago, on a lease that lasts, and
- * nothing that was heard since speaks against it. False: not now. */
+/* Grant the lock, if that is safe now. This is the only function that grants. A recent answer has shown
+ * the place as FIRST, its lease is live and lasts long enough, no delete is in flight, and nothing
+ * received since contradicts this. */
 static bool grant_locked(attempt *a, lk_etcd_place *p) LK_REQUIRES(*a->e->net)
 {
     const int64_t now = lk_etcd_now_of(a->e);
@@ -105,7 +104,8 @@ static bool grant_locked(attempt *a, lk_etcd_place *p) LK_REQUIRES(*a->e->net)
     return true;
 }
 
-/* Too little is left of a lease that counts from this attempt's beginning: who waits makes another one, at once. */
+/* End the attempt: too little is left of a lease that counts from the beginning of this attempt. A waiting
+ * call tries again at once. */
 static bool too_late_locked(attempt *a) LK_REQUIRES(*a->e->net)
 {
     a->claim->retry_at = lk_etcd_now_of(a->e);
@@ -128,7 +128,7 @@ static bool first_unlocking(attempt *a, lk_etcd_place *p) LK_REQUIRES(*a->e->net
         return end(a, LOCKER_OK);
     if (!a->claim->renewed && lk_etcd_now_of(a->e) > a->claim->asked_at + a->claim->ttl_ns / 2)
         return too_late_locked(a);
-    lk_etcd_keeper_by_locked(a->e->net, 0); /* it has to be put to another lease */
+    lk_etcd_keeper_by_locked(a->e->net, 0); /* the keeper moves it to another lease */
     return await_unlocking(a);
 }
 
@@ -158,7 +158,7 @@ static bool step_unlocking(attempt *a) LK_REQUIRES(*a->e->net)
     }
     if (p != NULL && p->unanswered)
         return pause_unlocking(a);
-    if (p != NULL && lk_etcd_in_flight(p->ask)) /* of an attempt before this one */
+    if (p != NULL && lk_etcd_in_flight(p->ask)) /* for a question of an earlier attempt */
         return await_unlocking(a);
     switch (p != NULL ? p->step : LK_ETCD_NOTHING) {
     case LK_ETCD_NOTHING:
@@ -178,7 +178,7 @@ static bool step_unlocking(attempt *a) LK_REQUIRES(*a->e->net)
         return other_locked(a, p);
     case LK_ETCD_FAILED:
         return refused_locked(a, p);
-    case LK_ETCD_GONE: /* nothing more comes of this name: it takes another one */
+    case LK_ETCD_GONE: /* no request makes a key of this name any more: the claim takes another name */
         drop_locked(a);
         return true;
     case LK_ETCD_STEPS:
@@ -187,7 +187,7 @@ static bool step_unlocking(attempt *a) LK_REQUIRES(*a->e->net)
     return end(a, LOCKER_PROTOCOL);
 }
 
-/* What ended the attempt, where it is not known already. */
+/* Return the attempt's result if no step has set it. */
 static locker_status judge_locked(attempt *a) LK_REQUIRES(*a->e->net)
 {
     if (a->over)
@@ -198,11 +198,12 @@ static locker_status judge_locked(attempt *a) LK_REQUIRES(*a->e->net)
         return LOCKER_CANCELED;
     if (!lk_etcd_is_up_locked(a->e->net))
         return lk_etcd_away_locked(a->e->net, a->err);
-    /* Answers come to calls before it, in its line or while long queues are read: it is told when it has one. */
+    /* The place waits in line, or while servers read long queues, so calls before it get answers. It is
+     * woken when its turn has come. */
     if (a->claim->will_wait && a->data->place != NULL && lk_list_linked(&a->data->place->turn) &&
         a->e->refusals == 0)
         return LOCKER_BUSY;
-    /* core knows whether that was the caller's end or ours */
+    /* core knows whether the caller's time is over or ours */
     return locker_error_set(a->err, LOCKER_TIMEOUT, 0, "etcd at %s did not answer in time",
                             lk_etcd_net_names(a->e->net));
 }
@@ -229,7 +230,7 @@ locker_status lk_etcd_acquire(void *self, locker_claim *claim, locker_error *err
     }
     const locker_status status = judge_locked(&a);
     if (status ==
-        LOCKER_UNAVAILABLE) /* it may be up again before core has heard of it; or refuses, which passes, too */
+        LOCKER_UNAVAILABLE) /* the connection may be up before core learns that it was down; a refusal may end too */
         claim->retry_at = lk_etcd_now_of(a.e) + (a.over ? pause_ns : 0);
     a.data->call = NULL;
     lk_etcd_call_end_locked(a.e->net, &a.call);
@@ -242,7 +243,7 @@ void lk_etcd_interrupt(void *self, locker_claim *claim)
     lk_etcd *e = self;
     lk_etcd_claim *data = claim->data;
     lk_etcd_enter(e->net);
-    data->interrupted = true; /* it may come before the attempt has begun */
+    data->interrupted = true; /* the interrupt may come before the attempt begins */
     if (data->call != NULL)
         lk_etcd_interrupt_locked(e->net, data->call);
     lk_etcd_leave(e->net);

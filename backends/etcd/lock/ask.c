@@ -1,16 +1,15 @@
-/* ask.c: what is asked for a place, and what the answers make known of it. */
+/* ask.c: the question about a place: what it asks, and what its answer shows. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "ask.h"
-#include "ending.h"
-#include "heard.h"
-#include "lease.h"
 #include "lk_error.h"
+#include "place.h"
 
-/* Keys of queues that servers read at once for us, about 1.4 us each; of a queue that is no longer than that, any number of times. */
+/* The driver has servers read at most READ_MOST keys of queues at a time: a key takes about 1.4 us. Queues
+ * of up to SHORT_QUEUE keys are not counted. */
 enum { READ_MOST = 16384, SHORT_QUEUE = 64 };
-/* Places of one key that come at once. Not more, as servers carry out in any order what is under way. */
+/* The number of places of one key whose first requests are in flight together. It is 1 because servers
+ * carry out concurrent requests in any order. */
 enum { COME_MOST = 1 };
 
 static void add_ahead(lk_etcd_ops *ops, const lk_etcd_place *p)
@@ -27,7 +26,8 @@ static void add_ahead(lk_etcd_ops *ops, const lk_etcd_place *p)
     }
 }
 
-/* If the key is in use as it wants it, or not at all; else who uses it otherwise is told behind. */
+/* Add the condition that no client uses the key in another way (lock or permits, or another number of
+ * permits). If the condition fails, the answer shows a key of such a client. */
 static void add_use(lk_etcd_txn_of *t, const lk_etcd_place *p)
 {
     static const lk_etcd_range_of of_permits[] = {LK_ETCD_QUEUE, LK_ETCD_OTHERS1, LK_ETCD_OTHERS2},
@@ -39,7 +39,7 @@ static void add_use(lk_etcd_txn_of *t, const lk_etcd_place *p)
     }
 }
 
-/* Who uses it otherwise, by the answers from the n-th on; NULL: nobody. */
+/* Return a key of a client that uses the key in another way, from the n-th answer on. NULL: there is none. */
 static const LkEtcdPb__KeyValue *other_use(const LkEtcdPb__TxnDone *done, size_t n)
 {
     for (; n < done->n_responses; n++) {
@@ -66,14 +66,15 @@ static void make_enter(lk_etcd_txn_of *t, const lk_etcd_place *p)
         add_ahead(&t->then, p);
 }
 
-/* Its key is that of the permit, which nobody is ahead of. */
+/* Return true if the place's key is that of its permit. No key can be ahead of a permit. */
 static bool has_permit(const lk_etcd_place *p)
 {
     return p->slot >= 0 && p->step == LK_ETCD_FIRST;
 }
 
-/* True if the place's next look has to be ordered among the servers' writes, as a read proves nothing: it may grant the lock, or has
- * shown by a read what matters. Where the key ahead is still watched, as far as is known, a read will do. */
+/* Return true if the place's next LOOK or CHECK must be ordered like a write, because a plain read proves
+ * nothing. This is so if the answer may grant the lock, or if a plain read has shown the place as FIRST or
+ * gone. While the key ahead is watched, a plain read is enough. */
 static bool has_to_order_locked(lk_etcd *e, const lk_etcd_place *p) LK_REQUIRES(*e->net)
 {
     const bool is_told = p->behind_at != 0 && p->ahead.watcher.id == 0 &&
@@ -135,28 +136,31 @@ static lk_etcd_asked what_to_ask(const lk_etcd_place *p)
     return p->permits > 0 && p->want != LK_ETCD_WAIT ? LK_ETCD_COUNT : LK_ETCD_ENTER;
 }
 
-/* How long the place's queue was when that was last told; of keys that share an entry, one's. */
+/* Return where the length of the place's queue is kept, as of the last answer. Keys with equal hashes
+ * share an entry. */
 static int64_t *crowd_locked(lk_etcd *e, const lk_etcd_place *p) LK_REQUIRES(*e->net)
 {
     return &e->crowds[lk_hash_text(p->base) % LK_ETCD_CROWDS];
 }
 
-/* The keys that a server reads for the place's next request. */
+/* Return the number of keys that a server reads for the place's next question. */
 static int64_t reads_locked(lk_etcd *e, const lk_etcd_place *p) LK_REQUIRES(*e->net)
 {
     const lk_etcd_asked asks = what_to_ask(p);
     return asks == LK_ETCD_ENTER || (asks == LK_ETCD_LOOK && !has_permit(p)) ? *crowd_locked(e, p) : 0;
 }
 
-/* A server reads all of a queue to find who is ahead, and while many have it do that, it answers nobody in time. So the longer the
- * queues are, the fewer ask at once. */
+/* Return true if the question has to wait. To find the key ahead, a server reads the whole queue. If many
+ * questions have it do that, it answers no client in time. So the longer the queues are, the fewer
+ * questions are in flight. */
 static bool has_to_wait_locked(lk_etcd *e, const lk_etcd_place *p) LK_REQUIRES(*e->net)
 {
     const int64_t reads = reads_locked(e, p);
     return reads > SHORT_QUEUE && e->reading > 0 && e->reading + reads > READ_MOST;
 }
 
-/* Those whose turn it is ask. A place on a lease that is still asked for is told when that is there. */
+/* Send the questions that have waited, as far as there is room. A place whose lease is still being
+ * requested asks when the lease is granted. */
 static void next_ask_locked(lk_etcd *e) LK_REQUIRES(*e->net)
 {
     LK_EACH_SAFE(lk_etcd_place, p, turn, &e->asks) {
@@ -169,15 +173,17 @@ static void next_ask_locked(lk_etcd *e) LK_REQUIRES(*e->net)
     }
 }
 
-/* True if the place's next request waits for that of others. Requests of many at once would stand before everybody else's at the
- * servers. Only one of those that want a key alone gets it, and a hand-over takes longer than a request, so the others lose nothing. */
+/* Return true if the place's first request waits in the key's line. Many creates at once would delay all
+ * other requests at the servers. Only one exclusive claim gets the lock, and a hand-over takes longer than
+ * a request, so the claims in the line lose nothing. */
 static bool lines_up(const lk_etcd_place *p)
 {
     return what_to_ask(p) == LK_ETCD_ENTER && p->want == LK_ETCD_WAIT && p->permits == 0 &&
            p->mode == LOCKER_EXCLUSIVE;
 }
 
-/* False: it waits in its line. Without memory there is none. */
+/* Return true if the place may send its first request now. False: it waits in its line. Without memory for
+ * a line, it may. */
 static bool is_let_in_locked(lk_etcd *e, lk_etcd_place *p) LK_REQUIRES(*e->net)
 {
     if (p->admission == LK_ETCD_LET_IN || !lines_up(p))
@@ -203,7 +209,7 @@ bool lk_etcd_place_ask_locked(lk_etcd *e, lk_etcd_place *p)
         return true;
     p->asked = what_to_ask(p);
     if (p->asked == LK_ETCD_TAKE &&
-        lk_etcd_in_flight(p->move)) /* its answer says on which lease the permit is to be */
+        lk_etcd_in_flight(p->move)) /* the answer to the move says which lease the permit is to be on */
         return true;
     if (!is_let_in_locked(e, p))
         return true;
@@ -242,7 +248,8 @@ bool lk_etcd_place_ask_locked(lk_etcd *e, lk_etcd_place *p)
     return true;
 }
 
-/* It has waited in line, perhaps for longer than its lease is good for. False: there is no other one. */
+/* Choose another lease if the present one has become too old while the place waited in line. Return false
+ * without memory. */
 static bool renew_lease_locked(lk_etcd *e, lk_etcd_place *p) LK_REQUIRES(*e->net)
 {
     lk_etcd_lease *const l = lk_etcd_lease_for_locked(e, p->claim, p);
@@ -256,19 +263,20 @@ static bool renew_lease_locked(lk_etcd *e, lk_etcd_place *p) LK_REQUIRES(*e->net
     return true;
 }
 
-/* One whose lease is still asked for is told when that is there. */
+/* Let the first place of the line send its request. If its lease is still being requested, it asks when
+ * the lease is granted. */
 static void let_first_in_locked(lk_etcd *e, lk_line *line) LK_REQUIRES(*e->net)
 {
     lk_etcd_place *const p = LK_CONTAINER(lk_list_take(&line->waiting), lk_etcd_place, turn);
     p->admission = LK_ETCD_LET_IN;
     line->inside++;
     if (p->step != LK_ETCD_NOTHING)
-        return; /* it was refused a lease, as it has been told */
+        return; /* a lease was refused, and the place has been told */
     if (!renew_lease_locked(e, p) || (p->lease->id != 0 && !lk_etcd_place_ask_locked(e, p)))
-        lk_etcd_place_tell_locked(e, p); /* it asks by itself */
+        lk_etcd_place_tell_locked(e, p); /* its call asks for itself */
 }
 
-/* Without a connection the line stands, and keeps its order. */
+/* Let places of the line in, as far as there is room. Without a connection the line keeps its order. */
 static void go_on_locked(lk_etcd *e, lk_line *line) LK_REQUIRES(*e->net)
 {
     while (lk_etcd_is_up_locked(e->net) && lk_line_has_room(line, COME_MOST) &&
@@ -277,7 +285,8 @@ static void go_on_locked(lk_etcd *e, lk_line *line) LK_REQUIRES(*e->net)
     lk_line_settle(&e->lines, line);
 }
 
-/* It is out of its line, unless it has to ask once more: it had no answer, or none that made its place, as its lease was no more. */
+/* Take the place out of its line, unless it has to send its first request again: the request had no
+ * answer, or its lease had ended. */
 static void step_out_locked(lk_etcd *e, lk_etcd_place *p) LK_REQUIRES(*e->net)
 {
     lk_line *const line = p->line;
@@ -301,9 +310,10 @@ void lk_etcd_lines_look_after_locked(lk_etcd *e)
     }
 }
 
-/* ---------------------------------------------------------------- what that makes known ---- */
+/* ---------------------------------------------------------------- what the answer shows ---- */
 
-/* The latest that was created of what the two have answered, but for the place itself; NULL: nobody. */
+/* Return the key with the greatest create revision among both answers, without the place's own key. NULL:
+ * there is none. */
 static const LkEtcdPb__KeyValue *latest(const lk_etcd_place *p, const LkEtcdPb__Ranged *a,
                                         const LkEtcdPb__Ranged *b)
 {
@@ -320,7 +330,7 @@ static const LkEtcdPb__KeyValue *latest(const lk_etcd_place *p, const LkEtcdPb__
     return found;
 }
 
-/* The lowest slot that nobody has, but for so many that are left to others; -1: there is none. */
+/* Return the lowest free slot, after leaving `left` free slots to others. -1: there is none. */
 static int32_t free_slot(const lk_etcd_place *p, const LkEtcdPb__Ranged *slots, int64_t left)
 {
     bool *taken = calloc((size_t)p->permits, sizeof *taken);
@@ -343,8 +353,8 @@ static void other_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__KeyValue 
     lk_etcd_place_step(p, LK_ETCD_OTHER);
 }
 
-/* Its end, or that of a permit, is to be told, from now on; it was there at this revision. What has come between is found by one more
- * look, once the watch is there (lk_etcd_place_watched_locked). */
+/* Watch the key ahead, or the permits (NULL), which existed at this revision. If the watch begins later
+ * than that, one more question shows what has happened in between (lk_etcd_place_watched_locked). */
 static void behind_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__KeyValue *ahead, int64_t revision)
     LK_REQUIRES(*e->net)
 {
@@ -368,7 +378,7 @@ static void behind_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__KeyValue
         begin.len = ahead->key.len;
     } else {
         lk_etcd_unwatch_locked(e->net, &p->ahead.watcher);
-        p->unanswered = true; /* nobody makes such a key: it is looked at again, as long as it is there */
+        p->unanswered = true; /* no client makes such a key: the place asks again as long as the key exists */
         return;
     }
     if (lk_etcd_watch_locked(e->net, &p->ahead.watcher, lk_etcd_bytes(&begin), lk_etcd_bytes(&end), 0))
@@ -382,13 +392,13 @@ void lk_etcd_place_watched_locked(lk_etcd *e, lk_etcd_place *p, int64_t revision
     p->told_from = revision;
     if (p->step != LK_ETCD_BEHIND || lk_etcd_in_flight(p->ask) || p->behind_at >= revision ||
         p->claim == NULL)
-        return; /* an answer that is to come is compared with it */
+        return; /* the answer to come is compared with told_from */
     lk_etcd_place_step(p, LK_ETCD_ENTERED);
     if (!lk_etcd_place_ask_locked(e, p))
         lk_etcd_place_tell_locked(e, p);
 }
 
-/* It is there, and nobody is ahead of it. */
+/* Record that the place's key exists, and that no key is ahead of it. */
 static void is_first(lk_etcd_place *p, int64_t sent)
 {
     lk_etcd_place_step(p, LK_ETCD_FIRST);
@@ -396,7 +406,7 @@ static void is_first(lk_etcd_place *p, int64_t sent)
     p->unproven = p->prover != LK_ETCD_ANY_MEMBER;
 }
 
-/* It is there. Is somebody ahead? The answers begin with the n-th. */
+/* Judge the place, whose key exists, by the keys ahead: those answers begin with the n-th. */
 static void judge_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone *done, size_t n, int64_t sent)
     LK_REQUIRES(*e->net)
 {
@@ -406,7 +416,7 @@ static void judge_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone *
     const LkEtcdPb__KeyValue *const ahead = latest(p, first, permits ? NULL : second);
     lk_etcd_place_step(p, LK_ETCD_ENTERED);
     if (first == NULL || (second == NULL && (permits || p->mode == LOCKER_SHARED)))
-        return; /* that is no answer of a server's */
+        return; /* no server answers so */
     *crowd_locked(e, p) = lk_time_later(0, lk_time_earlier(first->count, READ_MOST));
     if (ahead != NULL) {
         behind_locked(e, p, ahead, done->header->revision);
@@ -419,14 +429,14 @@ static void judge_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone *
     }
 }
 
-/* The one that was ahead is still there; or it isn't, and somebody before it may be. */
+/* Judge the place by its predecessor alone. If the predecessor has gone, keys before it may remain. */
 static void checked_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone *done, int64_t sent)
     LK_REQUIRES(*e->net)
 {
     const LkEtcdPb__Ranged *const predecessor = lk_etcd_ranged(done, 1);
     lk_etcd_place_step(p, LK_ETCD_ENTERED);
     if (predecessor == NULL)
-        return; /* that is no answer of a server's */
+        return; /* no server answers so */
     if (predecessor->n_kvs > 0 && predecessor->kvs[0]->create_revision == p->behind) {
         behind_locked(e, p, predecessor->kvs[0], done->header->revision);
     } else if (lk_etcd_place_is_second_locked(e, p)) {
@@ -436,10 +446,12 @@ static void checked_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone
     }
 }
 
-/* Whatever was known of another key that it had, and of its lease. */
+/* Record that the request made the place's key. What was known of an earlier key and its lease counts no
+ * more. */
 static void made_locked(lk_etcd *e, lk_etcd_place *p, int64_t revision) LK_REQUIRES(*e->net)
 {
-    lk_etcd_first_at(e, revision)->created = 0; /* it was another key's, in data that servers have lost */
+    lk_etcd_first_at(e, revision)->created =
+        0; /* the revision was another key's, in data that the servers have lost */
     p->created = revision;
     lk_etcd_flight_settled(&p->ask);
     lk_etcd_flight_settled(&p->move);
@@ -458,10 +470,10 @@ static void entered_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone
         else
             judge_locked(e, p, done, 1, sent);
     } else if (own != NULL && own->n_kvs > 0 &&
-               !lk_etcd_may_come(p->ask)) { /* of a use of its name before this one, by what was restored: */
+               !lk_etcd_may_come(p->ask)) { /* an earlier use of the name made it, in restored data */
         p->spent = true;
         lk_etcd_place_step(p, LK_ETCD_GONE);
-    } else if (own != NULL && own->n_kvs > 0) { /* by a request before this one, whose answer was lost */
+    } else if (own != NULL && own->n_kvs > 0) { /* an unanswered request before this one made it */
         lk_etcd_place_is_locked(e, p, own->kvs[0]);
         lk_etcd_place_step(p, p->want != LK_ETCD_WAIT ? LK_ETCD_FIRST : LK_ETCD_ENTERED);
         p->seen = sent;
@@ -488,7 +500,7 @@ static void looked_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone 
         lk_etcd_place_vanish_locked(e, p, "its key was deleted, or its lease has ended");
     } else if (own != NULL && own->n_kvs == 1) {
         if (own->kvs[0]->mod_revision >=
-            p->modified) /* else it was put to another lease since, as was told before */
+            p->modified) /* else a move has changed the key since, and its answer came first */
             lk_etcd_place_is_locked(e, p, own->kvs[0]);
         if (p->asked == LK_ETCD_CHECK)
             checked_locked(e, p, done, sent);
@@ -505,12 +517,12 @@ static void counted_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone
     const LkEtcdPb__KeyValue *const other = other_use(done, 2);
     if (wants == NULL || slots == NULL)
         return;
-    p->slot = free_slot(p, slots, wants->count); /* those who wait are about to take one each */
+    p->slot = free_slot(p, slots, wants->count); /* each waiter is about to take one slot */
     p->want = wants->count > 0 ? LK_ETCD_TRY_BESIDE : LK_ETCD_TRY;
     if (other != NULL)
         other_locked(e, p, other);
     else
-        lk_etcd_place_step(p, p->slot >= 0 ? LK_ETCD_NOTHING : LK_ETCD_TAKEN); /* it takes that one */
+        lk_etcd_place_step(p, p->slot >= 0 ? LK_ETCD_NOTHING : LK_ETCD_TAKEN); /* it takes that slot next */
 }
 
 static void took_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__TxnDone *done, int64_t sent)
@@ -546,16 +558,18 @@ static void refused_locked(lk_etcd *e, lk_etcd_place *p, const lk_etcd_reply *re
     if (reply->status == LK_ETCD_NOT_FOUND) {
         lk_etcd_lease_dead_locked(e, p->asked_on);
         if (p->asked == LK_ETCD_TAKE && p->want == LK_ETCD_WAIT)
-            lk_etcd_flight_settled(&p->ask); /* whatever took it before, was on that lease, too */
+            lk_etcd_flight_settled(
+                &p->ask); /* an earlier TAKE would have made the permit on this lease, which has ended */
         if (!lk_etcd_may_come(p->ask))
-            p->slot = -1; /* it looks again, and is put to another lease */
+            p->slot = -1; /* it looks again, and is moved to another lease */
         return;
     }
     lk_etcd_place_step(p, LK_ETCD_FAILED);
     (void)lk_etcd_error(reply, "taking a lock", p->base, &p->error);
 }
 
-/* Of a key of that name we may never hear: what is known of its name says nothing then. */
+/* Forget that the place of this number was FIRST: an unanswered request may make a key of this name that
+ * we never learn of. */
 static void forget_first_locked(lk_etcd *e, uint64_t number) LK_REQUIRES(*e->net)
 {
     for (size_t i = 0; i < LK_ETCD_FIRST_KEPT; i++)
@@ -569,7 +583,7 @@ static void answered_locked(lk_etcd *e, void *context, const lk_etcd_reply *repl
     const LkEtcdPb__TxnDone *const done = (const LkEtcdPb__TxnDone *)(const void *)reply->message;
     const bool makes = p->asked == LK_ETCD_ENTER || p->asked == LK_ETCD_TAKE,
                doubted = lk_etcd_may_come(p->ask);
-    p->requests++; /* until who waits behind it has been let in */
+    p->requests++; /* keep it until the places behind it in line were let in */
     lk_etcd_heard_locked(e, reply);
     e->reading -= p->reads;
     p->reads = 0;
@@ -585,7 +599,7 @@ static void answered_locked(lk_etcd *e, void *context, const lk_etcd_reply *repl
     } else if (reply->status != LK_ETCD_OK) {
         refused_locked(e, p, reply);
     } else if (done->header == NULL || p->step == LK_ETCD_GONE) {
-        if (p->step == LK_ETCD_GONE) /* it was told to be gone meanwhile */
+        if (p->step == LK_ETCD_GONE) /* its end was reported meanwhile */
             lk_etcd_flight_settled(&p->ask);
     } else if (p->asked == LK_ETCD_ENTER) {
         entered_locked(e, p, done, reply->sent);

@@ -1,12 +1,11 @@
-/* ending.c: how a place ends: its key is deleted, with a caller that waits for that, or in the background. */
-#include "ending.h"
-#include "heard.h"
-#include "lease.h"
+/* ending.c: how a place ends: its key is deleted while a caller waits for that, or in the background. */
+#include "place.h"
 
 static const int64_t again_ns = 100 * LK_MS;
 
-/* The most deletes under way of places that were left. A server carries out each of them before the next request of anybody else, so with
- * more of them other calls take longer. The rest wait; closing the locker revokes their lease instead. */
+/* The number of deletes in flight for places without a claim. A server carries out each of them before
+ * later requests, so more of them would delay other calls. The others wait. Closing the locker revokes
+ * their lease instead. */
 enum { LEFT_MOST = 32 };
 
 static void again_locked(lk_etcd *e) LK_REQUIRES(*e->net)
@@ -15,7 +14,7 @@ static void again_locked(lk_etcd *e) LK_REQUIRES(*e->net)
     lk_etcd_keeper_by_locked(e->net, e->retry_at);
 }
 
-/* Those go on that have waited for the answers to others. */
+/* Send deletes that have waited for the answers to other deletes. */
 static void next_deletes_locked(lk_etcd *e) LK_REQUIRES(*e->net)
 {
     LK_EACH_SAFE(lk_etcd_place, p, more, &e->left) {
@@ -66,7 +65,8 @@ static bool is_left(const lk_etcd_place *p)
     return p->created != 0 || lk_etcd_may_come(p->ask);
 }
 
-/* One in doubt has a name that nobody else has; what its permit may come to be goes with its lease, which is tainted. */
+/* A place with an unanswered ENTER has a name of its own, so the delete needs no condition. A permit that
+ * an unanswered TAKE makes ends with its lease, which is tainted. */
 void lk_etcd_place_delete_locked(lk_etcd *e, lk_etcd_place *p)
 {
     lk_etcd_txn_of t;
@@ -107,14 +107,14 @@ void lk_etcd_place_leave_locked(lk_etcd *e, lk_etcd_place *p)
     p->claim = NULL;
     p->call = NULL;
     p->enrolled = false;
-    /* as long as the servers may keep it by its lease, it is in others' way */
+    /* its key may block the queue until its lease ends */
     p->left_until =
         lk_time_later(lk_time_after(lk_etcd_now_of(e), e->cleanup_ns), lk_etcd_lease_over(p->lease));
     lk_etcd_unwatch_locked(e->net, &p->ahead.watcher);
     lk_etcd_unwatch_locked(e->net, &p->own.watcher);
     lk_etcd_place_rest_locked(e, p);
     lk_list_append(&e->left, &p->more);
-    p->requests++; /* until it is known whether there is something to be done */
+    p->requests++; /* keep it until the delete below is sent or not needed */
     lk_etcd_place_delete_locked(e, p);
     lk_etcd_place_unref_locked(e, p);
 }
@@ -126,7 +126,8 @@ int64_t lk_etcd_places_left_locked(lk_etcd *e, int64_t now)
         p->requests++;
         if (!p->unanswered || !lk_etcd_pauses(e, now))
             lk_etcd_place_delete_locked(e, p);
-        if (!lk_etcd_in_flight(p->ask) && !lk_etcd_in_flight(p->removal)) /* else the answer calls */
+        if (!lk_etcd_in_flight(p->ask) &&
+            !lk_etcd_in_flight(p->removal)) /* else the answer goes on with it */
             next = lk_time_earlier(next, lk_time_later(p->left_until, now + LK_MS));
         lk_etcd_place_unref_locked(e, p);
     }

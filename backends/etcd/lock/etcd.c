@@ -2,15 +2,12 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
-#include "ending.h"
-#include "keeper.h"
-#include "keys.h"
-#include "lease.h"
 #include "lk_error.h"
+#include "place.h"
 
 static const int64_t again_ns = 100 * LK_MS;
 
-/* Nobody else sees it yet. */
+/* no other thread sees the instance yet */
 LK_UNCHECKED static locker_status etcd_open(const locker_driver_config *config, const locker_services *svc,
                                             void **self, locker_error *err)
 {
@@ -37,19 +34,21 @@ LK_UNCHECKED static locker_status etcd_open(const locker_driver_config *config, 
     return status;
 }
 
-/* A while: the keeper is no more that would ask again. */
+/* Wait for the answer to a delete or revocation at close. The keeper has ended, so this call repeats
+ * requests. */
 static lk_etcd_outcome await_end_unlocking(lk_etcd *e, lk_etcd_call *call, int64_t until) LK_REQUIRES(*e->net)
 {
     const int64_t again = lk_time_after(lk_etcd_now_of(e), again_ns);
     call->done = false;
     if (!lk_etcd_is_up_locked(e->net))
-        return lk_etcd_await_up_unlocking(e->net, call, false, until); /* a reset is no reason to leave it */
+        return lk_etcd_await_up_unlocking(e->net, call, false,
+                                          until); /* a reset connection is no reason to give up */
     const lk_etcd_outcome outcome = lk_etcd_await_unlocking(e->net, call, lk_time_earlier(again, until));
     return outcome == LK_ETCD_CALL_LATE && again < until ? LK_ETCD_CALL_DONE : outcome;
 }
 
-/* The leases are given back, each with all that is on it in one request, and what has been left is deleted, so that nothing of ours
- * is there any more. */
+/* Revoke all leases, each with all its keys in one request, and delete places without a claim, so that no
+ * key of ours remains. */
 static void finish_unlocking(lk_etcd *e, int64_t until) LK_REQUIRES(*e->net)
 {
     lk_etcd_call call;
@@ -74,7 +73,7 @@ static void etcd_close(void *self)
     lk_etcd_enter(e->net);
     finish_unlocking(e, lk_time_after(lk_etcd_now_of(e), e->cleanup_ns));
     lk_etcd_leave(e->net);
-    lk_etcd_net_free(e->net); /* requests that are under way hear that they are lost */
+    lk_etcd_net_free(e->net); /* requests in flight end without an answer */
     lk_etcd_leases_free(e);
     lk_table_destroy(&e->lines);
     free(e->names);

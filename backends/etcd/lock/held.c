@@ -1,17 +1,15 @@
-/* held.c: places that are held: their end is told, and since when they are held is written. */
-#include "held.h"
+/* held.c: held places: a watch reports the end of their keys, and their records get the time of the grant. */
+#include "place.h"
 
-#include "heard.h"
-#include "lease.h"
-
-/* A lock that is given back sooner is worth neither a watch on its own key nor a write. */
+/* A lock that is released sooner gets neither a watch on its key nor a write of its record. */
 static const int64_t watch_after_ns = 20 * LK_MS, tell_after_ns = 250 * LK_MS, again_ns = 100 * LK_MS;
 
 void lk_etcd_place_granted_locked(lk_etcd *e, lk_etcd_place *p)
 {
     p->granted_at = lk_etcd_now_of(e);
     p->enrolled = false;
-    lk_etcd_unwatch_locked(e->net, &p->ahead.watcher); /* who was ahead may have gone before it began */
+    lk_etcd_unwatch_locked(e->net,
+                           &p->ahead.watcher); /* the key ahead has gone, perhaps before the watch began */
     /* The record of a place that never waited is right: its lock is held since it was asked for. */
     p->note = p->behind_at != 0 ? LK_ETCD_NOTE_LATER : LK_ETCD_NOTED;
     lk_list_prepend(&e->granted, &p->more);
@@ -23,7 +21,7 @@ void lk_etcd_place_granted_locked(lk_etcd *e, lk_etcd_place *p)
     }
 }
 
-/* Its own deletion is told, unless that can't be asked for now. */
+/* Have the deletion of the place's key reported. Return false if the watch cannot be requested now. */
 static bool watch_own_locked(lk_etcd *e, lk_etcd_place *p, int64_t revision) LK_REQUIRES(*e->net)
 {
     return lk_etcd_watch_locked(e->net, &p->own.watcher, p->key, (ProtobufCBinaryData){0, NULL}, revision);
@@ -40,21 +38,21 @@ static void seen_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply) L
         if (p->granted_at != 0 && done->header != NULL && watch_own_locked(e, p, done->header->revision + 1))
             p->guard = LK_ETCD_WATCHED;
     }
-    /* who may not read there is refused at once, each time */
+    /* a user without the right to read there is refused at once, each time */
     e->watch_at =
         reply->status == LK_ETCD_OK ? 0 : lk_time_earlier(e->watch_at, lk_etcd_now_of(e) + again_ns);
     lk_etcd_keeper_by_locked(e->net, e->watch_at);
     lk_etcd_place_unref_locked(e, p);
 }
 
-/* What has happened since its latest change can't be told any more, where the servers have forgotten it: so it is looked at, and
- * watched from then on. */
+/* Read the place's key, then watch it from the answer's revision on: the servers have forgotten the
+ * revisions since the key's latest change. */
 static bool look_again_locked(lk_etcd *e, lk_etcd_place *p) LK_REQUIRES(*e->net)
 {
     lk_etcd_txn_of t;
     lk_etcd_txn_begin(&t);
     lk_etcd_get_op(&t.then, p->key);
-    lk_etcd_order_op(&t.otherwise); /* a late read may show it on another lease, or gone */
+    lk_etcd_order_op(&t.otherwise); /* a late read may show the key on an earlier lease, or gone */
     const bool asks = lk_etcd_txn_send_locked(e, &t, seen_locked, p) != NULL;
     p->requests += asks;
     return asks;

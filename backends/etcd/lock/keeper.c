@@ -1,11 +1,7 @@
-/* keeper.c: what happens without a caller: the connection tells something, and the keeper does whatever is due. */
+/* keeper.c: what happens without a caller: the connection's events, and what is due in dispatch. */
 #include <string.h>
 
-#include "ask.h"
-#include "ending.h"
-#include "held.h"
-#include "keeper.h"
-#include "renew.h"
+#include "place.h"
 
 static void on_gone_locked(lk_etcd *e, lk_etcd_watcher *watcher, int64_t revision) LK_REQUIRES(*e->net)
 {
@@ -13,12 +9,12 @@ static void on_gone_locked(lk_etcd *e, lk_etcd_watcher *watcher, int64_t revisio
     lk_etcd_place *const p = eye->place;
     if (eye == &p->ahead) {
         if (revision > 0 && !lk_etcd_place_is_second_locked(e, p))
-            lk_etcd_place_follow(p, NULL); /* it looks for another one at once */
+            lk_etcd_place_follow(p, NULL); /* it looks for another predecessor at once */
         if (p->step == LK_ETCD_BEHIND)
             lk_etcd_place_step(p, LK_ETCD_ENTERED);
         lk_etcd_place_tell_locked(e, p);
     } else if (revision > p->created && !lk_etcd_in_flight(p->removal) &&
-               p->step != LK_ETCD_GONE) { /* else we know it */
+               p->step != LK_ETCD_GONE) { /* else we know of the end */
         lk_etcd_place_vanish_locked(e, p, "its key was deleted, or its lease has ended");
     } else if (p->granted_at != 0) {
         lk_etcd_place_unwatched_locked(e, p);
@@ -32,20 +28,21 @@ static void on_watched_locked(lk_etcd *e, lk_etcd_watcher *watcher, int64_t revi
         lk_etcd_place_watched_locked(e, eye->place, revision);
 }
 
-/* Whoever waits finds out anew who is ahead; what has been left is deleted, and what is on a lease goes on. */
+/* Wake all waiting places: each asks again what is ahead of it. The keeper deletes places without a claim,
+ * and moves keys. */
 static void on_up_locked(lk_etcd *e) LK_REQUIRES(*e->net)
 {
     e->retry_at = 0;
     e->line_stands = true;
     e->svc->attend(e->svc);
-    memset(e->first, 0, sizeof e->first); /* the servers may have lost their data, and revisions come again */
+    memset(e->first, 0, sizeof e->first); /* revisions repeat if the servers have lost their data */
     LK_EACH(lk_etcd_lease, lease, link, &e->leases)
         LK_EACH(lk_etcd_place, p, link, &lease->places)
             if (p->granted_at == 0)
                 lk_etcd_place_tell_locked(e, p);
 }
 
-/* Whoever waits for it asks when there is a connection. */
+/* Take places out of the list of waiting questions, and wake them: they ask when there is a connection. */
 static void on_down_locked(lk_etcd *e) LK_REQUIRES(*e->net)
 {
     LK_EACH_SAFE(lk_etcd_place, p, turn, &e->asks) {

@@ -1,4 +1,5 @@
-/* keys.c: names of keys; see keys.h. */
+/* keys.c: names and values of keys. A value is "<id> <ms since 1970, or -> <owner>". */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +8,8 @@
 #include "lk_error.h"
 #include "lk_escape.h"
 
-/* The path is taken as it is, less the slashes around it: others may use it too. The namespace is encoded. */
+/* Set the root. The path is used as it is, without the slashes around it, because other clients may use
+ * it. The namespace is encoded. */
 locker_status lk_etcd_root_init(lk_etcd *e, const locker_driver_config *config, locker_error *err)
 {
     const char *path = config->path + strspn(config->path, "/");
@@ -68,9 +70,9 @@ void lk_etcd_bounds(const char *base, int32_t permits, lk_etcd_range_of what, lk
 {
     static const struct {
         const char *begin, *end;
-        bool of_permits; /* of N: which stands before it, where it says anything */
+        bool of_permits; /* the number of permits stands before `begin`, if the range has one */
     } of[LK_ETCD_RANGES] = {
-        [LK_ETCD_QUEUE] = {"/", "0", false}, /* '0' comes behind '/', as '.' behind '-' */
+        [LK_ETCD_QUEUE] = {"/", "0", false}, /* '0' follows '/' in ASCII, and '.' follows '-' */
         [LK_ETCD_UNSHARED1] = {"/", "/s-", false},
         [LK_ETCD_UNSHARED2] = {"/s.", "0", false},
         [LK_ETCD_PERMITS] = {"%permits/", "%permits0", false},
@@ -125,4 +127,40 @@ lk_etcd_told lk_etcd_key_told(const ProtobufCBinaryData *key, size_t base_len)
         told.slot = slot >= 0 && slot < told.permits ? (int32_t)slot : -1;
     }
     return told;
+}
+
+int64_t lk_etcd_unix_ms(const lk_etcd *e, int64_t at)
+{
+    return (lk_time_of(CLOCK_REALTIME) - (lk_etcd_now_of(e) - at)) / LK_MS;
+}
+
+void lk_etcd_record_write(const char *id, int64_t unix_ms, const char *owner, char text[LK_ETCD_RECORD_MAX])
+{
+    (void)snprintf(text, LK_ETCD_RECORD_MAX, "%s %" PRId64 " %.*s", id, unix_ms, LOCKER_OWNER_MAX, owner);
+}
+
+static bool is_text(const char *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if ((unsigned char)text[i] < 0x20 || text[i] == 0x7F)
+            return false;
+    return true;
+}
+
+void lk_etcd_record_read(const ProtobufCBinaryData *value, lk_etcd_record *record)
+{
+    char text[LK_ETCD_RECORD_MAX] = "";
+    const size_t len = value->len < sizeof text ? value->len : sizeof text - 1;
+    const char *owner = text;
+    *record = (lk_etcd_record){.unix_ms = -1};
+    if (len == 0 || !is_text((const char *)value->data, len))
+        return;
+    memcpy(text, value->data, len);
+    if (strspn(text, "0123456789abcdef") == LK_ETCD_ID_LEN && text[LK_ETCD_ID_LEN] == ' ') {
+        char *end;
+        memcpy(record->id, text, LK_ETCD_ID_LEN);
+        record->unix_ms = strtoll(text + LK_ETCD_ID_LEN + 1, &end, 10);
+        owner = *end == ' ' ? end + 1 : end;
+    }
+    (void)snprintf(record->owner, sizeof record->owner, "%.*s", LOCKER_OWNER_MAX, owner);
 }

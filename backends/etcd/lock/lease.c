@@ -1,16 +1,15 @@
-/* lease.c: leases: asking for one, and its end; see lease.h. */
+/* lease.c: leases: how they are requested, and how they end. */
 #include <stdlib.h>
 
-#include "heard.h"
-#include "lease.h"
 #include "lk_error.h"
+#include "place.h"
 
 static const int64_t again_ns = 100 * LK_MS, refused_ns = LK_S,
-                     patience_least_ns = 250 * LK_MS; /* a member that is busy may take so long */
+                     patience_least_ns = 250 * LK_MS; /* a busy member may take so long to answer */
 
 enum { RENEW_PART = 3, NEW_PART = 2, PATIENCE_PART = 6, OWN_TIMES = 16, STEPS = 8 };
 
-/* The latest of that time; NULL: none. */
+/* Return the newest lease of that time that can take keys. NULL: there is none. */
 lk_etcd_lease *lk_etcd_lease_newest_locked(const lk_etcd *e, int64_t ttl_ns)
 {
     LK_EACH(lk_etcd_lease, l, link, &e->leases)
@@ -69,9 +68,9 @@ void lk_etcd_lease_used_locked(lk_etcd *e, const lk_etcd_lease *l)
     lk_etcd_keeper_by_locked(e->net, lk_etcd_lease_next(l));
 }
 
-/* ---------------------------------------------------------------- a new one ---- */
+/* ---------------------------------------------------------------- a new lease ---- */
 
-/* Told once, until one is carried out; only where something is held. */
+/* Log a refused renewal once, until a renewal succeeds, and only if something is held. */
 void lk_etcd_renewal_refused_locked(lk_etcd *e, const lk_etcd_reply *reply)
 {
     locker_error err;
@@ -89,7 +88,7 @@ static void granted_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply
         (const LkEtcdPb__LeaseGranted *)(const void *)reply->message;
     lk_etcd_heard_locked(e, reply);
     l->requests--;
-    if (lk_etcd_unknown(reply->status)) { /* if there is one now, it ends by itself */
+    if (lk_etcd_unknown(reply->status)) { /* a lease that this request has made ends by itself */
         l->state = LK_ETCD_WANTED;
         e->retry_at = lk_time_earlier(e->retry_at, lk_etcd_now_of(e) + again_ns);
     } else if (reply->status != LK_ETCD_OK || granted->id == 0) {
@@ -107,7 +106,7 @@ static void granted_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply
         l->given_ns = lk_time_later(l->ttl_ns, lk_time_earlier(granted->ttl, LK_ETCD_GIVEN_MAX_S) * LK_S);
     }
     tell_places_locked(e, l);
-    e->retry_at = l->id != 0 ? 0 : e->retry_at; /* what is on the older one is put to it */
+    e->retry_at = l->id != 0 ? 0 : e->retry_at; /* keys on older leases are moved to this one */
     lk_etcd_keeper_by_locked(e->net, e->retry_at);
 }
 
@@ -124,7 +123,7 @@ void lk_etcd_lease_ask_locked(lk_etcd *e, lk_etcd_lease *l)
     l->requests++;
 }
 
-/* As the shortest of them wants it. */
+/* Set how long a member may take to answer, by the shortest time of all leases. */
 static void set_patience_locked(lk_etcd *e) LK_REQUIRES(*e->net)
 {
     int64_t shortest = LOCKER_NEVER;
@@ -132,7 +131,7 @@ static void set_patience_locked(lk_etcd *e) LK_REQUIRES(*e->net)
         shortest = lk_time_earlier(shortest, l->ttl_ns);
     lk_etcd_patience_locked(
         e->net, lk_time_later(shortest / PATIENCE_PART, patience_least_ns),
-        2 * (shortest / PATIENCE_PART)); /* a third of it is left for another member then */
+        2 * (shortest / PATIENCE_PART)); /* this leaves another member a third of the time */
 }
 
 lk_etcd_lease *lk_etcd_lease_new_locked(lk_etcd *e, int64_t ttl_ns)
@@ -149,7 +148,8 @@ lk_etcd_lease *lk_etcd_lease_new_locked(lk_etcd *e, int64_t ttl_ns)
     return l;
 }
 
-/* An eighth of a power of two less, or nothing: so locks whose times all differ share some ninety leases. */
+/* Round down to a multiple of an eighth of a power of two. So locks with many different times share about
+ * ninety leases. */
 static int64_t rounded_down(int64_t ttl_ns)
 {
     int64_t step = 1;
@@ -158,15 +158,16 @@ static int64_t rounded_down(int64_t ttl_ns)
     return ttl_ns / step * step;
 }
 
-/* The time of the lease that is for a lock of that time: its own, unless there are many others. A lease is never longer than its
- * lock asks for: a dead holder's lock would be kept for so long. */
+/* Return the time of the lease for a lock of that time: the same time, or a rounded one if there are many
+ * times already. A lease is never longer than its lock asks for, because a dead holder's lock lasts as
+ * long as its lease. */
 static int64_t shared_time_locked(const lk_etcd *e, int64_t ttl_ns) LK_REQUIRES(*e->net)
 {
     return e->times < OWN_TIMES || has_time_locked(e, ttl_ns) ? ttl_ns : rounded_down(ttl_ns);
 }
 
-/* A place whose key may be there stays with leases of one time: one that the key may be on is ended by what is known of those
- * (may_be_on_locked in renew.c). */
+/* Return the time of the lease for a place. While an unanswered request may make the place's key, the
+ * place stays with leases of one time: may_be_on_locked() looks only at those before a lease is revoked. */
 static int64_t time_for_locked(const lk_etcd *e, const locker_claim *claim, const lk_etcd_place *p)
     LK_REQUIRES(*e->net)
 {
@@ -183,7 +184,7 @@ lk_etcd_lease *lk_etcd_lease_for_locked(lk_etcd *e, const locker_claim *claim, c
     return l;
 }
 
-/* ---------------------------------------------------------------- the end of one ---- */
+/* ---------------------------------------------------------------- the end of a lease ---- */
 
 static void revoked_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply) LK_REQUIRES(*e->net)
 {
@@ -195,11 +196,11 @@ static void revoked_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply
     } else {
         l->state = LK_ETCD_DEAD;
         l->tainted = false;
-        /* Where it was denied (one key on the lease is no more ours to write), the keys are there. */
+        /* A denied revocation leaves the keys in place: the user lost the right to write one of them. */
         const bool ended = reply->status == LK_ETCD_OK || reply->status == LK_ETCD_NOT_FOUND;
         LK_EACH(lk_etcd_place, p, link, &l->places)
             if (ended && p->claim == NULL &&
-                p->move == LK_ETCD_FLIGHT_IDLE) { /* its key is no more, nor will it come */
+                p->move == LK_ETCD_FLIGHT_IDLE) { /* the key has gone and cannot come */
                 p->spent = true;
                 p->created = 0;
                 lk_etcd_flight_settled(&p->ask);
@@ -241,6 +242,6 @@ LK_UNCHECKED void lk_etcd_leases_free(lk_etcd *e)
     LK_EACH_SAFE(lk_etcd_lease, l, link, &e->leases) {
         LK_EACH_SAFE(lk_etcd_place, p, link, &l->places)
             free(p);
-        free(l); /* nobody asks how many times there are any more */
+        free(l); /* `times` is of no use any more */
     }
 }

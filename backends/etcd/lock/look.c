@@ -1,12 +1,11 @@
-/* look.c: what is known of a key at the service: who holds it, who waits; breaking; and a round trip. */
+/* look.c: a query of who holds a key and who waits (show), break, and a round trip (ping). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "heard.h"
+#include "keys.h"
 #include "lk_error.h"
-#include "record.h"
 #include "txn.h"
 
 enum { BREAK_TRIES = 4 };
@@ -16,24 +15,24 @@ static const int64_t pause_ns = 50 * LK_MS;
 typedef struct {
     lk_etcd_key key;
     locker_holder told;
-    bool is_lock; /* it has a lease, and the form of a lock's key */
+    bool is_lock; /* the key has a lease, and the form of a lock's key */
     bool broken;
 } held;
 
-/* A question under way; on its caller's stack. */
+/* A query in flight, on its caller's stack. */
 typedef struct {
     lk_etcd *e;
     int64_t until;
     lk_etcd_call call;
     lk_etcd_key base;
     locker_info *info;
-    size_t room; /* of info->queue, and of: */
-    held *held;  /* who holds it */
+    size_t room; /* of info->queue and of `held` */
+    held *held;  /* the holders */
     size_t held_len;
-    const held *breaking; /* one of them */
+    const held *breaking; /* the holder that is being broken */
     bool no_memory, unknown, succeeded, shared;
-    bool repeated;   /* the question was asked before, and had no answer */
-    uint64_t prover; /* the member whose read is believed; 0: the question goes through the log */
+    bool repeated;   /* an earlier request had no answer */
+    uint64_t prover; /* the member whose read counts; 0: the query is ordered like a write */
     int32_t permits;
     locker_status status;
     locker_error error;
@@ -54,13 +53,13 @@ static void look_end(look *k) LK_RELEASE(*k->e->net)
     free(k->held);
 }
 
-/* Whether there is an answer that says something; `doing` is what was refused otherwise. */
+/* Take an answer. Return true if it shows something. `doing` says what was refused otherwise. */
 static bool is_answer_locked(lk_etcd *e, look *k, const lk_etcd_reply *reply, const char *doing)
     LK_REQUIRES(*e->net)
 {
     lk_etcd_heard_locked(e, reply);
-    k->unknown =
-        lk_etcd_unknown(reply->status) && reply->status != LK_ETCD_TOO_LARGE; /* as it would be once more */
+    k->unknown = lk_etcd_unknown(reply->status) &&
+                 reply->status != LK_ETCD_TOO_LARGE; /* a repeated request would be too large again */
     k->status = LOCKER_OK;
     if (!k->unknown && reply->status != LK_ETCD_OK)
         k->status = lk_etcd_error(reply, doing, k->base.text, &k->error);
@@ -70,7 +69,7 @@ static bool is_answer_locked(lk_etcd *e, look *k, const lk_etcd_reply *reply, co
 
 typedef lk_etcd_request *(*send_fn)(look *k);
 
-/* Until it is answered. */
+/* Send the request until it is answered, or the time is over. */
 static locker_status ask_unlocking(look *k, send_fn send, locker_error *err) LK_REQUIRES(*k->e->net)
 {
     lk_etcd_outcome outcome = LK_ETCD_CALL_DONE;
@@ -103,7 +102,7 @@ static locker_status ask_unlocking(look *k, send_fn send, locker_error *err) LK_
     return k->status;
 }
 
-/* ---------------------------------------------------------------- who is there ---- */
+/* ---------------------------------------------------------------- holders and waiters ---- */
 
 static bool add_room(look *k, size_t more)
 {
@@ -117,8 +116,9 @@ static bool add_room(look *k, size_t more)
     return queue != NULL && holders != NULL;
 }
 
-/* True if the key is ours, whose value begins with the last part of its name or says whose permit it is, or as etcdctl and Go's
- * concurrency package name theirs: by the lease in hexadecimal. */
+/* Return true if the key has the form of a lock's key. The value of our key begins with the id in its
+ * name, or says whose permit it is. etcdctl and Go's concurrency package name their keys by the lease in
+ * hexadecimal. */
 static bool is_lock(const LkEtcdPb__KeyValue *kv, const lk_etcd_record *record, size_t base_len)
 {
     char lease[24];
@@ -141,7 +141,7 @@ static void add_holder(look *k, const LkEtcdPb__KeyValue *kv)
     h->is_lock = is_lock(kv, &record, k->base.len);
     h->broken = false;
     h->key.len = kv->key.len < sizeof h->key.text ? kv->key.len
-                                                  : 0; /* nobody makes a longer one; it can't be broken */
+                                                  : 0; /* no client makes a longer key; it cannot be broken */
     memcpy(h->key.text, kv->key.data, h->key.len);
     h->told = (locker_holder){
         .token = (uint64_t)kv->create_revision, .since_unix_ms = record.unix_ms, .remaining_ms = -1};
@@ -159,7 +159,7 @@ static void add_waiter(look *k, const LkEtcdPb__KeyValue *kv)
     memcpy(told->owner, record.owner, sizeof record.owner);
 }
 
-/* One more key, of a lock's queue, or of permits. */
+/* Add a key of a lock's queue or of permits to the result. */
 static void add(look *k, lk_etcd_range_of what, const LkEtcdPb__KeyValue *kv)
 {
     const lk_etcd_told is = lk_etcd_key_told(&kv->key, k->base.len);
@@ -179,7 +179,8 @@ static void add(look *k, lk_etcd_range_of what, const LkEtcdPb__KeyValue *kv)
     }
 }
 
-/* Who holds it, or of those whom a break has ended. False: no memory. */
+/* Write the holders into the result; with `broken` only those that the break has ended. Return false
+ * without memory. */
 static bool describe(look *k, bool broken)
 {
     locker_info *const info = k->info;
@@ -244,7 +245,7 @@ locker_status lk_etcd_show(void *self, const char *key, size_t key_len, int64_t 
                            locker_error *err)
 {
     look k = {.info = info};
-    (void)lk_etcd_base(self, key, key_len, &k.base); /* core has had the key checked */
+    (void)lk_etcd_base(self, key, key_len, &k.base); /* core has checked the key */
     look_begin(&k, self, until);
     const locker_status status = ask_unlocking(&k, send_show, err);
     look_end(&k);
@@ -269,7 +270,7 @@ static lk_etcd_request *send_break(look *k) LK_REQUIRES(*k->e->net)
     return lk_etcd_txn_send_locked(k->e, &t, broken_locked, k);
 }
 
-/* Nothing is deleted that may be an application's data. */
+/* Refuse to delete a key that may be an application's data, unless force is set. */
 static locker_status check_force(const look *k, const locker_break_options *only, locker_error *err)
 {
     for (size_t n = 0; n < k->held_len && !only->force; n++) {
@@ -284,7 +285,7 @@ static locker_status check_force(const look *k, const locker_break_options *only
     return LOCKER_OK;
 }
 
-/* Those who are named, of those whom the look has shown. *count: so many were broken. */
+/* Break the named holders among those that the query showed. *count: how many were broken. */
 static locker_status break_named_unlocking(look *k, const locker_break_options *only, size_t *count,
                                            locker_error *err) LK_REQUIRES(*k->e->net)
 {
@@ -297,8 +298,7 @@ static locker_status break_named_unlocking(look *k, const locker_break_options *
         const locker_status status = ask_unlocking(k, send_break, err);
         if (status != LOCKER_OK)
             return status;
-        if (!k->succeeded &&
-            k->repeated) /* it isn't there any more, perhaps since it was asked for at first */
+        if (!k->succeeded && k->repeated) /* it is missing, perhaps because the first request deleted it */
             return lk_unavailable(err,
                                   "an answer was lost while breaking '%s', so the result "
                                   "is unknown; run show, then break again if needed",
@@ -355,10 +355,10 @@ static void pinged_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply)
     look *const k = context;
     (void)is_answer_locked(e, k, reply, "waiting for an answer");
     if (reply->status == LK_ETCD_PERMISSION_DENIED)
-        k->status = LOCKER_OK; /* the majority has answered: that comes before */
+        k->status = LOCKER_OK; /* the majority has answered before the right was checked */
 }
 
-/* A read that a majority stands behind: a member that is cut off from it doesn't answer. */
+/* Send a read that needs a majority: a member that is cut off does not answer. */
 static lk_etcd_request *send_ping(look *k) LK_REQUIRES(*k->e->net)
 {
     LkEtcdPb__Range range = LK_ETCD_PB__RANGE__INIT;

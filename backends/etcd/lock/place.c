@@ -1,4 +1,4 @@
-/* place.c: a place's life, what becomes known of it, and who is told. */
+/* place.c: a place's life, its steps, and what becomes known of its key. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,12 +9,12 @@
 
 #define STEP(name) (1u << LK_ETCD_##name)
 
-/* The steps that can follow each one. Each can fail, if the servers refuse a request, and end. */
+/* The steps that may follow each step. FAILED and GONE may follow all of them. */
 static const unsigned followers[LK_ETCD_STEPS] = {
     [LK_ETCD_NOTHING] = STEP(NOTHING) | STEP(ENTERED) | STEP(FIRST) | STEP(TAKEN) | STEP(OTHER),
     [LK_ETCD_ENTERED] = STEP(ENTERED) | STEP(BEHIND) | STEP(FIRST),
     [LK_ETCD_BEHIND] = STEP(BEHIND) | STEP(ENTERED),
-    [LK_ETCD_FIRST] = STEP(FIRST) | STEP(ENTERED), /* a new question may begin as if nothing were known */
+    [LK_ETCD_FIRST] = STEP(FIRST) | STEP(ENTERED), /* the next question may show another key ahead */
 };
 
 void lk_etcd_place_step(lk_etcd_place *p, lk_etcd_step to)
@@ -27,23 +27,23 @@ void lk_etcd_place_step(lk_etcd_place *p, lk_etcd_step to)
 
 /* ---------------------------------------------------------------- its name ---- */
 
-/* etcd goes through the names of deleted keys, too, for as long as it isn't compacted, so a range costs what the number of names is
- * that a lock's contenders ever had. So a name is used again, once it is certain that nothing of its last use will come: every
- * request that made a key of it was answered, and its deletion was, too. Who watches that key, or names it by its revision,
- * does not take the later one for it. */
+/* Take a free name, or make one. Until it is compacted, etcd reads the names of deleted keys too, so a
+ * range costs as much as the lock ever had names. So a name is used again once no late request can make
+ * its key: all requests that make the key, and the delete, were answered. A client that watches an earlier
+ * key of the name, or names it by its revision, does not take a later key for it. */
 static uint64_t take_name_locked(lk_etcd *e) LK_REQUIRES(*e->net)
 {
     return e->names_len > 0 ? e->names[--e->names_len] : ++e->last_name;
 }
 
-/* Sixteen digits: snprintf() took a twentieth of an attempt. */
+/* Write sixteen hexadecimal digits. snprintf() took a twentieth of an attempt. */
 static void write_hex(char *out, uint64_t number)
 {
     for (int i = 15; i >= 0; i--, number >>= 4)
         out[i] = "0123456789abcdef"[number & 15];
 }
 
-/* Without memory it isn't used again. */
+/* Keep the name for another place, if no late request can make its key. Without memory the name is lost. */
 static void give_name_locked(lk_etcd *e, const lk_etcd_place *p) LK_REQUIRES(*e->net)
 {
     if (p->spent || p->created != 0 || lk_etcd_may_come(p->ask))
@@ -109,7 +109,7 @@ void lk_etcd_place_follow(lk_etcd_place *p, const ProtobufCBinaryData *key)
     p->predecessor.len = key->len;
 }
 
-/* The key of the place of ours with that number, which wants the lock alone. */
+/* Return true if the key is that of our exclusive place with this number. */
 static bool is_of(const lk_etcd *e, const lk_etcd_place *p, const ProtobufCBinaryData *key, uint64_t number)
 {
     const size_t base = strlen(p->base);
@@ -120,9 +120,10 @@ static bool is_of(const lk_etcd *e, const lk_etcd_place *p, const ProtobufCBinar
            key->data[base] == '/' && memcmp(key->data + base + 1, id, LK_ETCD_ID_LEN) == 0;
 }
 
-/* Nobody comes in before a key that is there. So nobody is between the two, and nobody was ahead of the predecessor, if both keys are
- * the ones of which that was told. Revisions come again where servers have lost their data: so the predecessor is known by its name,
- * too, and no request may be under way that would make the place's own key once more. */
+/* No key gets a smaller create revision than an existing key has. So if both keys are those that the
+ * answers showed, no key is between them, and none was ahead of the predecessor. Revisions repeat if
+ * servers lose their data. So the predecessor must have our name too, and no unanswered request may make
+ * the place's own key again. */
 bool lk_etcd_place_is_second_locked(lk_etcd *e, const lk_etcd_place *p)
 {
     const lk_etcd_first *const first = lk_etcd_first_at(e, p->behind);
@@ -130,7 +131,7 @@ bool lk_etcd_place_is_second_locked(lk_etcd *e, const lk_etcd_place *p)
            is_of(e, p, &p->predecessor, first->number);
 }
 
-/* ---------------------------------------------------------------- who is told ---- */
+/* ---------------------------------------------------------------- waking ---- */
 
 void lk_etcd_place_tell_locked(lk_etcd *e, const lk_etcd_place *p)
 {
@@ -176,7 +177,8 @@ void lk_etcd_place_vanish_locked(lk_etcd *e, lk_etcd_place *p, const char *why)
     lk_etcd_place_tell_locked(e, p);
 }
 
-/* The key's latest change is that one. A move without an answer does nothing to a key that has changed since. */
+/* Record the revision of the key's latest change. An unanswered move does nothing to a key that has
+ * changed since. */
 static void changed_at(lk_etcd_place *p, int64_t modified)
 {
     if (modified != p->modified)
@@ -210,7 +212,7 @@ void lk_etcd_place_is_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__KeyVa
         }
     }
     changed_at(p, kv->mod_revision);
-    p->unsure = e->remake = true; /* on one that is forgotten: it is put to another */
+    p->unsure = e->remake = true; /* it is on a lease that we have forgotten: move it to another one */
     lk_etcd_keeper_by_locked(e->net, 0);
 }
 

@@ -6,7 +6,6 @@
  * changes. */
 #pragma once
 
-#include "record.h"
 #include "txn.h"
 
 /* What the servers hold of a place, as far as the driver knows. Only lk_etcd_place_step() changes it. */
@@ -101,7 +100,7 @@ typedef enum {
 
 #define LK_ETCD_ANY_MEMBER UINT64_MAX
 
-/* A watch, and whose it is. */
+/* A watch, and the place that it is for. */
 typedef struct {
     lk_etcd_watcher watcher;
     lk_etcd_place *place;
@@ -117,33 +116,36 @@ typedef enum {
     LK_ETCD_DEAD         /* the servers don't know it, or refused to grant it */
 } lk_etcd_lease_state;
 
-/* What the keys of places are on; its life is in lease.h. */
+/* A lease that keys of places are on. lease.c has its life. */
 struct lk_etcd_lease {
     lk_list link;   /* in lk_etcd.leases */
-    lk_list places; /* on it */
-    int64_t ttl_ns; /* what was asked for, but for a part of a second; the servers may have given more: */
+    lk_list places; /* that are on it */
+    int64_t
+        ttl_ns; /* the time that was asked for, up to a part of a second; the servers may have given more: */
     int64_t given_ns;
     int64_t id;   /* 0: it has not been granted yet */
     int64_t sent; /* when it was asked for */
     lk_etcd_lease_state state;
     bool
         tainted; /* a key may come to be on it that no claim wants: it is revoked once nothing else is on it */
-    unsigned requests; /* that refer to it */
+    unsigned requests; /* requests in flight that name it */
 };
 
-/* Return true if the lease can have what is wanted: it is granted or will be, and is not being revoked. */
+/* Return true if wanted keys may be put on the lease: it is granted or will be, and is not being revoked. */
 static inline bool lk_etcd_lease_lasts(const lk_etcd_lease *lease)
 {
     return lease->state <= LK_ETCD_LIVE;
 }
 
-/* When the servers will have ended it by themselves, but for elections, which may give it more. */
+/* Return the time at which the servers will have ended the lease by themselves. An election may prolong
+ * it. */
 static inline int64_t lk_etcd_lease_over(const lk_etcd_lease *lease)
 {
     return lk_time_after(lease->sent, 2 * lease->given_ns);
 }
 
-/* Until when a claim has what is on it: the servers' clocks may run up to a hundredth faster. */
+/* Return the time until which a claim has what is on the lease. The servers' clocks may run 1 % faster
+ * than ours. */
 static inline int64_t lk_etcd_lease_until(const lk_etcd_lease *lease)
 {
     return lk_time_after(lease->sent, lease->ttl_ns - lease->ttl_ns / 100);
@@ -151,31 +153,31 @@ static inline int64_t lk_etcd_lease_until(const lk_etcd_lease *lease)
 
 struct lk_etcd_place {
     lk_list link;   /* in its lease's places */
-    lk_list more;   /* in lk_etcd.left, or .granted, or in none */
-    int64_t behind; /* what `ahead` is on: the revision at which that was created; 0: permits */
+    lk_list more;   /* in lk_etcd.left or .granted; or in no list */
+    int64_t behind; /* the create revision of the key that `ahead` watches; 0: `ahead` watches the permits */
     int64_t
-        behind_at; /* ... which was there at this revision, the latest that is known; 0: no key was ever ahead */
-    int64_t told_from; /* ... and its deletion after this one is told; 0: that isn't known yet */
-    lk_list turn;      /* in lk_etcd.asks, in those that wait in its line, or in none */
+        behind_at; /* the latest revision at which that key is known to have existed; 0: no key was ever ahead */
+    int64_t told_from; /* `ahead` reports deletions after this revision; 0: not known yet */
+    lk_list turn;      /* in lk_etcd.asks, or in the waiting list of `line`; or in no list */
     lk_line *line;     /* as `admission` says, until its first request is answered; or NULL */
-    int64_t reads; /* keys of its queue that a server reads for the request under way, as far as is known */
-    lk_etcd_eye ahead;       /* on who is ahead */
-    lk_etcd_eye own;         /* on itself, once it has been held for a while */
-    locker_claim *claim;     /* whose it is; NULL: nobody's, to be deleted */
-    lk_etcd_call *call;      /* who waits for the answer; NULL: nobody */
-    lk_etcd_lease *lease;    /* which its key is on, or will be when it comes to be there */
-    uint64_t number;         /* in its id */
-    lk_etcd_lease *asked_on; /* which the request under way puts it to */
-    int64_t created;    /* the revision of its creation: the fencing token; 0: it isn't known to be there */
-    int64_t modified;   /* that of its latest change */
-    int64_t seen;       /* when the latest request was sent that has shown it FIRST */
-    int64_t granted_at; /* 0: it isn't granted */
-    int64_t cap;        /* LOST then at the latest, of a lock that isn't renewed; else LOCKER_NEVER */
-    int64_t left_until; /* of one that was left: it is tried to be deleted until then */
-    locker_error error; /* of FAILED */
-    int32_t permits;    /* it wants one of so many; 0: a lock */
-    int32_t slot;       /* the one that it has, or has asked for; -1 */
-    int32_t other;      /* so many permits the key is in use with; 0: as a lock */
+    int64_t reads;     /* number of keys that a server reads for the question in flight, as far as is known */
+    lk_etcd_eye ahead; /* the watch on the key ahead */
+    lk_etcd_eye own;   /* the watch on its own key, once it has been held for a while */
+    locker_claim *claim;     /* the claim that it belongs to; NULL: none, and it is to be deleted */
+    lk_etcd_call *call;      /* the call that waits for an answer; NULL: none */
+    lk_etcd_lease *lease;    /* the lease that its key is on, or will be on */
+    uint64_t number;         /* the number in its id */
+    lk_etcd_lease *asked_on; /* the lease that the question in flight names */
+    int64_t created;         /* the key's create revision, which is the fencing token; 0: no key is known */
+    int64_t modified;        /* the revision of the key's latest change */
+    int64_t seen;            /* when the latest request was sent that has shown it as FIRST */
+    int64_t granted_at;      /* when the claim got the grant; 0: it has none */
+    int64_t cap;             /* the latest deadline of a lock without renewal; else LOCKER_NEVER */
+    int64_t left_until;      /* for a place without a claim: the driver tries until then to delete it */
+    locker_error error;      /* why it is FAILED */
+    int32_t permits;         /* the number of permits of which it wants one; 0: it wants a lock */
+    int32_t slot;            /* the slot of the permit that it has or asks for; -1: none */
+    int32_t other; /* the number of permits with which others use the key; 0: others use it as a lock */
     locker_mode mode;
     lk_etcd_step step;
     lk_etcd_want want;
@@ -186,50 +188,115 @@ struct lk_etcd_place {
     lk_etcd_admission admission;
     lk_etcd_guard guard;
     lk_etcd_note note;
-    unsigned requests; /* that refer to it */
+    unsigned requests; /* requests in flight that refer to it */
     uint64_t prover;   /* the member whose answer to the question proves what is so now; 0: none */
     bool unanswered;   /* the latest request had no answer: the next one is put off for a moment */
     bool
         unproven; /* a read that proves nothing has shown it FIRST, or gone: the next question has to prove that */
     bool unsure;   /* which lease the key is on is not known: it is put to another one */
-    bool enrolled; /* the claim waits: wake it when there is something to be done */
-    bool spent; /* its name may come to be there once more, or may be there still: no other place gets it */
+    bool enrolled; /* the claim waits in core, and is woken when the attempt can go on */
+    bool
+        spent; /* an unanswered request may make a key of this name again, or the key may still exist: no other place gets the name */
     char record[LK_ETCD_RECORD_MAX];
-    ProtobufCBinaryData key;         /* of its place in the queue; of its permit, once it has that */
-    ProtobufCBinaryData predecessor; /* the key ahead, created at `behind`; empty: it has to look for that */
+    ProtobufCBinaryData key;         /* the key in the queue; once it has a permit, the permit's key */
+    ProtobufCBinaryData predecessor; /* the key ahead, whose create revision is `behind`; empty: not known */
     char id[LK_ETCD_ID_LEN + 1];
-    char id_end[LK_ETCD_ID_LEN + 2]; /* greater than all records that begin with it */
-    char base[];                     /* and behind its end, the text of the key, and of the predecessor's */
+    char id_end[LK_ETCD_ID_LEN + 2]; /* a text that is greater than all records that begin with the id */
+    char base[]; /* the text of BASE; behind its end the texts of `key` and `predecessor` */
 };
 
-/* Go to the next step (place.c has those that exist). */
+/* Change the step. place.c has the steps that may follow each step. */
 void lk_etcd_place_step(lk_etcd_place *place, lk_etcd_step to);
-/* NULL: no memory. */
+/* Make a place on that lease. Return NULL without memory. */
 lk_etcd_place *lk_etcd_place_new_locked(lk_etcd *e, locker_claim *claim, const lk_etcd_key *base,
                                         lk_etcd_lease *lease) LK_REQUIRES(*e->net);
-/* That is its key from now on. */
+/* Set the name of the place's key. */
 void lk_etcd_place_name(lk_etcd_place *place, const lk_etcd_key *key);
-/* Set the predecessor's key; NULL: it isn't known. A name that is longer than any of ours is not kept. */
+/* Set the predecessor's key. NULL: it is not known. A name that is longer than all of ours is not kept. */
 void lk_etcd_place_follow(lk_etcd_place *place, const ProtobufCBinaryData *key);
-/* True if nobody is ahead of the place once its predecessor is gone: that was ours, and nobody was ahead of it. */
+/* Return true if no key is ahead of the place once its predecessor is deleted: the predecessor is ours,
+ * and no key was ahead of it. */
 bool lk_etcd_place_is_second_locked(lk_etcd *e, const lk_etcd_place *place) LK_REQUIRES(*e->net);
-/* One request less refers to it; freed, when it was the last, and nobody needs the place. */
+/* Remove a request's reference. Free the place if it was the last one and the place is of no more use. */
 void lk_etcd_place_unref_locked(lk_etcd *e, lk_etcd_place *place) LK_REQUIRES(*e->net);
-/* Its key is on that lease, as changed at that revision. */
+/* Record that the place's key is on that lease, by a change at the revision `modified`. */
 void lk_etcd_place_on_lease_locked(lk_etcd *e, lk_etcd_place *place, lk_etcd_lease *lease, int64_t modified)
     LK_REQUIRES(*e->net);
-/* An answer shows its key as it is. */
+/* Record what an answer shows of the place's key. */
 void lk_etcd_place_is_locked(lk_etcd *e, lk_etcd_place *place, const LkEtcdPb__KeyValue *kv)
     LK_REQUIRES(*e->net);
-/* Its key is what it made, by its revision, and of a permit, whose key's name is not its own, by its record: revisions come again
- * where servers have lost their data. */
+/* Return true if the key is the one that the place made. Create revisions repeat if servers lose their
+ * data. So the record of a permit must contain our id too, as the permit's name does not. */
 bool lk_etcd_place_owns(const lk_etcd_place *place, const LkEtcdPb__KeyValue *kv);
-/* An answer of now to a read of its key, as no late read: it is so, or gone. */
+/* Record what an ordered answer shows of the place's key: how it is, or that it has gone. */
 void lk_etcd_place_shown_locked(lk_etcd *e, lk_etcd_place *place, const LkEtcdPb__Ranged *ranged)
     LK_REQUIRES(*e->net);
-/* It isn't there any more, as somebody says who knows. */
+/* Record that the place's key has gone, and that this is proven. */
 void lk_etcd_place_vanish_locked(lk_etcd *e, lk_etcd_place *place, const char *why) LK_REQUIRES(*e->net);
-/* It asks for nothing, and stands in no line, but for a request under way. */
+/* Take the place out of its line and out of all waiting lists. A request in flight goes on. */
 void lk_etcd_place_rest_locked(lk_etcd *e, lk_etcd_place *place) LK_REQUIRES(*e->net);
-/* Whoever waits for it has to look at it. */
+/* Wake the call or the claim that waits for the place. */
 void lk_etcd_place_tell_locked(lk_etcd *e, const lk_etcd_place *place) LK_REQUIRES(*e->net);
+
+/* ---------------------------------------------------------------- the question: ask.c ---- */
+/* Send the place's next question, in its turn. Return false if it was not sent. */
+bool lk_etcd_place_ask_locked(lk_etcd *e, lk_etcd_place *place) LK_REQUIRES(*e->net);
+/* The watch on the key ahead exists. It reports what happens after this revision. */
+void lk_etcd_place_watched_locked(lk_etcd *e, lk_etcd_place *place, int64_t revision) LK_REQUIRES(*e->net);
+/* Let places in whose line stands still. */
+void lk_etcd_lines_look_after_locked(lk_etcd *e) LK_REQUIRES(*e->net);
+
+/* ---------------------------------------------------------------- its end: ending.c ---- */
+/* Separate the place from its claim. Its key is deleted in the background. */
+void lk_etcd_place_leave_locked(lk_etcd *e, lk_etcd_place *place) LK_REQUIRES(*e->net);
+/* Send the delete, if it is needed and none is in flight. */
+void lk_etcd_place_delete_locked(lk_etcd *e, lk_etcd_place *place) LK_REQUIRES(*e->net);
+/* Send deletes of places without a claim. Return when to call again. */
+int64_t lk_etcd_places_left_locked(lk_etcd *e, int64_t now) LK_REQUIRES(*e->net);
+
+/* ---------------------------------------------------------------- held places: held.c ---- */
+/* The claim has got the grant. From now on, the end of the key is reported. */
+void lk_etcd_place_granted_locked(lk_etcd *e, lk_etcd_place *place) LK_REQUIRES(*e->net);
+/* The watch on the place's own key has ended, but the key may exist. */
+void lk_etcd_place_unwatched_locked(lk_etcd *e, lk_etcd_place *place) LK_REQUIRES(*e->net);
+/* Watch held places, and have their records written. Return when to call again. */
+int64_t lk_etcd_places_look_after_locked(lk_etcd *e, int64_t now) LK_REQUIRES(*e->net);
+
+/* ---------------------------------------------------------------- leases: lease.c ----
+ * No lease is kept alive. When a third of its time is over, the driver requests the next lease, and moves all keys to it. A server
+ * counts a lease's time from when it learns of the lease, which is after the request was sent. So a key exists at least until the time
+ * of the lease request plus the lease's time, even for a server that wrongly believes to be the leader. A KeepAlive's answer proves
+ * less: DESIGN.md. The model is models/etcd.pml. */
+/* Return a lease for the claim's place (NULL: it has none yet). With id 0 the lease is being requested, and its places are woken
+ * when the answer comes. NULL: no memory. */
+lk_etcd_lease *lk_etcd_lease_for_locked(lk_etcd *e, const locker_claim *claim, const lk_etcd_place *place)
+    LK_REQUIRES(*e->net);
+/* Have the keeper move what is on the lease in time. */
+void lk_etcd_lease_used_locked(lk_etcd *e, const lk_etcd_lease *lease) LK_REQUIRES(*e->net);
+/* An unanswered request may put a key on the lease. */
+void lk_etcd_lease_taint_locked(lk_etcd *e, lk_etcd_lease *lease) LK_REQUIRES(*e->net);
+/* Have the keeper look again if tainted leases can be revoked. */
+void lk_etcd_leases_settle_locked(lk_etcd *e) LK_REQUIRES(*e->net);
+/* The servers do not know the lease. */
+void lk_etcd_lease_dead_locked(lk_etcd *e, lk_etcd_lease *lease) LK_REQUIRES(*e->net);
+/* Return the newest lease of that time; NULL: there is none. */
+lk_etcd_lease *lk_etcd_lease_newest_locked(const lk_etcd *e, int64_t ttl_ns) LK_REQUIRES(*e->net);
+/* Request another lease of that time. NULL: no memory. */
+lk_etcd_lease *lk_etcd_lease_new_locked(lk_etcd *e, int64_t ttl_ns) LK_REQUIRES(*e->net);
+/* Request the lease, if it is WANTED. */
+void lk_etcd_lease_ask_locked(lk_etcd *e, lk_etcd_lease *lease) LK_REQUIRES(*e->net);
+/* Log why held keys cannot be moved: the servers have refused a lease or a move. */
+void lk_etcd_renewal_refused_locked(lk_etcd *e, const lk_etcd_reply *reply) LK_REQUIRES(*e->net);
+/* Return when the next lease is to be requested. */
+int64_t lk_etcd_lease_next(const lk_etcd_lease *lease);
+/* Have the servers end the lease, unless that is in flight. */
+void lk_etcd_lease_revoke_locked(lk_etcd *e, lk_etcd_lease *lease) LK_REQUIRES(*e->net);
+void lk_etcd_lease_free_locked(lk_etcd *e, lk_etcd_lease *lease) LK_REQUIRES(*e->net);
+/* Revoke all leases, when the locker closes. The answers free them. */
+void lk_etcd_leases_revoke_locked(lk_etcd *e) LK_REQUIRES(*e->net);
+/* Return true if a lease is not revoked yet. */
+bool lk_etcd_leases_left_locked(const lk_etcd *e) LK_REQUIRES(*e->net);
+/* Free all leases and the places on them. The connection has ended. */
+void lk_etcd_leases_free(lk_etcd *e);
+/* Request the next leases, move keys to them, and end leases without keys (renew.c). Return when to call again. */
+int64_t lk_etcd_leases_look_after_locked(lk_etcd *e, int64_t now) LK_REQUIRES(*e->net);

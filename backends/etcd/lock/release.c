@@ -1,6 +1,6 @@
-/* release.c: giving a place back: with a caller that wants an answer (release), without (withdraw). */
-#include "ending.h"
+/* release.c: releasing a place: with a caller that wants an answer (release), or without (withdraw). */
 #include "lk_error.h"
+#include "place.h"
 
 static const int64_t pause_ns = 20 * LK_MS;
 
@@ -15,7 +15,7 @@ void lk_etcd_withdraw(void *self, locker_claim *claim)
     lk_etcd_leave(e->net);
 }
 
-/* What the place's end says. */
+/* Return what unlock answers, by how the place ended. */
 static locker_status judge_locked(const lk_etcd *e, const lk_etcd_place *p, locker_error *err)
     LK_REQUIRES(*e->net)
 {
@@ -32,7 +32,7 @@ static locker_status judge_locked(const lk_etcd *e, const lk_etcd_place *p, lock
     else
         (void)lk_etcd_away_locked(e->net, err);
     if (err != NULL)
-        err->status = LOCKER_UNKNOWN; /* the text says why it can't be asked */
+        err->status = LOCKER_UNKNOWN; /* the text says why the result is unknown */
     return LOCKER_UNKNOWN;
 }
 
@@ -57,7 +57,7 @@ static void await_unlocking(lk_etcd *e, lk_etcd_place *p, lk_etcd_call *call, in
     }
 }
 
-/* Others learn nothing more of it as a grant. */
+/* End the grant: from now on core learns nothing more of it. */
 static void end_grant_locked(lk_etcd_place *p)
 {
     if (p->granted_at != 0)
@@ -76,7 +76,7 @@ void lk_etcd_begin_release(void *self, locker_claim *const *grants, size_t count
         end_grant_locked(p);
         if (!lk_etcd_is_up_locked(e->net))
             continue;
-        p->unanswered = false; /* the pause was made before the answer for another place came */
+        p->unanswered = false; /* the pause has passed while other places were released */
         lk_etcd_place_delete_locked(e, p);
     }
     lk_etcd_leave(e->net);

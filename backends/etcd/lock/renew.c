@@ -1,36 +1,36 @@
-/* renew.c: what is held or waited for goes from one lease to the next, in time. */
+/* renew.c: renewal: keys of held and waiting places are moved from lease to lease in time. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "heard.h"
-#include "lease.h"
-#include "renew.h"
+#include "place.h"
 
 static const int64_t again_ns = 100 * LK_MS;
 
-/* Requests under way that put places to another lease. A server carries out what all its clients ask in the order in which it comes,
- * and such a request takes it milliseconds (45 us for a key, 6 ms for 125): so many may stand before anybody's call. Where answers
- * take long, or leases have many times, that is too few. So what is on a lease that has run for half of its time goes at once. */
+/* At most MOVES_MOST requests that move keys are in flight. A server carries out all clients' requests in
+ * order, and such a request takes it milliseconds (45 us for one key, 6 ms for 125 keys), which all later
+ * requests wait for. This can be too slow if answers take long or leases have many different times. So the
+ * limit does not count for a lease that has used up 1/HURRY_PART of its time. */
 enum { MOVES_MOST = 2, HURRY_PART = 2 };
 
-/* Places that are put to another lease by one request. */
+/* The places that one request moves to another lease. */
 typedef struct {
     lk_etcd_lease *to;
     size_t count;
     lk_etcd_place *places[LK_ETCD_BATCH];
-    int64_t created[LK_ETCD_BATCH], modified[LK_ETCD_BATCH]; /* ... as they were then */
+    int64_t created[LK_ETCD_BATCH], modified[LK_ETCD_BATCH]; /* their revisions when the request was sent */
     LkEtcdPb__Txn txn[LK_ETCD_BATCH];
     LkEtcdPb__Compare compare[LK_ETCD_BATCH][3],
-        *compares[LK_ETCD_BATCH][3]; /* which servers take in a batch */
+        *compares[LK_ETCD_BATCH][3]; /* servers merge adjacent operations into a batch */
     LkEtcdPb__Put put[LK_ETCD_BATCH];
-    LkEtcdPb__Range predecessor[LK_ETCD_BATCH]; /* of who waits: is it still there? */
-    LkEtcdPb__Range own[LK_ETCD_BATCH];         /* of what isn't as it was: how is it? */
+    LkEtcdPb__Range predecessor[LK_ETCD_BATCH]; /* the predecessor's key of a waiting place */
+    LkEtcdPb__Range own[LK_ETCD_BATCH];         /* the place's own key, read if the move does nothing */
     LkEtcdPb__Op inner[LK_ETCD_BATCH][3], *inners[LK_ETCD_BATCH][3], outer[LK_ETCD_BATCH],
         *outers[LK_ETCD_BATCH];
 } moves;
 
-/* It was not put there: it is gone, or has been put somewhere by a request whose answer was lost. The answer shows its key. That says
- * nothing of a permit, which is another key, nor of a place of which more is known by now. */
+/* The move has done nothing: the key has gone, or an unanswered move has put it on a lease. The answer
+ * shows the key. This says nothing about a permit, which has another key, or about a place that has
+ * changed since. */
 static void not_moved_locked(lk_etcd *e, lk_etcd_place *p, int64_t modified, const LkEtcdPb__Nested *done)
     LK_REQUIRES(*e->net)
 {
@@ -39,8 +39,8 @@ static void not_moved_locked(lk_etcd *e, lk_etcd_place *p, int64_t modified, con
         lk_etcd_place_shown_locked(e, p, done->n_responses > 0 ? done->responses[0]->range : NULL);
 }
 
-/* The predecessor is there, or its end may not have been told: servers may have lost that (a compaction hid it). Then who waits looks
- * again. */
+/* The move's answer shows the predecessor's key. If the key has gone, servers may have lost the watch
+ * event (a compaction hid it), so the waiter queries again. */
 static void still_behind_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__Nested *done, int64_t revision)
     LK_REQUIRES(*e->net)
 {
@@ -56,7 +56,8 @@ static void still_behind_locked(lk_etcd *e, lk_etcd_place *p, const LkEtcdPb__Ne
     }
 }
 
-/* What is said of a key that the place had before it became a permit, says nothing of that. */
+/* Take the answer for one place. If the place has become a permit meanwhile, an answer about its old key
+ * says nothing. */
 static void moved_locked(lk_etcd *e, const moves *m, const LkEtcdPb__TxnDone *done, size_t n)
     LK_REQUIRES(*e->net)
 {
@@ -76,20 +77,21 @@ static void moved_locked(lk_etcd *e, const moves *m, const LkEtcdPb__TxnDone *do
     }
 }
 
-/* Return true if the place's key is to be put anew, even on the lease that it is on. */
+/* Return true if the place's key is to be written, even to the lease that it is on. */
 static bool is_to_be_put(const lk_etcd_place *p)
 {
     return p->unsure || p->note == LK_ETCD_NOTE_NOW;
 }
 
-/* This server was told to take less; the status alone has other meanings: that nobody has logged in, say. */
+/* Return true if the server allows fewer operations in a request. The status alone is not enough: without
+ * a login it is the same. */
 static bool is_too_much(const lk_etcd_reply *reply)
 {
     return reply->status == LK_ETCD_INVALID_ARGUMENT &&
            (strstr(reply->text, "too many operations") != NULL || strstr(reply->text, "too large") != NULL);
 }
 
-/* One that was sent before that was known says nothing new. */
+/* Halve the batch, unless the request was sent before an earlier answer halved it. */
 static void take_fewer_locked(lk_etcd *e, const moves *m) LK_REQUIRES(*e->net)
 {
     if (m->count <= e->batch)
@@ -111,13 +113,13 @@ static void all_moved_locked(lk_etcd *e, void *context, const lk_etcd_reply *rep
     for (size_t i = 0; i < m->count; i++) {
         lk_etcd_place *const p = m->places[i];
         const bool lost = lk_etcd_unknown(reply->status);
-        /* Nothing comes of a move that had no answer, if the key has changed since. */
+        /* an unanswered move does nothing if the key has changed since */
         lk_etcd_flight_ended(&p->move, lost && p->created == m->created[i] && p->modified == m->modified[i]);
         if (reply->status == LK_ETCD_OK)
             moved_locked(e, m, done, i);
         else if (lost)
             e->remake = e->remake || is_to_be_put(p);
-        if (p->granted_at == 0 && p->step != LK_ETCD_BEHIND) /* else there is nothing to be done */
+        if (p->granted_at == 0 && p->step != LK_ETCD_BEHIND) /* a held or waiting place has nothing to do */
             lk_etcd_place_tell_locked(e, p);
         lk_etcd_place_unref_locked(e, p);
     }
@@ -131,7 +133,8 @@ static void all_moved_locked(lk_etcd *e, void *context, const lk_etcd_reply *rep
     free(m);
 }
 
-/* If it is as it was known to be: what a request that comes late would do is done by none. */
+/* Add a move of the place's key. It does nothing if the key has another revision than we know, so a late
+ * move does no harm. */
 static void add_move(moves *m, lk_etcd_place *p)
 {
     const size_t n = m->count++;
@@ -195,14 +198,15 @@ static void send_moves_locked(lk_etcd *e, moves *m) LK_REQUIRES(*e->net)
     }
 }
 
-/* Not while its permit is being taken, which makes another key of it. */
+/* Return true if the place's key may be moved now. A key whose permit is being taken may not: TAKE
+ * replaces the key. */
 static bool moves_now(const lk_etcd_place *p)
 {
     return p->claim != NULL && p->created != 0 && !lk_etcd_in_flight(p->move) &&
            !lk_etcd_in_flight(p->removal) && (p->slot < 0 || p->step == LK_ETCD_FIRST);
 }
 
-/* When the places on the lease no longer wait for the answers to other requests. */
+/* Return the time from which moves away from the lease do not wait for answers to other moves. */
 static int64_t hurries_at(const lk_etcd_lease *from)
 {
     return from->sent + from->ttl_ns / HURRY_PART;
@@ -213,7 +217,8 @@ static bool may_send_locked(const lk_etcd *e, const lk_etcd_lease *from, int64_t
     return e->moves < MOVES_MOST || now >= hurries_at(from);
 }
 
-/* Add the places of the lease that are held, or those that are not; send each batch that is full. False: no more may be sent now. */
+/* Add the lease's places that are held (or those that are not) to the batch, and send each full batch.
+ * Return false if no more requests may be sent now. */
 static bool add_places_locked(lk_etcd *e, lk_etcd_lease *from, lk_etcd_lease *to, bool held, int64_t now,
                               moves **batch) LK_REQUIRES(*e->net)
 {
@@ -221,7 +226,7 @@ static bool add_places_locked(lk_etcd *e, lk_etcd_lease *from, lk_etcd_lease *to
         if ((p->granted_at != 0) != held || !moves_now(p) || (from == to && !is_to_be_put(p)))
             continue;
         if (*batch == NULL) {
-            *batch = malloc(sizeof **batch); /* large, and written as far as it is used */
+            *batch = malloc(sizeof **batch); /* it is large, and only its used part is written */
             if (*batch == NULL)
                 return false;
             (*batch)->to = to;
@@ -248,7 +253,7 @@ static void move_all_locked(lk_etcd *e, lk_etcd_lease *from, lk_etcd_lease *to, 
         send_moves_locked(e, batch);
 }
 
-/* ---------------------------------------------------------------- the keeper's ---- */
+/* ---------------------------------------------------------------- the keeper's part ---- */
 
 static bool is_wanted_locked(const lk_etcd *e, const lk_etcd_lease *l) LK_REQUIRES(*e->net)
 {
@@ -259,8 +264,9 @@ static bool is_wanted_locked(const lk_etcd *e, const lk_etcd_lease *l) LK_REQUIR
     return false;
 }
 
-/* Whether something that is wanted may be there, or come to be, that isn't known to be: what is on an older one may have been put to
- * this one by a request that had no answer (models/etcd.pml, REVOKE_BETWEEN), or be made on it by one that is under way. */
+/* Return true if the lease may have a wanted key that we do not know of: an unanswered move may have put
+ * an older lease's key on it (models/etcd.pml, REVOKE_BETWEEN), or a request in flight may make a key on
+ * it. */
 static bool may_be_on_locked(const lk_etcd *e, const lk_etcd_lease *l) LK_REQUIRES(*e->net)
 {
     bool older = false;
@@ -276,7 +282,8 @@ static bool may_be_on_locked(const lk_etcd *e, const lk_etcd_lease *l) LK_REQUIR
     return l->requests > 0;
 }
 
-/* Of one that is over, or that nothing is on. True: it is gone. */
+/* Revoke the lease if it is tainted and nothing wanted can be on it. Free the lease if it has ended or is
+ * of no use, and return true. */
 static bool end_locked(lk_etcd *e, lk_etcd_lease *l, bool newest, int64_t now) LK_REQUIRES(*e->net)
 {
     const bool over = l->state == LK_ETCD_DEAD || (l->id != 0 && now >= lk_etcd_lease_over(l));
@@ -288,7 +295,8 @@ static bool end_locked(lk_etcd *e, lk_etcd_lease *l, bool newest, int64_t now) L
     return true;
 }
 
-/* When it is to be followed by another: LOCKER_NEVER if that is there. */
+/* Request the lease, or its successor if that is due. Return when the successor is due; LOCKER_NEVER: an
+ * answer comes first. */
 static int64_t follow_locked(lk_etcd *e, lk_etcd_lease *l, int64_t now) LK_REQUIRES(*e->net)
 {
     const int64_t at =
@@ -296,7 +304,7 @@ static int64_t follow_locked(lk_etcd *e, lk_etcd_lease *l, int64_t now) LK_REQUI
     if (l->state < LK_ETCD_LIVE) {
         if (!lk_etcd_pauses(e, now))
             lk_etcd_lease_ask_locked(e, l);
-        return LOCKER_NEVER; /* its answer is, or the pause's end */
+        return LOCKER_NEVER; /* the answer calls again, or the end of the pause does */
     }
     if (now < at)
         return at;
@@ -304,14 +312,15 @@ static int64_t follow_locked(lk_etcd *e, lk_etcd_lease *l, int64_t now) LK_REQUI
     return LOCKER_NEVER;
 }
 
-/* Order leases by when their time is over. */
+/* Return true if the time of `one` ends before that of `other`. Addresses order equal times. */
 static bool ends_before(const lk_etcd_lease *one, const lk_etcd_lease *other)
 {
     const int64_t until = lk_etcd_lease_until(one), others = lk_etcd_lease_until(other);
     return until != others ? until < others : (uintptr_t)one < (uintptr_t)other;
 }
 
-/* Return the lease with places whose time is over next after that of `before` (NULL: first of all); NULL: there is none. */
+/* Return the next lease with places, in the order in which their times end, after `before` (NULL: the
+ * first of all). NULL: there is none. */
 static lk_etcd_lease *next_to_end_locked(const lk_etcd *e, const lk_etcd_lease *before) LK_REQUIRES(*e->net)
 {
     lk_etcd_lease *next = NULL;
@@ -322,7 +331,8 @@ static lk_etcd_lease *next_to_end_locked(const lk_etcd *e, const lk_etcd_lease *
     return next;
 }
 
-/* Put what is on leases to newer ones, first what is on the lease that ends first. An answer goes on with what is left. */
+/* Move keys to newer leases, from the lease that ends first on. Each answer goes on with the keys that are
+ * left. */
 static void move_by_deadline_locked(lk_etcd *e, bool remake, int64_t now) LK_REQUIRES(*e->net)
 {
     for (lk_etcd_lease *l = NULL; (l = next_to_end_locked(e, l)) != NULL;) {
@@ -346,7 +356,7 @@ int64_t lk_etcd_leases_look_after_locked(lk_etcd *e, int64_t now)
         lk_etcd_lease *const to = lk_etcd_lease_newest_locked(e, l->ttl_ns);
         if (!wanted && end_locked(e, l, l == to, now))
             continue;
-        if (wanted) /* by the newest, which may still be asked for, also where that had no answer */
+        if (wanted) /* the newest lease decides, even if it is still being requested */
             next = lk_time_earlier(next, follow_locked(e, to != NULL ? to : l, now));
         else if (l->id != 0 && now < lk_etcd_lease_over(l))
             next = lk_time_earlier(next, lk_etcd_lease_over(l));

@@ -1,4 +1,4 @@
-/* txn.c: transactions; see txn.h. */
+/* txn.c: transactions, and useless answers. */
 #include <string.h>
 
 #include "txn.h"
@@ -136,4 +136,17 @@ const LkEtcdPb__Ranged *lk_etcd_ranged(const LkEtcdPb__TxnDone *done, size_t n)
     return n < done->n_responses && done->responses[n]->done_case == LK_ETCD_PB__DONE__DONE_RANGE
                ? done->responses[n]->range
                : NULL;
+}
+
+enum { REFUSALS_MAX = 3 };
+
+void lk_etcd_heard_locked(lk_etcd *e, const lk_etcd_reply *reply)
+{
+    if (reply->status == LK_ETCD_LOST || reply->status == LK_ETCD_TOO_LARGE)
+        return;
+    e->refusals = lk_etcd_unknown(reply->status) ? e->refusals + 1 : 0;
+    if (e->refusals < REFUSALS_MAX)
+        return;
+    e->refusals = 0;
+    lk_etcd_leave_member_locked(e->net, reply->text);
 }

@@ -1,5 +1,5 @@
-/* txn.h: a transaction that is being put together. It lives on its maker's stack until it was sent; all that it is told to
- * point to lasts as long. */
+/* txn.h: a transaction that is being built. It lives on the stack until it is sent, and so does all that
+ * it points to. */
 #pragma once
 
 #include "keys.h"
@@ -26,28 +26,33 @@ typedef struct {
 } lk_etcd_txn_of;
 
 void lk_etcd_txn_begin(lk_etcd_txn_of *t);
-/* If the key was created at that revision; 0: if it isn't there. */
+/* Add the condition that the key has this create revision; 0: that the key is missing. */
 void lk_etcd_if(lk_etcd_txn_of *t, ProtobufCBinaryData key, int64_t created);
-/* If what the key says is greater than the one, byte by byte, and less than the other. */
+/* Add the condition that the key's value is greater than `after` and less than `before`, byte by byte. */
 void lk_etcd_if_between(lk_etcd_txn_of *t, ProtobufCBinaryData key, const char *after, const char *before);
-/* ... as two conditions of a transaction that is put together otherwise. */
+/* Write the same as two conditions of another kind of transaction. */
 void lk_etcd_between(LkEtcdPb__Compare two[2], ProtobufCBinaryData key, const char *after,
                      const char *before);
-/* If nothing is there. */
+/* Add the condition that the range has no key. */
 void lk_etcd_if_none(lk_etcd_txn_of *t, const char *base, int32_t permits, lk_etcd_range_of what);
 void lk_etcd_put_op(lk_etcd_ops *ops, ProtobufCBinaryData key, const char *value, int64_t lease);
 void lk_etcd_delete_op(lk_etcd_ops *ops, ProtobufCBinaryData key);
-/* Nothing, which is no read: so servers order the transaction as they do a write, and it shows what is so then. */
+/* Add an empty transaction, which is not a read. So servers order the whole transaction like a write, and
+ * its answer is not stale. */
 void lk_etcd_order_op(lk_etcd_ops *ops);
-/* The key, with what it says. */
+/* Read the key with its value. */
 void lk_etcd_get_op(lk_etcd_ops *ops, ProtobufCBinaryData key);
-/* The latest `limit` (0: all) that were created before that revision (0: at any time), without what they say. */
+/* Read the newest `limit` keys of the range (0: all) with create revisions below `before` (0: any),
+ * without values. */
 void lk_etcd_latest_op(lk_etcd_ops *ops, const char *base, int32_t permits, lk_etcd_range_of what,
                        int64_t before, int64_t limit);
 lk_etcd_request *lk_etcd_txn_send_locked(lk_etcd *e, lk_etcd_txn_of *t, lk_etcd_done_fn done, void *context)
     LK_REQUIRES(*e->net);
 
-/* What the n-th operation answered; NULL: the server did not answer it so. */
+/* Look at an answer as such: after several useless ones in a row, the driver leaves the member. */
+void lk_etcd_heard_locked(lk_etcd *e, const lk_etcd_reply *reply) LK_REQUIRES(*e->net);
+
+/* Return the answer to the n-th operation. NULL: it has another kind. */
 const LkEtcdPb__Ranged *lk_etcd_ranged(const LkEtcdPb__TxnDone *done, size_t n);
 static inline ProtobufCBinaryData lk_etcd_bytes(const lk_etcd_key *key)
 {
