@@ -1,5 +1,5 @@
-/* connection.c: one connection, from stage to stage, and from endpoint to endpoint when it breaks: to the next one at once, and
- * after each round of all of them with a pause. Who waits for one is told. */
+/* connection.c: a connection from stage to stage. When it breaks, the driver goes to the next endpoint at
+ * once, and pauses after each round of all endpoints. Calls that wait for a connection are woken. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ void lk_etcd_patience_locked(lk_etcd_net *net, int64_t ns, int64_t busy_ns)
 {
     net->patience = lk_time_earlier(net->patience_ns, lk_time_later(ns, patience_least_ns));
     net->busy_patience = lk_time_later(net->patience, lk_time_earlier(busy_ns, 2 * net->patience));
-    lk_etcd_kick_locked(net); /* a poll may be longer than that */
+    lk_etcd_kick_locked(net); /* a poll may end later than that */
 }
 
 void lk_etcd_call_done_locked(lk_etcd_net *net, lk_etcd_call *call)
@@ -29,7 +29,7 @@ void lk_etcd_call_done_locked(lk_etcd_net *net, lk_etcd_call *call)
     if (call->asleep)
         pthread_cond_signal(&call->cond);
     else
-        lk_etcd_kick_locked(net); /* it may be the one that drives */
+        lk_etcd_kick_locked(net); /* the call may be the one that drives */
 }
 
 static void calls_go_on_locked(lk_etcd_net *net) LK_REQUIRES(*net)
@@ -39,7 +39,7 @@ static void calls_go_on_locked(lk_etcd_net *net) LK_REQUIRES(*net)
             lk_etcd_call_done_locked(net, call);
 }
 
-/* ---------------------------------------------------------------- its beginning ---- */
+/* ---------------------------------------------------------------- the beginning ---- */
 static void went_up_locked(lk_etcd_net *net) LK_REQUIRES(*net)
 {
     net->stage = LK_ETCD_UP;
@@ -100,7 +100,8 @@ static void log_in_locked(lk_etcd_net *net) LK_REQUIRES(*net)
         lk_etcd_break_locked(net, LOCKER_NOMEM, 0, "out of memory");
 }
 
-/* Take the password that was read, if it could be. False: nothing has been read since the last one was taken. */
+/* Take the new password, if the file could be read. Return false if nothing was read since the last one
+ * was taken. */
 static bool take_password_locked(lk_etcd_net *net) LK_REQUIRES(*net)
 {
     char *anew = NULL;
@@ -113,16 +114,17 @@ static bool take_password_locked(lk_etcd_net *net) LK_REQUIRES(*net)
     return is_read;
 }
 
-/* Go on with the login once the password has been read; with the one that is known, where that takes longer than a member's answer
- * may. */
+/* Go on with the login once the password is read. If that takes longer than a member may take to answer,
+ * go on with the known password. */
 static void read_on_locked(lk_etcd_net *net) LK_REQUIRES(*net)
 {
     if (take_password_locked(net) || lk_etcd_now(net) >= net->read_until)
         log_in_locked(net);
 }
 
-/* The password may have been changed since the last login. What was read too late for that one is newer than the one that is known:
- * a file that always takes long would have each login made by the first password. */
+/* Begin the login. The password may have changed since the last login. A password that was read too late
+ * for the last login is still newer than the known one. Otherwise a file that is always slow would make
+ * each login use the first password. */
 static void begin_login_locked(lk_etcd_net *net) LK_REQUIRES(*net)
 {
     if (net->secret != NULL)
@@ -164,14 +166,16 @@ static void greet_locked(lk_etcd_net *net) LK_REQUIRES(*net)
         lk_etcd_break_locked(net, LOCKER_NOMEM, 0, "out of memory");
 }
 
-/* What the other end said, or is, is told; else it may be over in a moment. */
+/* Report why TLS failed. What the other end said or is goes to the user; other failures may be over in a
+ * moment. */
 static void not_secure_locked(lk_etcd_net *net, int failure) LK_REQUIRES(*net)
 {
     locker_error why;
     bool permanent;
     const char *const here = lk_etcd_here_locked(net);
     if (lk_tls_told(net->secure, here, &why, &permanent)) {
-        net->denied = permanent && net->endpoints->count == 1; /* another may be better */
+        net->denied =
+            permanent && net->endpoints->count == 1; /* with several endpoints, another one may work */
         lk_etcd_break_locked(net, why.status, why.os_error, "%s", why.text);
     } else {
         lk_etcd_break_locked(
@@ -190,7 +194,7 @@ static void secure_locked(lk_etcd_net *net) LK_REQUIRES(*net)
         not_secure_locked(net, failure);
 }
 
-/* For whom the certificate has to be. */
+/* Return the name for which the certificate must be valid. */
 static const char *host_locked(const lk_etcd_net *net) LK_REQUIRES(*net)
 {
     return lk_hosts_at(net->hosts, net->endpoints->list[net->endpoint].host)->name;
@@ -213,7 +217,7 @@ static void connected_locked(lk_etcd_net *net) LK_REQUIRES(*net)
     }
 }
 
-/* ---------------------------------------------------------------- its end ---- */
+/* ---------------------------------------------------------------- the end ---- */
 void lk_etcd_leave_member_locked(lk_etcd_net *net, const char *why)
 {
     lk_etcd_break_locked(net, LOCKER_UNAVAILABLE, 0, "closed the connection to etcd at %s: %s",
@@ -231,7 +235,7 @@ static bool somebody_hurries_locked(const lk_etcd_net *net) LK_REQUIRES(*net)
     return false;
 }
 
-/* When the next attempt is made. After a login that was refused there is no hurry. */
+/* Return when the next attempt is made. After a refused login there is no hurry. */
 static int64_t pause_locked(const lk_etcd_net *net) LK_REQUIRES(*net)
 {
     const uint64_t rounds = net->failures / net->endpoints->count;
@@ -268,7 +272,7 @@ static void end_locked(lk_etcd_net *net) LK_REQUIRES(*net)
     net->broken = net->going = false;
     lk_etcd_http2_end_locked(net);
     lk_etcd_socket_close_locked(net, true);
-    if (net->failures == 0) /* it has served since: what was found before that may be long ago */
+    if (net->failures == 0) /* the connection has served since, so the lookup may be old */
         lk_etcd_found_forget_locked(net);
     net->failures++;
     net->ended_at = lk_etcd_now(net);
@@ -286,7 +290,7 @@ static void end_locked(lk_etcd_net *net) LK_REQUIRES(*net)
     calls_have_failed_locked(net);
 }
 
-/* What is silent from the beginning may be something else. */
+/* Return advice for an endpoint that is silent from the beginning: it may be another service. */
 static const char *advice_locked(const lk_etcd_net *net) LK_REQUIRES(*net)
 {
     switch (net->stage) {
@@ -315,9 +319,9 @@ locker_status lk_etcd_away_locked(const lk_etcd_net *net, locker_error *err)
                             trouble->text);
 }
 
-/* ---------------------------------------------------------------- what the driving thread does ---- */
-/* When what has been asked is to have been answered; never: nothing has. A server that answers others meanwhile has much to do, and
- * gets more time: what was asked would only be asked again. */
+/* ---------------------------------------------------------------- the driving thread's work ---- */
+/* Return when the oldest request must be answered; never: there is none. A server that answers other
+ * requests meanwhile is busy, and gets more time: another server would only get the same requests again. */
 static int64_t silent_at_locked(const lk_etcd_net *net) LK_REQUIRES(*net)
 {
     const lk_list *const oldest = lk_list_first(&net->requests);
@@ -329,7 +333,7 @@ static int64_t silent_at_locked(const lk_etcd_net *net) LK_REQUIRES(*net)
     return lk_time_after(lk_time_later(sent, heard_at), net->patience);
 }
 
-/* When the connection, or the attempt at one, is given up. */
+/* Return when the connection, or the attempt, is given up. */
 static int64_t over_at_locked(const lk_etcd_net *net) LK_REQUIRES(*net)
 {
     return net->stage == LK_ETCD_UP ? silent_at_locked(net) : net->attempt_until;
@@ -346,7 +350,8 @@ int64_t lk_etcd_due_locked(const lk_etcd_net *net)
     return lk_time_earlier(next, lk_etcd_look_up_at_locked(net));
 }
 
-/* Servers that have moved are gone to at once. An attempt at where there is none now is over, unless somebody answers there. */
+/* Go to servers that have moved at once. End an attempt at an address that no server has now, unless
+ * something answers there. */
 static void go_where_they_are_locked(lk_etcd_net *net, int64_t now) LK_REQUIRES(*net)
 {
     lk_etcd_look_up_locked(net, now);
@@ -398,11 +403,11 @@ void lk_etcd_serve_locked(lk_etcd_net *net, short told)
     lk_etcd_flush_locked(net);
 }
 
-/* All that was asked is answered. */
+/* End a connection that takes no new requests, after its last answer. */
 static void gone_locked(lk_etcd_net *net) LK_REQUIRES(*net)
 {
     if (net->stage == LK_ETCD_UP && net->trouble.status != LOCKER_OK)
-        net->broken = true; /* that is why */
+        net->broken = true; /* `going` was the reason */
     else
         lk_etcd_break_locked(net, LOCKER_UNAVAILABLE, 0,
                              "etcd at %s ended a stream without an answer, or is about to stop",

@@ -1,20 +1,20 @@
-/* drive.c: driving the connection. There is no I/O thread: a caller sends its request, and if nobody is reading, it reads,
- * for all, until its own answer is there; then another one that waits goes on, or the keeper.
- *
- * The keeper watches the socket by an epoll of its own (socket.c). While callers come and go it should sleep: its watch is
- * taken away when a caller begins to read, and is set again when the last one leaves: at once if somebody waits for an
- * event or an answer, else by the keeper itself, a moment later. */
+/* drive.c: driving the connection. There is no I/O thread: a caller sends its request. If no thread reads,
+ * the caller reads for all calls until its own answer comes. Then another waiting call reads on, or the
+ * keeper does. The keeper watches the socket by an epoll of its own (socket.c). It should sleep while
+ * calls come and go. So its watch is removed when a call begins to read, and set again when the last call
+ * leaves: at once if a claim waits for an event or a request is in flight, else by the keeper itself a
+ * moment later. */
 #include "lk_poll.h"
 #include "lk_wakeup.h"
 #include "state.h"
 
-/* After a caller has left, the keeper takes over so much later, where nobody waits for anything. */
+/* After a call has left, the keeper takes over after this time, if nothing is waited for. */
 static const int64_t lazy_ns = 20 * LK_MS;
-/* The keeper that finds a caller driving looks again so much later, whether it still does; and soon, while callers come and
- * go: else each that leaves would call it. */
+/* A keeper that finds a call driving looks again after this time. It looks soon while calls come and go,
+ * because otherwise each call that leaves would have to wake it. */
 static const int64_t look_again_ns = LK_S;
 
-/* For clang's analysis the connection is what is held, because the upper floor sees nothing of its mutex. */
+/* For clang's analysis the connection itself is the lock: the upper floor does not see its mutex. */
 LK_UNCHECKED void lk_etcd_enter(lk_etcd_net *net)
 {
     lk_mutex_lock(&net->mutex);
@@ -30,7 +30,7 @@ static bool is_idle_locked(const lk_etcd_net *net) LK_REQUIRES(*net)
     return lk_etcd_serves_locked(net) && lk_list_empty(&net->requests) && net->watchers.count == 0;
 }
 
-/* Have a caller that sleeps drive. False: none does. */
+/* Have a sleeping call drive. Return false if there is none. */
 static bool wake_driver_locked(const lk_etcd_net *net) LK_REQUIRES(*net)
 {
     LK_EACH(lk_etcd_call, call, link, &net->calls) {
@@ -42,8 +42,8 @@ static bool wake_driver_locked(const lk_etcd_net *net) LK_REQUIRES(*net)
     return false;
 }
 
-/* Send what there is to be sent, and see to it that somebody goes on driving: the thread that does, when it has to look at
- * other things now; a caller that sleeps; or the keeper. */
+/* Send pending bytes, and make sure that some thread drives: the present one (which may have to look
+ * at other events), a sleeping call, or the keeper. */
 static void hand_on_locked(lk_etcd_net *net) LK_REQUIRES(*net)
 {
     lk_etcd_flush_locked(net);
@@ -54,7 +54,7 @@ static void hand_on_locked(lk_etcd_net *net) LK_REQUIRES(*net)
         return;
     }
     lk_etcd_settle_locked(net);
-    lk_etcd_flush_locked(net); /* what the owner has said to that */
+    lk_etcd_flush_locked(net); /* what the owner has answered to the events */
     if (wake_driver_locked(net))
         return;
     const bool is_lazy = net->armed == 0 && is_idle_locked(net) && lk_etcd_now(net) < net->left_at + lazy_ns;
@@ -73,14 +73,14 @@ void lk_etcd_leave(lk_etcd_net *net)
 int64_t lk_etcd_turn_locked(lk_etcd_net *net)
 {
     const int64_t now = lk_etcd_now(net);
-    net->keeper_at = LOCKER_NEVER; /* it is here */
+    net->keeper_at = LOCKER_NEVER; /* the keeper has come */
     net->in_turn = true;
     if (!net->reading)
         lk_etcd_tend_locked(net, now);
     const short told = lk_etcd_told_locked(net);
     lk_etcd_found_locked(net);
     if (net->reading && net->stage == LK_ETCD_READING)
-        lk_etcd_kick_locked(net); /* the password may be there */
+        lk_etcd_kick_locked(net); /* the password may have been read */
     if (net->reading)
         return now + (now < net->left_at + look_again_ns ? lazy_ns : look_again_ns);
     if (told == 0 && is_idle_locked(net) && net->armed == 0 && now < net->left_at + lazy_ns)
@@ -100,7 +100,8 @@ int64_t lk_etcd_turn_ends_locked(lk_etcd_net *net, int64_t next)
 /* ---------------------------------------------------------------- callers ---- */
 static short poll_unlocking(lk_etcd_net *net, int64_t until) LK_REQUIRES(*net)
 {
-    struct pollfd waits[2] = {{.fd = net->kick_fd, .events = POLLIN}, {.fd = net->fd}}; /* -1: none */
+    struct pollfd waits[2] = {{.fd = net->kick_fd, .events = POLLIN},
+                              {.fd = net->fd}}; /* fd -1: there is no socket */
     const int64_t now = lk_etcd_now(net);
     net->poll_until = until;
     net->poll_events = waits[1].events = lk_etcd_socket_events_locked(net);
@@ -114,7 +115,7 @@ static short poll_unlocking(lk_etcd_net *net, int64_t until) LK_REQUIRES(*net)
     return ready > 0 ? waits[1].revents : 0;
 }
 
-/* Drive once. Nobody else ends a socket while this polls. */
+/* Poll once and handle the events. No other thread closes the socket meanwhile. */
 static void turn_unlocking(lk_etcd_net *net, const lk_etcd_call *call, int64_t until) LK_REQUIRES(*net)
 {
     net->reading = true;

@@ -1,17 +1,18 @@
-/* endpoints.c: the hosts' addresses, which are those to be connected to. When all of them have failed in a row, the servers may have
- * moved: then the hosts are resolved again, in a thread, until there is a connection. A host that has no address now keeps those of
- * before, and one that never had any may get some. */
+/* endpoints.c: the addresses of the hosts, which are the endpoints. If all of them have failed in a row,
+ * the servers may have moved. Then a thread resolves the hosts again until there is a connection. A host
+ * without addresses now keeps its earlier ones. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
 #include "state.h"
 
-/* As long as the longest pause between rounds of all endpoints: a resolver is asked no more often than the servers are then. */
+/* The time between lookups: as long as the longest pause between rounds, so that a resolver gets no more
+ * requests than the servers. */
 static const int64_t look_up_again_ns = LK_S;
 static const int64_t attempt_least_ns = 100 * LK_MS;
 
-/* ---------------------------------------------------------------- lists of them ---- */
+/* ---------------------------------------------------------------- lists of addresses ---- */
 static bool has(const lk_addresses *list, const lk_address *wanted)
 {
     for (size_t i = 0; i < list->count; i++) {
@@ -39,7 +40,7 @@ static bool has_host(const lk_addresses *list, size_t host)
     return false;
 }
 
-/* Of each host what was found, or else what it had before. NULL: no memory. */
+/* Return for each host the addresses found, or its earlier ones if none were found. NULL: no memory. */
 static lk_addresses *merge(const lk_addresses *found, const lk_addresses *before, size_t hosts)
 {
     lk_addresses *const both = malloc(sizeof *both + (found->count + before->count) * sizeof *both->list);
@@ -56,7 +57,7 @@ static lk_addresses *merge(const lk_addresses *found, const lk_addresses *before
 }
 
 /* ---------------------------------------------------------------- the endpoints ---- */
-/* The clients of a cluster begin at different members. */
+/* Use these endpoints, from a random one on, so that the clients of a cluster begin at different members. */
 static void go_by_locked(lk_etcd_net *net, lk_addresses *endpoints) LK_REQUIRES(*net)
 {
     uint32_t random = 0;
@@ -85,7 +86,7 @@ void lk_etcd_endpoints_replace_locked(lk_etcd_net *net)
                   lk_hosts_names(net->hosts));
     go_by_locked(net, net->fresh);
     net->fresh = NULL;
-    for (size_t i = 0; i < net->endpoints->count; i++) { /* those from before have all failed */
+    for (size_t i = 0; i < net->endpoints->count; i++) { /* the earlier ones have all failed */
         if (!has(before, &net->endpoints->list[net->endpoint]))
             break;
         net->endpoint = (net->endpoint + 1) % net->endpoints->count;
@@ -127,7 +128,7 @@ void lk_etcd_found_locked(lk_etcd_net *net)
     net->fresh = merge(found, net->endpoints, lk_hosts_count(net->hosts));
     free(found);
     if (net->fresh != NULL && has_all(net->endpoints, net->fresh) && has_all(net->fresh, net->endpoints))
-        lk_etcd_found_forget_locked(net); /* in whichever order */
+        lk_etcd_found_forget_locked(net); /* the order of the two does not matter */
     if (net->fresh != NULL)
         lk_etcd_kick_locked(net);
 }

@@ -11,13 +11,13 @@
 
 enum {
     PREFIX = 5,                      /* "is it compressed", and the length in four bytes */
-    MESSAGE_MOST = 16 * 1024 * 1024, /* that is taken: 10,000 permits, with keys as long as they may be */
-    BYTES_KEPT = 16 * 1024,          /* of a buffer, for the next one */
-    OUT_MOST = 256 * 1024,           /* that waits outside of nghttp2 for the socket */
-    STREAM_WINDOW = 1024 * 1024,     /* what the server may send on a stream without being told to go on */
-    CONNECTION_WINDOW = 4 * 1024 * 1024, /* ... and on all */
-    STREAM_LAST = 1 << 30,               /* their numbers end at 2^31 */
-    READS_MOST = 16                      /* in one turn */
+    MESSAGE_MOST = 16 * 1024 * 1024, /* of a message: enough for 10,000 permits with the longest keys */
+    BYTES_KEPT = 16 * 1024,          /* of a buffer that is kept for the next call */
+    OUT_MOST = 256 * 1024,           /* that wait outside nghttp2 for the socket */
+    STREAM_WINDOW = 1024 * 1024, /* bytes that the server may send on a stream before we acknowledge them */
+    CONNECTION_WINDOW = 4 * 1024 * 1024, /* the same on all streams together */
+    STREAM_LAST = 1 << 30,               /* the greatest stream number that is used; HTTP/2 allows 2^31 */
+    READS_MOST = 16                      /* reads in one turn */
 };
 
 static const int64_t pong_ns = LK_S;
@@ -90,7 +90,8 @@ static void not_grpc_locked(lk_etcd_net *net) LK_REQUIRES(*net)
                          lk_etcd_here_locked(net));
 }
 
-/* What has come of a stream that goes on is handed over message by message; of another one it is kept. */
+/* Hand over the messages that have come of a stream that goes on. The message of another stream is kept
+ * until its end. */
 static void take_messages_locked(lk_etcd_net *net, lk_etcd_stream *stream) LK_REQUIRES(*net)
 {
     const lk_etcd_bytes *const in = &stream->in;
@@ -114,7 +115,7 @@ static void take_messages_locked(lk_etcd_net *net, lk_etcd_stream *stream) LK_RE
     stream->in.len -= at;
 }
 
-/* ---------------------------------------------------------------- what nghttp2 tells, with the mutex ---- */
+/* ---------------------------------------------------------------- nghttp2's callbacks, with the mutex ---- */
 static lk_etcd_stream *stream_of(nghttp2_session *session, int32_t id)
 {
     return nghttp2_session_get_stream_user_data(session, id);
@@ -125,7 +126,7 @@ static bool is_named(const uint8_t *name, size_t len, const char *what)
     return len == strlen(what) && memcmp(name, what, len) == 0;
 }
 
-/* In one line, as errors and logs are. */
+/* Decode a text into one line, as errors and logs need it. */
 static void take_text(lk_etcd_stream *stream, const char *escaped)
 {
     stream->text[lk_unescape(stream->text, sizeof stream->text - 1, escaped)] = '\0';
@@ -138,7 +139,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
                      size_t name_len, const uint8_t *value, size_t value_len, uint8_t flags, void *context)
 {
     lk_etcd_stream *const stream = stream_of(session, frame->hd.stream_id);
-    const char *const text = (const char *)value; /* nghttp2 ends it with a NUL */
+    const char *const text = (const char *)value; /* nghttp2 ends the value with a NUL */
     (void)value_len;
     (void)flags;
     (void)context;
@@ -167,8 +168,9 @@ LK_UNCHECKED static int on_data(nghttp2_session *session, uint8_t flags, int32_t
     return 0;
 }
 
-/* A proxy, say, has answered instead: what it may take back is not for good, nor is what it says of itself, or of a server that
- * it didn't hear of in time, and which may have done what was asked. */
+/* Set the stream's status after an answer in HTTP alone, perhaps of a proxy. Such an answer is not final
+ * if it may pass, if it is about the proxy itself, or if the proxy got no answer in time: then the server
+ * may have carried out the request. */
 static void told_by_http(lk_etcd_stream *stream)
 {
     const int status = stream->http_status;
@@ -194,7 +196,8 @@ LK_UNCHECKED static int on_close(nghttp2_session *session, int32_t id, uint32_t 
     if (stream->refused && stream->kind->on_message == NULL)
         stream->status = LK_ETCD_TOO_LARGE;
     told_by_http(stream);
-    if (stream->status == LK_ETCD_LOST || stream->goes_on) /* who asks again at once is to meet a pause */
+    if (stream->status == LK_ETCD_LOST ||
+        stream->goes_on) /* a call that asks again at once is to meet a pause */
         net->going = true;
     const bool is_whole = stream->in.len >= PREFIX && stream->in.at[0] == 0 &&
                           stream->in.len == PREFIX + message_len(stream->in.at);
@@ -206,9 +209,10 @@ LK_UNCHECKED static int on_close(nghttp2_session *session, int32_t id, uint32_t 
     return 0;
 }
 
-/* Go's servers send one ping after another to measure the line, while requests come: the next when the last is answered. Each
- * answer costs a turn, so it waits. Such a ping is known by its data (grpc-go, bdp_estimator.go); with any other the server asks
- * whether we are there, and may wait for less than a second (--grpc-keepalive-timeout). */
+/* Note a ping. Go's servers send ping after ping to measure the line while requests come, each when the
+ * last one is answered (grpc-go, bdp_estimator.go). Each answer costs a turn, so the answer to such a
+ * ping, which its data shows, waits. With any other ping the server asks whether we are alive, and may
+ * wait for less than a second (--grpc-keepalive-timeout). */
 static void pinged_locked(lk_etcd_net *net, const nghttp2_ping *ping) LK_REQUIRES(*net)
 {
     static const uint8_t measures[] = {2, 4, 16, 16, 9, 14, 7, 7};
@@ -228,7 +232,8 @@ void lk_etcd_pong_locked(lk_etcd_net *net, int64_t now)
     (void)nghttp2_submit_ping(net->session, NGHTTP2_FLAG_ACK, net->pong);
 }
 
-/* The other end's last word is the end: nghttp2 waits for ours, too, which may never come, and which not every proxy asks for. */
+/* End the stream with the other end's last frame. nghttp2 would wait for our last frame too, which may
+ * never be sent, and which not every proxy requires. */
 static void end_stream(nghttp2_session *session, const nghttp2_frame_hd *head)
 {
     if ((head->flags & NGHTTP2_FLAG_END_STREAM) != 0 &&
@@ -250,7 +255,7 @@ LK_UNCHECKED static int on_frame(nghttp2_session *session, const nghttp2_frame *
     return 0;
 }
 
-/* The next bytes of a stream. */
+/* Hand nghttp2 the stream's next bytes. */
 static ssize_t read_stream(nghttp2_session *session, int32_t id, uint8_t *into, size_t most, uint32_t *flags,
                            nghttp2_data_source *source, void *context)
 {
@@ -307,7 +312,7 @@ void lk_etcd_http2_end_locked(lk_etcd_net *net)
     net->out_at = 0;
 }
 
-/* Frames, for as long as there are some: they go in one piece. False: none. */
+/* Fill the buffer with frames, so that they go out in one piece. Return false if there are none. */
 static bool fill_locked(lk_etcd_net *net) LK_REQUIRES(*net)
 {
     const uint8_t *frame;
@@ -343,7 +348,7 @@ void lk_etcd_flush_locked(lk_etcd_net *net)
     }
 }
 
-/* The first byte of HTTP/2 is that of a length, which is small: of the server's settings. */
+/* Check the first byte. HTTP/2 begins with the length of the server's settings, whose first byte is small. */
 static void not_http2_locked(lk_etcd_net *net) LK_REQUIRES(*net)
 {
     const bool is_http1 = net->in[0] == 'H', is_tls = net->in[0] == 0x15;
@@ -377,7 +382,8 @@ static void ended_locked(lk_etcd_net *net, int error) LK_REQUIRES(*net)
     locker_error why;
     bool permanent;
     if (!net->heard && net->secure != NULL && lk_tls_told(net->secure, here, &why, &permanent))
-        lk_etcd_break_locked(net, why.status, why.os_error, "%s", why.text); /* it wants a certificate, say */
+        lk_etcd_break_locked(net, why.status, why.os_error, "%s",
+                             why.text); /* for example, it wants a certificate */
     else if (!net->heard)
         lk_etcd_break_locked(net, LOCKER_UNAVAILABLE, error,
                              "the server at %s closed the connection without an answer; "
@@ -399,7 +405,7 @@ void lk_etcd_receive_locked(lk_etcd_net *net)
         else
             take_locked(net, (size_t)n);
         if (n < (ssize_t)sizeof net->in && net->secure == NULL)
-            return; /* all is read; of TLS poll doesn't know that */
+            return; /* all is read; poll does not see what TLS has buffered */
     }
 }
 

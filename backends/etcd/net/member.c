@@ -1,5 +1,6 @@
-/* member.c: whether what a member reads is of now. Before etcd 3.4.42, 3.5.28 and 3.6.9 a member that stood still for a while may answer
- * a read with what was true before it was asked (etcd#20418). A member that is alone can't: nobody else has written meanwhile. */
+/* member.c: whether a member's reads are current. Before etcd 3.4.42, 3.5.28 and 3.6.9, a member that was
+ * stopped for a while may answer a read with data from before the request (etcd#20418). The only member of
+ * a cluster cannot, because no other member has written meanwhile. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,10 +17,10 @@ void lk_etcd_answered_by_locked(lk_etcd_net *net, uint64_t member)
         net->prover = 0;
 }
 
-/* Return true if that version's reads are of now. One that is no release yet is taken for an old one. */
+/* Return true if reads of this version are current. A pre-release counts as old. */
 static bool is_mended(const char *version)
 {
-    static const long patches[] = {42, 28, 9}; /* since then: of 3.4, 3.5 and 3.6 */
+    static const long patches[] = {42, 28, 9}; /* the first patch of 3.4, 3.5 and 3.6 with current reads */
     enum { FIRST_MINOR = 4, MINORS = sizeof patches / sizeof *patches };
     long numbers[3];
     const char *at = version;
@@ -36,7 +37,7 @@ static bool is_mended(const char *version)
     return minor >= 0 && (minor >= MINORS || numbers[2] >= patches[minor]);
 }
 
-/* What stands for a member may tell of itself alone (etcd's grpc-proxy): it is no member. */
+/* Take the list of members. An etcd grpc-proxy may list only itself, but it is no member. */
 LK_UNCHECKED static void members_told_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply)
 {
     lk_etcd_net *const net = context;
@@ -44,7 +45,7 @@ LK_UNCHECKED static void members_told_locked(lk_etcd *e, void *context, const lk
     (void)e;
     const bool is_alone = reply->status == LK_ETCD_OK && told->header != NULL && told->n_members == 1 &&
                           told->members[0]->id != 0 && told->members[0]->id == told->header->member_id;
-    if (!net->is_mended) /* else it was asked before that was known */
+    if (!net->is_mended) /* else the version was known before the answer came */
         net->prover = is_alone ? told->header->member_id : 0;
 }
 

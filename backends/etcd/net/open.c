@@ -45,7 +45,7 @@ static locker_status copy_login(lk_etcd_net *net, const locker_driver_config *co
     return net->user != NULL && net->password != NULL ? LOCKER_OK : lk_out_of_memory(err);
 }
 
-/* A parameter of TLS without TLS would do nothing. */
+/* Copy the TLS parameters. Without TLS, a TLS parameter is refused, as it would do nothing. */
 static locker_status copy_tls(lk_etcd_net *net, const locker_driver_config *config, locker_error *err)
 {
     net->tls.on = strcmp(config->scheme, "etcds") == 0;
@@ -61,7 +61,7 @@ static locker_status copy_tls(lk_etcd_net *net, const locker_driver_config *conf
     return net->tls.on ? lk_tls_init(&net->tls, config->values, err) : LOCKER_OK;
 }
 
-/* ---------------------------------------------------------------- its life ---- */
+/* ---------------------------------------------------------------- life ---- */
 static locker_status connect_first(lk_etcd_net *net, int64_t until, locker_error *err)
 {
     lk_etcd_call call;
@@ -149,7 +149,7 @@ void lk_etcd_net_free(lk_etcd_net *net)
         return;
     net->stage = LK_ETCD_AWAY;
     lk_etcd_http2_end_locked(net);
-    lk_etcd_socket_close_locked(net, false); /* what was sent last goes out */
+    lk_etcd_socket_close_locked(net, false); /* without a reset, so that the last bytes go out */
     lk_etcd_requests_lost_locked(net);
     lk_etcd_requests_free(net);
     lk_table_destroy(&net->watchers);

@@ -1,4 +1,5 @@
-/* requests.c: requests with one answer each: asked on a stream of their own, answered in any order, or not at all. */
+/* requests.c: requests with one answer each. Each request has its own stream, so answers come in any
+ * order. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,8 +59,8 @@ void lk_etcd_unpacked_locked(lk_etcd_net *net, ProtobufCMessage *message)
         protobuf_c_message_free_unpacked(message, &arena);
 }
 
-/* ---------------------------------------------------------------- asking, and being answered ---- */
-/* The text is there where a status has several meanings, or another one in another version. */
+/* ---------------------------------------------------------------- requests and answers ---- */
+/* The text is compared if a status has several meanings, or another one in another version. */
 bool lk_etcd_login_expired_locked(lk_etcd_net *net, int status, const char *text)
 {
     const bool expired = status == LK_ETCD_UNAUTHENTICATED || strstr(text, "invalid auth token") != NULL ||
@@ -70,12 +71,13 @@ bool lk_etcd_login_expired_locked(lk_etcd_net *net, int status, const char *text
         return false;
     (void)locker_error_set(&net->trouble, LOCKER_UNAVAILABLE, 0, "etcd at %s no longer accepts the login: %s",
                            lk_etcd_here_locked(net), text);
-    net->going = true; /* what was asked before that is still answered */
+    net->going = true; /* requests in flight are still answered */
     return true;
 }
 
-/* Another member may do it, or this one soon: it is busy, a learner, or has just started. From etcd 3.6 on the latter two have the
- * status of what is refused for good. */
+/* Return true if another member may carry out the request, or this one soon: it is busy, a learner, or
+ * just started. From etcd 3.6 on, a learner and a starting member answer with the status of a final
+ * refusal. */
 static bool passes(const lk_etcd_stream *stream)
 {
     const char *const text = stream->text;
@@ -93,7 +95,7 @@ static int status_of_locked(lk_etcd_net *net, const lk_etcd_stream *stream) LK_R
     return stream->status;
 }
 
-/* It is over, and may be used again. */
+/* Keep the ended request for use again. */
 static void retire_locked(lk_etcd_net *net, lk_etcd_request *request) LK_REQUIRES(*net)
 {
     lk_etcd_stream_clear(&request->stream);
@@ -126,7 +128,7 @@ LK_UNCHECKED static void on_end(lk_etcd_net *net, lk_etcd_stream *stream)
         }
     }
     if (net->stage == LK_ETCD_UP &&
-        !lk_etcd_unknown(reply.status)) /* a login that is taken is of no use yet */
+        !lk_etcd_unknown(reply.status)) /* an accepted login is no useful answer yet */
         net->failures = 0;
     if (!lk_etcd_unknown(reply.status))
         net->answered_at = lk_etcd_now(net);
@@ -200,7 +202,7 @@ LK_UNCHECKED void lk_etcd_requests_free(lk_etcd_net *net)
     }
 }
 
-/* ---------------------------------------------------------------- what answers mean ---- */
+/* ---------------------------------------------------------------- meanings of answers ---- */
 bool lk_etcd_unknown(int status)
 {
     switch (status) {

@@ -1,4 +1,4 @@
-/* secret.c: a password's file, read by a thread; see secret.h. */
+/* secret.c: a password's file, which a thread reads. */
 #include "secret.h"
 
 #include <stdlib.h>
@@ -6,14 +6,14 @@
 
 #include "lk_thread.h"
 
-/* It has two users while a thread reads: that, and the instance; the last frees it. */
+/* A password's file. The instance uses it, and a thread while it reads. The last user frees it. */
 struct lk_etcd_secret {
-    lk_mutex mutex; /* inside the driver's */
+    lk_mutex mutex; /* locked inside the driver's mutex */
     unsigned users LK_GUARDED_BY(mutex);
     const locker_services *svc LK_GUARDED_BY(mutex); /* NULL: the instance has gone */
     bool reading LK_GUARDED_BY(mutex);
     bool ready LK_GUARDED_BY(mutex);
-    char *password LK_GUARDED_BY(mutex); /* `ready`: what was read; NULL: nothing */
+    char *password LK_GUARDED_BY(mutex); /* with `ready`: the password; NULL: it could not be read */
     char file[];
 };
 
@@ -80,10 +80,10 @@ bool lk_etcd_secret_read(lk_etcd_secret *s, const locker_services *svc)
     const bool begins = !s->reading && lk_thread_start(&thread, run, s) == 0;
     if (begins) {
         pthread_detach(thread);
-        forget_locked(s); /* of a login before, which has not waited for it */
+        forget_locked(s); /* a result for which an earlier login did not wait */
         s->svc = svc;
         s->reading = true;
-        s->users++; /* before it can leave */
+        s->users++; /* counted before the thread can leave */
     }
     lk_mutex_unlock(&s->mutex);
     return begins;

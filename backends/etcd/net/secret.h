@@ -1,5 +1,5 @@
-/* secret.h: a password that stands in a file, read again by a thread: a file system that hangs takes any time, and who has the driver's
- * mutex can't wait for that. */
+/* secret.h: a password in a file, which a thread reads again before a login. A thread, because a file
+ * system that hangs may take any time, and the holder of the driver's mutex cannot wait. */
 #pragma once
 
 #include <locker/driver.h>
@@ -8,11 +8,13 @@
 
 typedef struct lk_etcd_secret lk_etcd_secret;
 
-/* NULL: no memory. */
+/* Return NULL without memory. */
 lk_etcd_secret *lk_etcd_secret_new(const char *file) LK_UNCHECKED;
-/* NULL is allowed. A thread that reads has its own use of it: nothing waits for that. */
+/* Drop the instance's use. NULL is allowed. Does not wait for a thread that reads. */
 void lk_etcd_secret_drop(lk_etcd_secret *secret);
-/* Begin to read; core attends when that has ended. False: there is no thread, or one still reads since before. */
+/* Begin to read. When it ends, core calls `attend`. Return false if there is no thread, or an earlier one
+ * still reads. */
 bool lk_etcd_secret_read(lk_etcd_secret *secret, const locker_services *svc);
-/* Take what was read: malloc'ed; NULL: it can't be read. False: that has not ended yet. */
+/* Take what was read: allocated; NULL: the file could not be read. Return false if the thread has not
+ * ended. */
 bool lk_etcd_secret_take(lk_etcd_secret *secret, char **password);

@@ -1,5 +1,5 @@
-/* socket.c: the socket: connecting, sending, receiving, all without waiting; and who is to look at it: the thread that
- * drives, or the keeper, by an epoll of its own, in which it is a one-shot. */
+/* socket.c: the socket: connecting, sending and receiving without waiting. It is watched by the driving
+ * thread, or by the keeper's epoll as a one-shot. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -34,7 +34,8 @@ void lk_etcd_break_locked(lk_etcd_net *net, locker_status status, int os_error, 
     net->broken = true;
 }
 
-/* Requests are small and wait for their answers; a peer that vanished is noticed within half a minute. */
+/* Set the socket's options. Requests are small and wait for their answers. A peer that has vanished is
+ * noticed within half a minute. */
 static void tune(int fd)
 {
     static const struct {
@@ -84,7 +85,7 @@ ssize_t lk_etcd_socket_send_locked(lk_etcd_net *net, const void *bytes, size_t l
 ssize_t lk_etcd_socket_receive_locked(lk_etcd_net *net, void *bytes, size_t len)
 {
     ssize_t n;
-    bool more; /* it is read until there is none */
+    bool more; /* TLS is read until it has no more */
     if (net->secure != NULL)
         return lk_tls_receive(net->secure, bytes, len, &more);
     do {
@@ -93,7 +94,8 @@ ssize_t lk_etcd_socket_receive_locked(lk_etcd_net *net, void *bytes, size_t len)
     return n;
 }
 
-/* Out of the epoll by hand: where a fork's child has the socket too, closing it would leave it there. */
+/* Close the socket. It is removed from the epoll explicitly: if a fork's child has the socket too, closing
+ * would leave it in the epoll. */
 void lk_etcd_socket_close_locked(lk_etcd_net *net, bool reset)
 {
     const struct linger drop = {.l_onoff = 1, .l_linger = 0};
@@ -145,13 +147,14 @@ void lk_etcd_disarm_locked(lk_etcd_net *net)
         tell_epoll_locked(net, 0);
 }
 
-/* epoll is always asked: it tells of a socket's end without being told to, and would stay readable. */
+/* Return the socket's events. The epoll is always asked, because it reports a socket's end unasked, and
+ * would stay readable. */
 short lk_etcd_told_locked(lk_etcd_net *net)
 {
     struct epoll_event event;
     struct pollfd waits = {.fd = net->fd, .events = lk_etcd_socket_events_locked(net)};
     if (net->in_epoll && epoll_wait(net->epoll_fd, &event, 1, 0) > 0) {
-        net->armed = 0; /* a one-shot */
+        net->armed = 0; /* the one-shot is used up */
         return (short)event.events;
     }
     if (net->fd < 0 || net->armed == waits.events)

@@ -1,6 +1,7 @@
-/* watch.c: being told that keys were deleted: one stream for all, opened at the first watch. A watch has a number of ours, which
- * is used once, so that what is said of one that isn't wanted any more finds nobody. The server counts, too: from 0 on in each
- * stream, leaving out what it refuses. It could be told a number, which etcd 3.3 and etcd's grpc-proxy don't heed. */
+/* watch.c: watches for deletions of keys: one stream for all, opened at the first watch. Each watch gets
+ * an id of ours once, so an event for an ended watch finds no watcher. The server counts watches too: in
+ * each stream from 0 on, without those that it refuses. A client could send ids of its own, but etcd 3.3
+ * and etcd's grpc-proxy ignore them. */
 #include <string.h>
 
 #include "state.h"
@@ -40,7 +41,7 @@ static void cancel_locked(lk_etcd_net *net, int64_t id) LK_REQUIRES(*net)
     what.what_case = LK_ETCD_PB__WATCH__WHAT_CANCEL;
     what.cancel = &cancel;
     if (lk_etcd_serves_locked(net) && net->watch.id != 0)
-        (void)say_locked(net, &what); /* else it tells of a deletion in vain */
+        (void)say_locked(net, &what); /* else the watch reports a deletion in vain */
 }
 
 static void gone_locked(lk_etcd_net *net, lk_etcd_watcher *watcher, int64_t revision) LK_REQUIRES(*net)
@@ -49,7 +50,7 @@ static void gone_locked(lk_etcd_net *net, lk_etcd_watcher *watcher, int64_t revi
     net->owner->on_gone(net->e, watcher, revision);
 }
 
-/* The owner may watch again meanwhile; those have later numbers. */
+/* Report all watchers as gone. The owner may watch again meanwhile; later watches have later ids. */
 static void all_gone_locked(lk_etcd_net *net) LK_REQUIRES(*net)
 {
     const int64_t last = net->watch_id;
@@ -62,7 +63,7 @@ static void all_gone_locked(lk_etcd_net *net) LK_REQUIRES(*net)
     }
 }
 
-/* The revision of a deletion; 0: there is none among these. */
+/* Return the revision of the deletion among these events. 0: there is none. */
 static int64_t deleted_at(const LkEtcdPb__Watched *told)
 {
     for (size_t i = 0; i < told->n_events; i++)
@@ -99,7 +100,7 @@ LK_UNCHECKED static void on_message(lk_etcd_net *net, const uint8_t *bytes, size
     if (canceled)
         (void)lk_etcd_login_expired_locked(net, LK_ETCD_OK, told->cancel_reason);
     lk_etcd_unpacked_locked(net, message);
-    if (refused || of_all) { /* a server doesn't say whose */
+    if (refused || of_all) { /* the server does not say which watch it refuses */
         net->watch_base += refused;
         all_gone_locked(net);
         return;
@@ -160,7 +161,7 @@ void lk_etcd_unwatch_locked(lk_etcd_net *net, lk_etcd_watcher *watcher)
     cancel_locked(net, id);
 }
 
-/* What is in the stream's buffers was for the connection that has ended. */
+/* The stream's buffers belong to the connection that has ended. */
 void lk_etcd_watchers_lost_locked(lk_etcd_net *net)
 {
     lk_etcd_stream_clear(&net->watch);
