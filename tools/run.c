@@ -3,10 +3,49 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "run_parts.h"
+
+/* Find the program that execvpe() will start. */
+static bool find_program(const char *name, char *path, size_t size)
+{
+    const char *folders = secure_getenv("PATH");
+    if (strchr(name, '/') || !folders)
+        return snprintf(path, size, "%s", name) < (int)size;
+    while (*folders) {
+        const size_t length = strcspn(folders, ":");
+        if (snprintf(path, size, "%.*s/%s", (int)length, folders, name) < (int)size &&
+            access(path, X_OK) == 0)
+            return true;
+        folders += length + (folders[length] == ':');
+    }
+    return false;
+}
+
+/* Warn if the command is a set-user-ID program of another user, because locker may not be able to send signals to it. */
+static void warn_of_rights(const lk_run *r)
+{
+    const char *const name = r->options.command[0];
+    char path[4096];
+    struct stat file;
+    struct statvfs system;
+    if (r->options.common.quiet || geteuid() == 0 || prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1 ||
+        !find_program(name, path, sizeof path) || stat(path, &file) != 0)
+        return;
+    if (!S_ISREG(file.st_mode) || !(file.st_mode & S_ISUID) || file.st_uid == geteuid() ||
+        (statvfs(path, &system) == 0 && (system.f_flag & ST_NOSUID)))
+        return;
+    lk_cli_message(
+        "warning: '%s' runs with the rights of user %u, so locker may not be able to stop it when the lock is lost; "
+        "run locker itself as that user, as in 'sudo locker run ...'",
+        lk_cli_quotable(name), (unsigned)file.st_uid);
+}
 
 /* A descriptor of ours must never become 0, 1 or 2. Those that were closed stay closed for the command. */
 static void fill_standard_descriptors(void)
@@ -19,10 +58,17 @@ static void fill_standard_descriptors(void)
         close(fd);
 }
 
+/* Say why the command could not be started. Return the exit code. */
+static int exec_failed(const lk_run *r, int error)
+{
+    lk_cli_message("cannot run '%s': %s", lk_cli_quotable(r->options.command[0]), strerror(error));
+    return error == ENOENT ? LK_EXIT_NOT_FOUND : LK_EXIT_CANNOT_EXEC;
+}
+
 static int command_code(const lk_run *r, const lk_run_child *child)
 {
     if (child->exec_error)
-        return lk_run_exec_failed(r, child->exec_error);
+        return exec_failed(r, child->exec_error);
     return child->signal != 0 ? LK_EXIT_SIGNAL + child->signal : child->code;
 }
 
@@ -43,7 +89,7 @@ static int start(lk_run *r, lk_run_child *child)
     char **const environment = lk_run_environment(r);
     if (!environment)
         return ENOMEM;
-    lk_run_warn_of_rights(r);
+    warn_of_rights(r);
     r->lost = r->options.lost_signal != 0 && locker_handle_remaining_ms(r->held) == 0;
     const int failed = r->lost ? 0 : lk_run_child_start(child, r, environment);
     lk_run_environment_free(environment);
@@ -96,6 +142,33 @@ static int run_command(lk_run *r)
     return code;
 }
 
+/* Become the command (--no-fork), which inherits the lock in a descriptor. The process stays the same, so its number, its parent
+ * and what a supervisor passed to it (NOTIFY_SOCKET, LISTEN_PID) are right for the command. No process watches or releases the
+ * lock: it ends with the descriptor. Return the exit code if that fails, with the lock released. */
+static int become_command(lk_run *r)
+{
+    locker_error err;
+    int code;
+    char **const environment = lk_run_environment(r);
+    const locker_status status = locker_handle_keep_over_exec(r->held, &err);
+    lk_run_teller_end(&r->teller); /* it may be about to print a line */
+    if (!environment) {
+        lk_cli_message("cannot start the command: %s", strerror(ENOMEM));
+        code = LK_EXIT_SYSTEM;
+    } else if (status != LOCKER_OK) {
+        code = status == LOCKER_LOST ? r->options.lost_exit : LK_EXIT_SYSTEM;
+        lk_cli_message("cannot start the command: %s", err.text);
+    } else {
+        lk_run_signals_restore(&r->signals); /* one that came meanwhile ends us, and the lock with us */
+        execvpe(r->options.command[0], r->options.command, environment);
+        code = exec_failed(r, errno);
+    }
+    lk_run_environment_free(environment);
+    r->lost = status == LOCKER_LOST;
+    (void)lk_run_release(r);
+    return code;
+}
+
 static json_t *tokens_json(const lk_run *r)
 {
     json_t *tokens = json_object();
@@ -132,7 +205,7 @@ int lk_cli_run(int argc, char **argv)
     if (code == LK_GO_ON) {
         tell_acquired(&r);
         lk_run_signals_forget(&r.signals);
-        code = r.options.no_fork ? lk_run_become(&r) : run_command(&r);
+        code = r.options.no_fork ? become_command(&r) : run_command(&r);
     }
     lk_run_teller_end(&r.teller);
     if (!r.abandoned) {

@@ -6,13 +6,11 @@
  *   run_holder.c    says who holds the lock that is not to be had
  *   run_env.c       the command's environment, and refusing to wait for oneself
  *   run_lock.c      takes the lock, and releases it
- *   run_rights.c    warns of a command that we may not be able to signal
  *   run_child.c     starts the command, sends signals to it, stops and continues with it, reaps it
  *   run_tree.c      finds, signals and ends everything that the command started
  *   run_guard.c     kills the command just before the lease ends, from a thread of its own
  *   run_supervise.c the loop while it runs: signals, the child's end, the lease's deadline
- *   run_exec.c      with --no-fork, in place of the last four: becomes the command
- *   run.c           one after the other, and the exit code
+ *   run.c           calls these parts in order, or with --no-fork becomes the command; returns the exit code
  *
  * Three threads: the main one; until the lock is held, one that turns a signal into the wait's end; and, for
  * a wait that somebody looks at, one that says whom it waits for. While the command runs there is one loop on
@@ -226,11 +224,6 @@ int lk_run_acquire(lk_run *r);
 /** Release it, and say what became of it. */
 locker_status lk_run_release(lk_run *r);
 
-/* ------------------------------------------------------------------ rights ---- */
-
-/** Warn if the command is a set-user-ID program of another user. */
-void lk_run_warn_of_rights(const lk_run *r);
-
 /* ------------------------------------------------------------------ the child ---- */
 
 typedef struct lk_run_child {
@@ -323,11 +316,3 @@ void lk_run_unwatch(lk_run *r);
 
 /** Watch over the command until it has ended, and with it what must end with it. */
 void lk_run_supervise(lk_run *r, lk_run_child *child);
-
-/* ------------------------------------------------------------------ without a loop ---- */
-
-/** Say why the command could not be started. Returns the exit code. */
-int lk_run_exec_failed(const lk_run *r, int error);
-
-/** Become the command, which inherits the lock. Returns the exit code if that fails, with the lock released. */
-int lk_run_become(lk_run *r);
