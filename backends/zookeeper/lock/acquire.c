@@ -1,8 +1,6 @@
 /* acquire.c: one attempt for a claim. The caller's own thread sends and reads, until the claim's place in
  * the queue is known; what happens to that place later comes by watches, and ends in a wake. */
 #include "attempt.h"
-#include "paths.h"
-#include "record.h"
 
 static const int64_t empty_again_ns = 200 * LK_MS;
 static const int64_t turn_ns = 200 * LK_MS; /* so long a try for a permit waits for each one ahead */
@@ -220,7 +218,7 @@ static bool behind_unlocking(lk_zk_attempt *a, lk_zk_node *node) LK_REQUIRES(*a-
         return busy_locked(a);
     if (!lk_zk_is_up_locked(a->z->net))
         return go_on_unlocking(a, node, false);
-    if (!lk_zk_permits_try_unlocking(a, node))
+    if (!lk_zk_permits_try_unlocking(a))
         return false;
     return node->step != LK_ZK_BEHIND || !lk_zk_is_up_locked(a->z->net) || await_turn_unlocking(a, node);
 }

@@ -14,9 +14,9 @@ typedef struct {
     int32_t taken;  /* so many permits are */
     int32_t slot;   /* the least of ours that is free */
     int32_t ahead;  /* so many wait for one, before the claim's own place if it has one */
-    int32_t
-        says; /* the number of permits that a holder, or the first waiter, asked for, where it differs from the claim's;
-                       FOREIGN: a holder's node does not say; 0: no difference */
+    /* the number of permits that a holder, or the first waiter, asked for, where it differs from the claim's; FOREIGN: a holder's node
+     * does not say; 0: no difference */
+    int32_t says;
     int32_t number;             /* of the first contender of another queue than the claim's */
     char first[LK_ZK_PATH_MAX]; /* ... and its path; "": nobody stands there */
     int32_t first_says;         /* ... and how many permits there are by it; 0: it wants a lock; FOREIGN */
@@ -49,24 +49,34 @@ typedef struct {
 
 /* Each step of it answers whether another one follows. */
 
-/* `wait`: for an answer, for a connection, or for a moment. */
-bool lk_zk_attempt_wait_unlocking(lk_zk_attempt *a, lk_zk_wait_fn wait) LK_REQUIRES(*a->z->net);
-/* Its place is given up. */
-void lk_zk_attempt_drop_locked(lk_zk_attempt *a) LK_REQUIRES(*a->z->net);
+/* Wait for an answer, for a connection, or for a moment, as `wait` does. */
+static inline bool lk_zk_attempt_wait_unlocking(lk_zk_attempt *a, lk_zk_wait_fn wait) LK_REQUIRES(*a->z->net)
+{
+    a->outcome = wait(a->z->net, &a->call, a->until);
+    return a->outcome == LK_ZK_DONE;
+}
+
+/* Give up the claim's place, if it has one. */
+static inline void lk_zk_attempt_drop_locked(lk_zk_attempt *a) LK_REQUIRES(*a->z->net)
+{
+    lk_zk_node *node = a->data->node;
+    a->data->node = NULL;
+    a->checks = 0;
+    if (node != NULL)
+        lk_zk_node_leave_locked(a->z, node);
+}
 
 /* ---------------------------------------------------------------- who uses the key, and how: usage.c ---- */
 /* Ask for a list, whose answer goes into a->usage; more than one in one flight: */
 typedef enum { LK_ZK_OF_KEY, LK_ZK_OF_PERMITS, LK_ZK_OF_QUEUE } lk_zk_list_kind;
-void lk_zk_usage_begin(lk_zk_attempt *a);
 void lk_zk_usage_ask_locked(lk_zk_attempt *a, lk_zk_list_kind kind, bool fresh) LK_REQUIRES(*a->z->net);
 /* The same for permits, and who is at the head is FULL by the answer, or it is told when that changes. */
 void lk_zk_usage_watch_locked(lk_zk_attempt *a) LK_REQUIRES(*a->z->net);
 /* Wait for the answers. False: the attempt ends. True: they are there, unless usage.unknown says that it has to ask again. */
 bool lk_zk_usage_await_unlocking(lk_zk_attempt *a) LK_REQUIRES(*a->z->net);
-/* Whether the first of the other queue came before the claim's own place, so that the claim is refused; asks for its age. As
- * above. */
-bool lk_zk_usage_first_unlocking(lk_zk_attempt *a, const lk_zk_node *own, bool *older)
-    LK_REQUIRES(*a->z->net);
+/* Refuse the claim if the first of the other queue came before the claim's own place, whose age this asks for. Else note whether it is
+ * known that nobody who came before uses the key otherwise. False: the attempt ends. */
+bool lk_zk_usage_settle_unlocking(lk_zk_attempt *a, const lk_zk_node *own) LK_REQUIRES(*a->z->net);
 /* Refuse the claim: somebody uses the key with so many permits, or as a lock (0), or as a semaphore (FOREIGN). Answers false. */
 bool lk_zk_usage_refuse_locked(lk_zk_attempt *a, int32_t in_use) LK_REQUIRES(*a->z->net);
 /* Before a place of a lock's is believed: refuse the claim (CONFIG) where the key has permits in use, of those who came
@@ -81,6 +91,6 @@ bool lk_zk_permits_look_unlocking(lk_zk_attempt *a) LK_REQUIRES(*a->z->net);
  * claim's number: then the first place's own claim is refused. */
 bool lk_zk_permits_judge_unlocking(lk_zk_attempt *a, lk_zk_node *node) LK_REQUIRES(*a->z->net);
 /* A try that is not at the head: those ahead and itself may all have one, or it is refused. */
-bool lk_zk_permits_try_unlocking(lk_zk_attempt *a, const lk_zk_node *node) LK_REQUIRES(*a->z->net);
+bool lk_zk_permits_try_unlocking(lk_zk_attempt *a) LK_REQUIRES(*a->z->net);
 /* At the head of the queue: count what is free, and take one, or have it told when one is given back. */
 bool lk_zk_permits_count_unlocking(lk_zk_attempt *a, lk_zk_node *node) LK_REQUIRES(*a->z->net);

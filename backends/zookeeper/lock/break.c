@@ -17,8 +17,8 @@ typedef struct {
     const locker_break_options *only;
     locker_info *broken; /* whom it has broken; or, before that, who holds the key */
     size_t count;        /* so many are broken */
-    uint64_t
-        newest; /* the greatest token that the look with the first of them has shown: who came later is left alone */
+    /* the greatest token that the look with the first of them has shown: who came later is left alone */
+    uint64_t newest;
     int delete_rc; /* the latest answer to a deletion */
 } breaking;
 

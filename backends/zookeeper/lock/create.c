@@ -3,7 +3,6 @@
  * without a list. */
 #include <string.h>
 
-#include "paths.h"
 #include "place.h"
 
 enum { PARENTS_TRIES = 8 }; /* how often vanishing parents are made again */
@@ -147,7 +146,7 @@ static bool send_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
     char path[LK_ZK_PATH_MAX], stem[LK_ZK_NAME_MAX];
     lk_zk_node_step_locked(node, LK_ZK_CREATING);
     node->create_rc = ZCONNECTIONLOSS;
-    lk_zk_stem(z, node->id, node->tail, stem);
+    (void)lk_zk_stem(z, node->id, node->tail, stem);
     (void)lk_zk_join(path, node->parent, stem);
     make_parents_locked(z, node);
     lk_zk_request *create = lk_zk_create_locked(z->net, path, node->claim->owner, create_done_locked, node);

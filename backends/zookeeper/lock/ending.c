@@ -2,7 +2,6 @@
  * that nobody wants is deleted until a server has confirmed it, over reconnections too, or its session ends. */
 #include <string.h>
 
-#include "paths.h"
 #include "place.h"
 
 static const int64_t delete_again_ns = 100 * LK_MS;

@@ -4,7 +4,6 @@
  * read behind it, which tells what has become of all that was sent. */
 #include <string.h>
 
-#include "paths.h"
 #include "place.h"
 
 enum { PARENTS_TRIES = 8 }; /* how often a vanishing parent is made again */

@@ -43,8 +43,8 @@ struct lk_zk {
     lk_list left LK_ZK_GUARDED;     /* without: to be deleted */
     lk_list doubtful LK_ZK_GUARDED; /* one a queue in which something of ours may come yet, but no claim's */
     lk_table places LK_ZK_GUARDED, queues LK_ZK_GUARDED;
-    lk_table lines
-        LK_ZK_GUARDED; /* lk_line, by the hash of the queue's path: places whose create waits for others */
+    /* lk_line, by the hash of the queue's path: places whose create waits for others */
+    lk_table lines LK_ZK_GUARDED;
     lk_zk_call *closer LK_ZK_GUARDED; /* waits until `left` is empty; NULL: nobody */
     int64_t search_at LK_ZK_GUARDED;  /* none of `doubtful` is looked for before then */
     bool any_refused LK_ZK_GUARDED;   /* one of `left` may be one that can't be deleted */
@@ -58,11 +58,10 @@ struct lk_zk {
     int64_t timed_at LK_ZK_GUARDED; /* none of those wants it before then */
 
     /* heartbeat.c */
-    bool doubted LK_ZK_GUARDED; /* whether the session is still there (lk_zk_session_doubt_locked) */
-    bool doubted_here
-        LK_ZK_GUARDED; /* since a time of this connection, which may be one of an ended session */
-    int64_t pulse_at LK_ZK_GUARDED; /* next heartbeat or touch */
-    int64_t ask_at LK_ZK_GUARDED;   /* next question about what is waited for; LOCKER_NEVER: nothing is */
+    bool doubted LK_ZK_GUARDED;      /* whether the session is still there (lk_zk_session_doubt_locked) */
+    bool doubted_here LK_ZK_GUARDED; /* ... since this connection came, which may be an ended session's */
+    int64_t pulse_at LK_ZK_GUARDED;  /* next heartbeat or touch */
+    int64_t ask_at LK_ZK_GUARDED;    /* next question about what is waited for; LOCKER_NEVER: nothing is */
     int64_t pulse_unanswered LK_ZK_GUARDED; /* when the oldest of them without an answer was sent; 0: none */
     bool pulse_holds LK_ZK_GUARDED;         /* the latest of them was for a lock */
     unsigned left_in_a_row LK_ZK_GUARDED;   /* servers, for want of an answer, since one has answered */

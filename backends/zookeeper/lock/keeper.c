@@ -1,6 +1,6 @@
 /* keeper.c: what happens without a caller: the connection tells something, and the keeper does whatever is due. What has to
  * happen when the connection is up, and in which order, stands in one function. */
-#include "record.h"
+#include "place.h"
 
 static const int64_t watch_again_ns = 100 * LK_MS;
 

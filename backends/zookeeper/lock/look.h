@@ -1,8 +1,7 @@
 /* look.h: a look at a key: its queue, those who hold it, and its record. */
 #pragma once
 
-#include "paths.h"
-#include "record.h"
+#include "place.h"
 
 enum { LK_ZK_SHOWN_MAX = 1000 }; /* of a queue: so many are read */
 

@@ -220,17 +220,12 @@ void lk_zk_stem_begin(lk_zk *z, uint64_t random)
     put_hex(z->stem + 17, random & 0xFFFF, 4);
 }
 
-static char *put_stem(const lk_zk *z, uint64_t id, const char *tail, char *stem)
+char *lk_zk_stem(const lk_zk *z, uint64_t id, const char *tail, char stem[LK_ZK_NAME_MAX])
 {
     memcpy(stem, z->stem, LK_ZK_STEM_LEN);
     put_hex(stem + FIRST, id >> 48, 4);
     put_hex(stem + SECOND, id & 0xFFFFFFFFFFFF, 12);
     return stpcpy(stem + LK_ZK_STEM_LEN, tail);
-}
-
-void lk_zk_stem(const lk_zk *z, uint64_t id, const char *tail, char stem[LK_ZK_NAME_MAX])
-{
-    (void)put_stem(z, id, tail, stem);
 }
 
 /* Each digit's value, plus one. A list is full of them. */
@@ -271,7 +266,7 @@ void lk_zk_name(const lk_zk *z, uint64_t id, const char *tail, int32_t sequence,
 {
     uint32_t left = sequence < 0 ? 0 - (uint32_t)sequence : (uint32_t)sequence;
     const int digits = sequence < 0 && left < 1000000000u ? 9 : 10;
-    char *out = put_stem(z, id, tail, name);
+    char *out = lk_zk_stem(z, id, tail, name);
     if (sequence < 0)
         *out++ = '-';
     for (int i = digits - 1; i >= 0; i--, left /= 10)
@@ -292,7 +287,7 @@ bool lk_zk_tail(const char *name, char tail[LK_ZK_TAIL_MAX])
 
 void lk_zk_permit_name(const lk_zk *z, uint64_t id, int32_t permits, int32_t slot, char name[LK_ZK_NAME_MAX])
 {
-    (void)snprintf(put_stem(z, id, "", name), LK_ZK_TAIL_MAX, "of%d-lease-%d", permits, slot);
+    (void)snprintf(lk_zk_stem(z, id, "", name), LK_ZK_TAIL_MAX, "of%d-lease-%d", permits, slot);
 }
 
 /* A number from 0 on; NULL: there is none. */

@@ -24,9 +24,9 @@ bool lk_zk_before(int32_t a, const char *a_name, int32_t b, const char *b_name);
 /* Whether others may get the same number, or a lower one, later: the server has come to the end of them. */
 bool lk_zk_used_up(int32_t sequence);
 /* The name that create is given for a node of ours, to which the server appends its number: it has 128 random bits plus
- * a counter, as a UUID's text, so that no other attempt anywhere has it. */
+ * a counter, as a UUID's text, so that no other attempt anywhere has it. lk_zk_stem returns its end. */
 void lk_zk_stem_begin(lk_zk *z, uint64_t random);
-void lk_zk_stem(const lk_zk *z, uint64_t id, const char *tail, char stem[LK_ZK_NAME_MAX]);
+char *lk_zk_stem(const lk_zk *z, uint64_t id, const char *tail, char stem[LK_ZK_NAME_MAX]);
 /* ... and with the number. */
 void lk_zk_name(const lk_zk *z, uint64_t id, const char *tail, int32_t sequence, char name[LK_ZK_NAME_MAX]);
 /* What such a name is for: what stands between its stem and its number. False: it is too long for one of ours. */

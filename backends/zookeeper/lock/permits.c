@@ -27,7 +27,7 @@ static void ask_both_locked(lk_zk_attempt *a, bool fresh) LK_REQUIRES(*a->z->net
 
 bool lk_zk_permits_look_unlocking(lk_zk_attempt *a)
 {
-    lk_zk_usage_begin(a);
+    a->usage = (lk_zk_usage){.rc = ZOK};
     a->used_up = false;
     ask_both_locked(a, !a->claim->will_wait);
     lk_zk_usage_ask_locked(a, LK_ZK_OF_KEY, false);
@@ -37,7 +37,7 @@ bool lk_zk_permits_look_unlocking(lk_zk_attempt *a)
 /* The holders of permits decide how many there are. While there are no holders, the first place in the queue does. */
 bool lk_zk_permits_judge_unlocking(lk_zk_attempt *a, lk_zk_node *node)
 {
-    lk_zk_usage_begin(a);
+    a->usage = (lk_zk_usage){.rc = ZOK};
     lk_zk_usage_ask_locked(a, LK_ZK_OF_PERMITS, false);
     if (!lk_zk_usage_await_unlocking(a))
         return false;
@@ -51,10 +51,9 @@ bool lk_zk_permits_judge_unlocking(lk_zk_attempt *a, lk_zk_node *node)
     return true;
 }
 
-bool lk_zk_permits_try_unlocking(lk_zk_attempt *a, const lk_zk_node *node)
+bool lk_zk_permits_try_unlocking(lk_zk_attempt *a)
 {
-    (void)node;
-    lk_zk_usage_begin(a);
+    a->usage = (lk_zk_usage){.rc = ZOK};
     ask_both_locked(a, false);
     if (!lk_zk_usage_await_unlocking(a))
         return false;
@@ -65,21 +64,9 @@ bool lk_zk_permits_try_unlocking(lk_zk_attempt *a, const lk_zk_node *node)
     return false;
 }
 
-/* Once for each claim: who comes later to lock the key finds it in use. */
-static bool know_use_unlocking(lk_zk_attempt *a, const lk_zk_node *node) LK_REQUIRES(*a->z->net)
-{
-    bool older;
-    if (!lk_zk_usage_first_unlocking(a, node, &older))
-        return false;
-    if (older)
-        return lk_zk_usage_refuse_locked(a, 0);
-    a->data->use_known = !a->usage.unknown;
-    return true;
-}
-
 bool lk_zk_permits_count_unlocking(lk_zk_attempt *a, lk_zk_node *node)
 {
-    lk_zk_usage_begin(a);
+    a->usage = (lk_zk_usage){.rc = ZOK};
     if (!a->data->use_known)
         lk_zk_usage_ask_locked(a, LK_ZK_OF_KEY, false);
     lk_zk_usage_watch_locked(a);
@@ -89,7 +76,8 @@ bool lk_zk_permits_count_unlocking(lk_zk_attempt *a, lk_zk_node *node)
         return true;
     if (a->usage.says > 0)
         return lk_zk_usage_refuse_locked(a, a->usage.says);
-    if (!a->data->use_known && !know_use_unlocking(a, node))
+    /* Once for each claim: who comes later to lock the key finds it in use. */
+    if (!a->data->use_known && !lk_zk_usage_settle_unlocking(a, node))
         return false;
     /* Asked again; or FULL. Or it was: who reads for all threads may have heard that there is room before this one went on, and
      * the count of before has no slot that is free. */

@@ -3,7 +3,6 @@
 #include <assert.h>
 #include <string.h>
 
-#include "paths.h"
 #include "place.h"
 
 static const int64_t resume_after_ns = 100 * LK_MS;

@@ -1,7 +1,7 @@
 /* place.h: a place in a key's queue: its step, what changes that, and its node; its life, and who is told. */
 #pragma once
 
-#include "instance.h"
+#include "paths.h"
 
 /* A lock that is given back sooner needs no watch on its own node, which spares the server a request. */
 enum { LK_ZK_OWN_WATCH_MS = 20 };
@@ -125,8 +125,8 @@ struct lk_zk_node {
     lk_line *line;          /* as `admission` says; NULL: it is in none */
     lk_zk_watcher watcher;  /* of the predecessor, while it is BEHIND and waits */
     uint64_t right_behind;  /* the id of the place ahead, if that is AHEAD_OURS */
-    lk_zk_node
-        *succeeds; /* that predecessor, while its delete and a read of this place are under way; else NULL */
+    /* that predecessor, while its delete and a read of this place are under way; else NULL */
+    lk_zk_node *succeeds;
     locker_claim *claim;   /* whose it is; NULL: nobody's, to be deleted */
     lk_zk_call *call;      /* who waits for the next step; NULL: nobody */
     locker_error *error;   /* of FAILED; malloc'ed, may be NULL */
@@ -332,3 +332,21 @@ void lk_zk_prove_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);
 bool lk_zk_watch_own_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);
 /* What the connection tells of a node of that path. */
 void lk_zk_own_event_locked(lk_zk *z, const char *path, bool deleted) LK_REQUIRES(*z->net);
+
+/* ---------------------------------------------------------------- what the data of a key's node says: record.c ---- */
+/* What we keep there. All zeros: nothing. */
+typedef struct {
+    uint64_t granted; /* the token of a grant that was waited for ... */
+    int64_t unix_ms;  /* ... and when it was made */
+    uint64_t broken;  /* the token of the latest that was broken */
+} lk_zk_record;
+
+enum { LK_ZK_RECORD_MAX = 112 };
+
+/* False: somebody keeps something else there. */
+bool lk_zk_record_read(const char *data, int len, lk_zk_record *record);
+void lk_zk_record_write(const lk_zk_record *record, char text[LK_ZK_RECORD_MAX]);
+/* The node has the lock from now on: have that written, if it has waited and if it lasts. */
+void lk_zk_grant_time_plan_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);
+/* The node has had the lock for long enough. */
+void lk_zk_grant_time_write_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);

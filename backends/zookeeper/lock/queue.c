@@ -5,7 +5,6 @@
  * DESIGN.md, Nodes.) */
 #include <string.h>
 
-#include "paths.h"
 #include "place.h"
 
 /* A name is given once, so what has one of ours and no claim is of no use to anybody: a create that was

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "record.h"
+#include "place.h"
 
 /* A lock that is given back sooner isn't worth a write, which the servers have to agree on. */
 static const int64_t write_after_ns = 250 * LK_MS;

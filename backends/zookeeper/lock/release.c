@@ -1,8 +1,7 @@
 /* release.c: giving a place back (ending.c): with a caller that wants an answer (release), without (withdraw). */
 #include <string.h>
 
-#include "paths.h"
-#include "record.h"
+#include "place.h"
 
 void lk_zk_withdraw(void *self, locker_claim *claim)
 {

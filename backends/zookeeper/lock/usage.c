@@ -5,12 +5,6 @@
 #include <string.h>
 
 #include "attempt.h"
-#include "paths.h"
-
-void lk_zk_usage_begin(lk_zk_attempt *a)
-{
-    a->usage = (lk_zk_usage){.rc = ZOK};
-}
 
 static bool is_good(lk_zk_attempt *a, const lk_zk_reply *reply)
 {
@@ -153,19 +147,6 @@ static void first_read_locked(lk_zk *z, void *context, const lk_zk_reply *reply)
     lk_zk_call_answered_locked(&a->call);
 }
 
-bool lk_zk_usage_first_unlocking(lk_zk_attempt *a, const lk_zk_node *own, bool *older)
-{
-    *older = false;
-    if (a->usage.first[0] == '\0')
-        return true;
-    expect_locked(a, lk_zk_get_locked(a->z->net, a->usage.first, first_read_locked, a));
-    const bool goes_on = lk_zk_usage_await_unlocking(a);
-    if (a->usage.first_czxid == 0)
-        a->usage.unknown = true; /* it has gone: to a permit, or the next of its queue is older, too */
-    *older = a->usage.first_czxid != 0 && a->usage.first_czxid < own->czxid;
-    return goes_on;
-}
-
 bool lk_zk_usage_refuse_locked(lk_zk_attempt *a, int32_t in_use)
 {
     lk_zk_attempt_drop_locked(a);
@@ -175,10 +156,24 @@ bool lk_zk_usage_refuse_locked(lk_zk_attempt *a, int32_t in_use)
     return false;
 }
 
+bool lk_zk_usage_settle_unlocking(lk_zk_attempt *a, const lk_zk_node *own)
+{
+    if (a->usage.first[0] != '\0') {
+        expect_locked(a, lk_zk_get_locked(a->z->net, a->usage.first, first_read_locked, a));
+        if (!lk_zk_usage_await_unlocking(a))
+            return false;
+        if (a->usage.first_czxid == 0)
+            a->usage.unknown = true; /* it has gone: to a permit, or the next of its queue is older, too */
+        else if (a->usage.first_czxid < own->czxid)
+            return lk_zk_usage_refuse_locked(a, a->usage.first_says);
+    }
+    a->data->use_known = !a->usage.unknown;
+    return true;
+}
+
 bool lk_zk_check_lock_unlocking(lk_zk_attempt *a, const lk_zk_node *node)
 {
-    bool older;
-    lk_zk_usage_begin(a);
+    a->usage = (lk_zk_usage){.rc = ZOK};
     /* The queue first: who takes a permit in between is in both lists, and not in none. */
     lk_zk_usage_ask_locked(a, LK_ZK_OF_QUEUE, false);
     lk_zk_usage_ask_locked(a, LK_ZK_OF_PERMITS, false);
@@ -186,12 +181,6 @@ bool lk_zk_check_lock_unlocking(lk_zk_attempt *a, const lk_zk_node *node)
         return false;
     if (a->usage.unknown)
         return true;
-    if (a->usage.taken > 0)
-        return lk_zk_usage_refuse_locked(a, a->usage.says);
-    if (!lk_zk_usage_first_unlocking(a, node, &older))
-        return false;
-    if (older)
-        return lk_zk_usage_refuse_locked(a, a->usage.first_says);
-    a->data->use_known = !a->usage.unknown;
-    return true;
+    return a->usage.taken > 0 ? lk_zk_usage_refuse_locked(a, a->usage.says)
+                              : lk_zk_usage_settle_unlocking(a, node);
 }

@@ -1,7 +1,6 @@
 /* zookeeper.c: the driver's table, and the life of an instance: one session, which the lower floor keeps up. */
 #include <sys/random.h>
 
-#include "paths.h"
 #include "place.h"
 
 static void destroy(lk_zk *z)

@@ -141,12 +141,6 @@ bool lk_zk_has_one_server_locked(const lk_zk_net *net)
     return lk_zk_address_count(net->addresses) == 1;
 }
 
-void lk_zk_leave_server_locked(lk_zk_net *net, const char *why)
-{
-    if (!lk_zk_has_one_server_locked(net))
-        lk_zk_reconnect_locked(net, why);
-}
-
 /* The client library gives a server two thirds of the time-out before it connects anew, by which time what is held would be
  * all but lost. When its socket is shut down it goes on at once. One server alone may be slow, so it has longer, and however
  * near the deadline, two more attempts fit before it: it may have been restarted, and have forgotten the one that it took.

@@ -1,8 +1,6 @@
-/* diagnose.c: see diagnose.h. The client library says only that it could not connect. So a connection of our own listens first: a
+/* diagnose.c: why a server does not serve us, as far as a connection beside can tell. The client library says only that it could not connect. So a connection of our own listens first: a
  * server that has as many connections of this host as it takes closes each at once. Then it asks in words to which services of
  * most kinds answer: `ruok` is a command of ZooKeeper's, and a line that is wrong in Redis and HTTP. */
-#include "diagnose.h"
-
 #include <errno.h>
 #include <netdb.h>
 #include <string.h>
@@ -11,6 +9,7 @@
 
 #include "lk_fd.h"
 #include "lk_poll.h"
+#include "state.h"
 
 enum { ADDRESS_MAX = 96, ASKED_MAX = 5, TLS_ALERT = 21 };
 static const int64_t whole_ns = 600 * LK_MS, connecting_ns = 200 * LK_MS, listening_ns = 100 * LK_MS,

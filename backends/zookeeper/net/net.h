@@ -93,8 +93,6 @@ void lk_zk_event_awaited_locked(lk_zk_net *net, bool awaited) LK_REQUIRES(*net);
 void lk_zk_give_up_locked(lk_zk_net *net) LK_REQUIRES(*net);
 /* Whether there is no other to go to. */
 bool lk_zk_has_one_server_locked(const lk_zk_net *net) LK_REQUIRES(*net);
-/* Go to another server, if there is one. The session stays. */
-void lk_zk_leave_server_locked(lk_zk_net *net, const char *why) LK_REQUIRES(*net);
 /* Connect again to a server that has fallen silent. The attempt lasts until the deadline of the locks that are held: a stopped server
  * serves this connection when it continues, and more attempts would only fill its queue. */
 void lk_zk_reconnect_once_locked(lk_zk_net *net, const char *why) LK_REQUIRES(*net);

@@ -2,7 +2,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-#include "diagnose.h"
 #include "lk_fd.h"
 #include "lk_wakeup.h"
 #include "state.h"

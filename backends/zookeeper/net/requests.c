@@ -237,9 +237,7 @@ void lk_zk_container_locked(lk_zk_net *net, const char *path, bool shared)
     struct ACL both[2] = {{.perms = ZOO_PERM_ALL, .id = ZOO_AUTH_IDS},
                           {.perms = ZOO_PERM_READ | ZOO_PERM_CREATE, .id = ZOO_ANYONE_ID_UNSAFE}};
     const struct ACL_vector mixed = {.count = 2, .data = both};
-    const struct ACL_vector *acl = !lk_zk_logs_in(&net->set) ? &ZOO_OPEN_ACL_UNSAFE
-                                   : shared                  ? &mixed
-                                                             : &ZOO_CREATOR_ALL_ACL;
+    const struct ACL_vector *acl = shared && lk_zk_logs_in(&net->set) ? &mixed : own_acl(net);
     const int mode = net->refused_parents ? ZOO_PERSISTENT : ZOO_CONTAINER;
     lk_zk_request *request = begin_locked(net, container_done_locked, net);
     (void)SEND(zoo_acreate(net->zh, path, NULL, -1, acl, mode, on_string, request));

@@ -1,12 +1,12 @@
 /* resolve.c: addresses for the client library. It would resolve names with its handle's user waiting, so it is given what
  * backends/hosts finds, in its words. */
-#include "resolve.h"
-
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+
+#include "state.h"
 
 unsigned lk_zk_address_count(const char *addresses)
 {

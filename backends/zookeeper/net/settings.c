@@ -3,8 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "net.h"
-#include "settings.h"
+#include "state.h"
 
 enum { DEFAULT_PORT = 2181 };
 /* What may be asked for: the client library gives a server two thirds of it to answer a connection. */

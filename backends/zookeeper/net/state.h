@@ -8,11 +8,25 @@
  * the process crashes (ZOOKEEPER-3286). */
 #pragma once
 
+#include "hosts.h"
 #include "lk_sigpipe.h"
 #include "lk_table.h"
 #include "net.h"
-#include "settings.h"
+#include "tls_sasl.h"
 #include "validity.h"
+
+/* What open was told of the servers, and of the session with them; constant afterwards. */
+typedef struct {
+    lk_hosts *hosts;
+    const char *names; /* theirs, for people: host:port,host:port */
+    char *credentials; /* of digest: user:password, wiped when freed; NULL: none */
+    lk_zk_library library;
+    char *tls;               /* TLS: its files, as the library takes them; NULL: none */
+    lk_zk_sasl_params *sasl; /* a login by SASL; NULL: none */
+    int64_t session_ns;      /* the session time-out that is asked for */
+    int64_t tick_ns;         /* of the servers; 0: it was not told */
+    int64_t connect_timeout_ns;
+} lk_zk_settings;
 
 /* A part of connecting that may block (drive.c). What isn't guarded is constant meanwhile, or the thread's. */
 typedef struct {
@@ -76,8 +90,7 @@ struct LK_CHECKED(capability("mutex")) lk_zk_net {
     bool polling LK_ZK_GUARDED;       /* ... and is asleep in poll: kick it */
     bool in_turn LK_ZK_GUARDED;       /* the keeper has come: its turn will return keeper_at */
     bool waits_it_out LK_ZK_GUARDED;  /* this attempt lasts until the deadline of what is held */
-    unsigned silent
-        LK_ZK_GUARDED; /* attempts to connect that were given up for want of an answer, in a row */
+    unsigned silent LK_ZK_GUARDED;    /* attempts to connect, in a row, that had no answer */
     bool asked_in_vain LK_ZK_GUARDED; /* the latest question about what is watched left some of it open */
     int armed_fd LK_ZK_GUARDED;       /* descriptor that the keeper's epoll watches, or -1 */
     int64_t left_at LK_ZK_GUARDED;    /* when a caller last drove */
@@ -95,6 +108,12 @@ struct LK_CHECKED(capability("mutex")) lk_zk_net {
     lk_table watches LK_ZK_GUARDED;
     lk_list unasked LK_ZK_GUARDED; /* of those, what goes along with the next request */
 };
+
+/* Whether what we make is to be ours alone. */
+static inline bool lk_zk_logs_in(const lk_zk_settings *s)
+{
+    return s->credentials != NULL || s->sasl != NULL;
+}
 
 /* For clang's analysis the connection is what is held, because the upper floor sees nothing of its mutex. */
 static inline void lk_zk_net_unlock(lk_zk_net *net) LK_RELEASE(*net) LK_UNCHECKED
@@ -119,6 +138,23 @@ static inline int64_t lk_zk_net_now(const lk_zk_net *net)
 {
     return net->clock->now(net->clock->context);
 }
+
+/* ---------------------------------------------------------------- what open was told: settings.c ---- */
+/* On settings that are all zero. Clear them also when it fails. */
+locker_status lk_zk_settings_init(lk_zk_settings *s, const locker_driver_config *config, locker_error *err);
+void lk_zk_settings_clear(lk_zk_settings *s);
+
+/* ---------------------------------------------------------------- addresses, and who listens there: resolve.c, diagnose.c ---- */
+/* The hosts' numeric addresses, a comma list as the client library reads it; malloc'ed. Blocks while names are resolved. */
+locker_status lk_zk_resolve(const lk_hosts *h, char **addresses, locker_error *err);
+/* What lk_hosts_lookup_start() has found, likewise; NULL: it has failed. False: there is none yet. */
+bool lk_zk_lookup_take(lk_hosts *h, char **addresses);
+unsigned lk_zk_address_count(const char *addresses);
+/* Ask each of the numeric addresses (a comma list) what listens there, and fill the error with what was found first of: it is
+ * full, it is no ZooKeeper server, it is one that serves nobody, it is silent, it can't be reached. Takes up to 0.6 s, and
+ * waits without a lock. by_tls: what is asked in plain words is left out. */
+locker_status lk_zk_diagnose(const locker_clock *clock, const char *addresses, bool by_tls,
+                             locker_error *err);
 
 /* ---------------------------------------------------------------- the socket, and who is to look at it: socket.c ---- */
 /* Have what is sent wait for more: the library writes each request in two, and every piece costs a turn. */

@@ -1,18 +1,13 @@
 /* validity.c: until when the leader has a session for certain. The model of it is models/session.pml. */
 #include "validity.h"
 
-/* The time between two PINGs is half a tick. Servers give no session less than two ticks, unless they are
+/* Set P. The time between two PINGs is half a tick. Servers give no session less than two ticks, unless they are
  * told to. And a leader, a server or what lies between them may stand still for a while. */
-static int64_t pass_on(int64_t timeout_ns, int64_t tick_ns)
-{
-    const int64_t ping_ns = tick_ns > 0 ? tick_ns / 2 : timeout_ns / 4, stall_ns = timeout_ns / 8;
-    return ping_ns + stall_ns;
-}
-
 void lk_zk_validity_connected(lk_zk_validity *v, int64_t begun, int64_t timeout_ns, int64_t tick_ns)
 {
+    const int64_t ping_ns = tick_ns > 0 ? tick_ns / 2 : timeout_ns / 4, stall_ns = timeout_ns / 8;
     v->timeout_ns = timeout_ns;
-    v->pass_on_ns = pass_on(timeout_ns, tick_ns);
+    v->pass_on_ns = ping_ns + stall_ns;
     v->begun = begun;
     v->count = 0; /* what another server was told it may have kept to itself */
 }

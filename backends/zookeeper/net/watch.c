@@ -153,7 +153,8 @@ static void missed_locked(lk_zk_net *net, const char *path) LK_REQUIRES(*net)
     lk_zk_watch *w = find_locked(net, path, lk_hash_text(path));
     if (w == NULL || !w->armed || !tells_somebody(w))
         return;
-    lk_zk_leave_server_locked(net, "a server did not report a deletion");
+    if (!lk_zk_has_one_server_locked(net))
+        lk_zk_reconnect_locked(net, "a server did not report a deletion"); /* to another one */
     net->heard = 0;          /* a server that misses one may have missed others */
     tell_locked(w, ZNONODE); /* they list at the next one */
     net->svc->log(net->svc, LOCKER_LOG_WARN,
