@@ -67,23 +67,10 @@ static inline void lk_zk_attempt_drop_locked(lk_zk_attempt *a) LK_REQUIRES(*a->z
 }
 
 /* ---------------------------------------------------------------- who uses the key, and how: usage.c ---- */
-/* Ask for a list, whose answer goes into a->usage; more than one in one flight: */
-typedef enum { LK_ZK_OF_KEY, LK_ZK_OF_PERMITS, LK_ZK_OF_QUEUE } lk_zk_list_kind;
-void lk_zk_usage_ask_locked(lk_zk_attempt *a, lk_zk_list_kind kind, bool fresh) LK_REQUIRES(*a->z->net);
-/* The same for permits, and who is at the head is FULL by the answer, or it is told when that changes. */
-void lk_zk_usage_watch_locked(lk_zk_attempt *a) LK_REQUIRES(*a->z->net);
-/* Wait for the answers. False: the attempt ends. True: they are there, unless usage.unknown says that it has to ask again. */
-bool lk_zk_usage_await_unlocking(lk_zk_attempt *a) LK_REQUIRES(*a->z->net);
-/* Refuse the claim if the first of the other queue came before the claim's own place, whose age this asks for. Else note whether it is
- * known that nobody who came before uses the key otherwise. False: the attempt ends. */
-bool lk_zk_usage_settle_unlocking(lk_zk_attempt *a, const lk_zk_node *own) LK_REQUIRES(*a->z->net);
-/* Refuse the claim: somebody uses the key with so many permits, or as a lock (0), or as a semaphore (FOREIGN). Answers false. */
-bool lk_zk_usage_refuse_locked(lk_zk_attempt *a, int32_t in_use) LK_REQUIRES(*a->z->net);
 /* Before a place of a lock's is believed: refuse the claim (CONFIG) where the key has permits in use, of those who came
  * before. */
 bool lk_zk_check_lock_unlocking(lk_zk_attempt *a, const lk_zk_node *node) LK_REQUIRES(*a->z->net);
 
-/* ---------------------------------------------------------------- permits: permits.c ---- */
 /* Before a claim takes a place in the queue for permits: refuse it where the key is in use otherwise; and a try, where as
  * many are taken, or about to be, as there are. */
 bool lk_zk_permits_look_unlocking(lk_zk_attempt *a) LK_REQUIRES(*a->z->net);

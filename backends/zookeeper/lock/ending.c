@@ -79,18 +79,13 @@ void lk_zk_all_vanish_locked(lk_zk *z)
     list_vanish_locked(z, &z->doubtful, why);
 }
 
-/* The answer to the delete in flight has come, or is lost. */
-static void removal_ended(lk_zk_node *node, bool lost)
-{
-    node->removal = lost || lk_zk_maybe_deleted(node) ? LK_ZK_DELETE_LOST : LK_ZK_UNWANTED;
-}
-
 static void delete_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)
 {
     lk_zk_node *node = context;
     /* While its node may be in the queue, the answer leaves it open if that becomes a permit yet. */
     const bool may_come = node->held == LK_ZK_EITHER;
-    removal_ended(node, lk_zk_unknown(reply->rc) || may_come);
+    node->removal = lk_zk_unknown(reply->rc) || may_come || lk_zk_maybe_deleted(node) ? LK_ZK_DELETE_LOST
+                                                                                      : LK_ZK_UNWANTED;
     if ((reply->rc == ZOK || reply->rc == ZNONODE) && !may_come) {
         lk_zk_confirm_locked(z->net, reply->sent);
         if (reply->rc == ZOK) {

@@ -1,7 +1,11 @@
 /* usage.c: how a key is used, and by whom. Locks of a key queue at its node, those who want one of its permits below that, so
  * neither stands in the other's way; each looks for the other when it comes. Who came first may stay: of two that see each
  * other the younger node's is refused, and a permit that is taken is older than any lock that sees it, because who takes one
- * has looked for locks before. */
+ * has looked for locks before.
+ *
+ * Claims that want one of a key's permits queue, as for a lock. The claim at the head of the queue counts the permits that are
+ * taken, and takes a free one (exchange.c) or is told when that changes. No other claim takes one, so what was counted can only have
+ * become less. It is so with Curator's InterProcessSemaphoreV2, too, with which ours share queue and permits. */
 #include <string.h>
 
 #include "attempt.h"
@@ -107,12 +111,15 @@ static void expect_locked(lk_zk_attempt *a, lk_zk_request *request) LK_REQUIRES(
         a->usage.unknown = true;
 }
 
-void lk_zk_usage_ask_locked(lk_zk_attempt *a, lk_zk_list_kind kind, bool fresh)
+typedef enum { OF_KEY, OF_PERMITS, OF_QUEUE } list_kind;
+
+/* Ask for a list, whose answer goes into a->usage. More than one may be in flight. */
+static void usage_ask_locked(lk_zk_attempt *a, list_kind kind, bool fresh) LK_REQUIRES(*a->z->net)
 {
     static const lk_zk_done_fn done[] = {locks_listed_locked, permits_listed_locked, queue_listed_locked};
     static const char *const below[] = {NULL, LK_ZK_LEASES, LK_ZK_LOCKS};
     char path[LK_ZK_PATH_MAX];
-    if (kind == LK_ZK_OF_KEY)
+    if (kind == OF_KEY)
         (void)strcpy(path, a->key);
     else
         (void)lk_zk_join(path, a->key, below[kind]);
@@ -120,14 +127,16 @@ void lk_zk_usage_ask_locked(lk_zk_attempt *a, lk_zk_list_kind kind, bool fresh)
                            : lk_zk_list_locked(a->z->net, path, done[kind], a));
 }
 
-void lk_zk_usage_watch_locked(lk_zk_attempt *a)
+/* The same for permits. By the answer the place at the head is FULL, or the driver is notified when the permits change. */
+static void usage_watch_locked(lk_zk_attempt *a) LK_REQUIRES(*a->z->net)
 {
     char path[LK_ZK_PATH_MAX];
     (void)lk_zk_join(path, a->key, LK_ZK_LEASES);
     expect_locked(a, lk_zk_list_told_locked(a->z->net, path, permits_counted_locked, a));
 }
 
-bool lk_zk_usage_await_unlocking(lk_zk_attempt *a)
+/* Wait for the answers. False: the attempt ends. True: they are there, unless usage.unknown says that it has to ask again. */
+static bool usage_await_unlocking(lk_zk_attempt *a) LK_REQUIRES(*a->z->net)
 {
     if (a->call.pending > 0 && !lk_zk_attempt_wait_unlocking(a, lk_zk_await_unlocking))
         return false;
@@ -147,7 +156,8 @@ static void first_read_locked(lk_zk *z, void *context, const lk_zk_reply *reply)
     lk_zk_call_answered_locked(&a->call);
 }
 
-bool lk_zk_usage_refuse_locked(lk_zk_attempt *a, int32_t in_use)
+/* Refuse the claim: somebody uses the key with so many permits, or as a lock (0), or as a semaphore (FOREIGN). Answers false. */
+static bool usage_refuse_locked(lk_zk_attempt *a, int32_t in_use) LK_REQUIRES(*a->z->net)
 {
     lk_zk_attempt_drop_locked(a);
     a->status = in_use >= 0 ? locker_other_use(a->err, in_use, a->claim->permits)
@@ -156,16 +166,18 @@ bool lk_zk_usage_refuse_locked(lk_zk_attempt *a, int32_t in_use)
     return false;
 }
 
-bool lk_zk_usage_settle_unlocking(lk_zk_attempt *a, const lk_zk_node *own)
+/* Refuse the claim if the first of the other queue came before the claim's own place, whose age this asks for. Else note whether it is
+ * known that nobody who came before uses the key otherwise. False: the attempt ends. */
+static bool usage_settle_unlocking(lk_zk_attempt *a, const lk_zk_node *own) LK_REQUIRES(*a->z->net)
 {
     if (a->usage.first[0] != '\0') {
         expect_locked(a, lk_zk_get_locked(a->z->net, a->usage.first, first_read_locked, a));
-        if (!lk_zk_usage_await_unlocking(a))
+        if (!usage_await_unlocking(a))
             return false;
         if (a->usage.first_czxid == 0)
             a->usage.unknown = true; /* it has gone: to a permit, or the next of its queue is older, too */
         else if (a->usage.first_czxid < own->czxid)
-            return lk_zk_usage_refuse_locked(a, a->usage.first_says);
+            return usage_refuse_locked(a, a->usage.first_says);
     }
     a->data->use_known = !a->usage.unknown;
     return true;
@@ -175,12 +187,98 @@ bool lk_zk_check_lock_unlocking(lk_zk_attempt *a, const lk_zk_node *node)
 {
     a->usage = (lk_zk_usage){.rc = ZOK};
     /* The queue first: who takes a permit in between is in both lists, and not in none. */
-    lk_zk_usage_ask_locked(a, LK_ZK_OF_QUEUE, false);
-    lk_zk_usage_ask_locked(a, LK_ZK_OF_PERMITS, false);
-    if (!lk_zk_usage_await_unlocking(a))
+    usage_ask_locked(a, OF_QUEUE, false);
+    usage_ask_locked(a, OF_PERMITS, false);
+    if (!usage_await_unlocking(a))
         return false;
     if (a->usage.unknown)
         return true;
-    return a->usage.taken > 0 ? lk_zk_usage_refuse_locked(a, a->usage.says)
-                              : lk_zk_usage_settle_unlocking(a, node);
+    return a->usage.taken > 0 ? usage_refuse_locked(a, a->usage.says) : usage_settle_unlocking(a, node);
+}
+
+/* It has no place yet, so whoever is there was before it. */
+static bool judge_look_locked(lk_zk_attempt *a) LK_REQUIRES(*a->z->net)
+{
+    const lk_zk_usage *const u = &a->usage;
+    const bool nobody = u->taken == 0 && u->ahead == 0;
+    if (u->says > 0)
+        return usage_refuse_locked(a, u->says);
+    if (nobody && u->first[0] != '\0')
+        return usage_refuse_locked(a, 0);
+    a->looked = true;
+    if (!a->claim->will_wait && u->taken + u->ahead >= a->claim->permits)
+        a->status = LOCKER_BUSY;
+    return a->status == LOCKER_OK;
+}
+
+/* The permits first: who takes one in between is missing in both lists, and not in both. */
+static void ask_both_locked(lk_zk_attempt *a, bool fresh) LK_REQUIRES(*a->z->net)
+{
+    usage_ask_locked(a, OF_PERMITS, fresh);
+    usage_ask_locked(a, OF_QUEUE, false);
+}
+
+bool lk_zk_permits_look_unlocking(lk_zk_attempt *a)
+{
+    a->usage = (lk_zk_usage){.rc = ZOK};
+    a->used_up = false;
+    ask_both_locked(a, !a->claim->will_wait);
+    usage_ask_locked(a, OF_KEY, false);
+    return usage_await_unlocking(a) && (a->usage.unknown || judge_look_locked(a));
+}
+
+/* The holders of permits decide how many there are. While there are no holders, the first place in the queue does. */
+bool lk_zk_permits_judge_unlocking(lk_zk_attempt *a, lk_zk_node *node)
+{
+    a->usage = (lk_zk_usage){.rc = ZOK};
+    usage_ask_locked(a, OF_PERMITS, false);
+    if (!usage_await_unlocking(a))
+        return false;
+    if (a->usage.unknown)
+        return lk_zk_is_up_locked(a->z->net) || lk_zk_attempt_wait_unlocking(a, lk_zk_await_up_unlocking);
+    if (a->usage.says > 0)
+        return usage_refuse_locked(a, a->usage.says);
+    if (!a->usage.fits && node->step == LK_ZK_BEHIND && node->other != 0)
+        return usage_refuse_locked(a, node->other);
+    node->other = 0;
+    return true;
+}
+
+bool lk_zk_permits_try_unlocking(lk_zk_attempt *a)
+{
+    a->usage = (lk_zk_usage){.rc = ZOK};
+    ask_both_locked(a, false);
+    if (!usage_await_unlocking(a))
+        return false;
+    if (a->usage.unknown || a->usage.taken + a->usage.ahead < a->claim->permits)
+        return true;
+    lk_zk_attempt_drop_locked(a);
+    a->status = LOCKER_BUSY;
+    return false;
+}
+
+bool lk_zk_permits_count_unlocking(lk_zk_attempt *a, lk_zk_node *node)
+{
+    a->usage = (lk_zk_usage){.rc = ZOK};
+    if (!a->data->use_known)
+        usage_ask_locked(a, OF_KEY, false);
+    usage_watch_locked(a);
+    if (!usage_await_unlocking(a))
+        return false;
+    if (a->usage.unknown)
+        return true;
+    if (a->usage.says > 0)
+        return usage_refuse_locked(a, a->usage.says);
+    /* Once for each claim: who comes later to lock the key finds it in use. */
+    if (!a->data->use_known && !usage_settle_unlocking(a, node))
+        return false;
+    /* Asked again; or FULL. Or it was: who reads for all threads may have heard that there is room before this one went on, and
+     * the count of before has no slot that is free. */
+    if (!a->data->use_known || node->step != LK_ZK_HEAD || a->usage.taken >= a->claim->permits)
+        return true;
+    if (node->held == LK_ZK_PLACE) /* else it is known already which one it may have been given */
+        node->slot = a->usage.slot;
+    node->makes_parent = node->makes_parent || a->usage.no_parent;
+    lk_zk_node_take_locked(a->z, node);
+    return true;
 }

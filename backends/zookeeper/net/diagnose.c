@@ -109,50 +109,41 @@ static void ask(const locker_clock *clock, finding *f, bool by_tls, int64_t unti
     freeaddrinfo(to);
 }
 
+/* What is said of a server, behind its address. */
+static const struct {
+    locker_status status;
+    int error;
+    const char *text;
+} told[] = {
+    [SILENT] = {LOCKER_UNAVAILABLE, 0,
+                "does not answer; check that it is ZooKeeper, and that it is not stopped"},
+    [CLOSED] = {LOCKER_UNAVAILABLE, 0,
+                "closes the connection at the first request; "
+                "check that it is ZooKeeper, and set tls=on if this is its TLS port"},
+    [REDIS] = {LOCKER_PROTOCOL, 0, "speaks Redis' protocol, not ZooKeeper's protocol; check host and port"},
+    [HTTP] = {LOCKER_PROTOCOL, 0, "speaks HTTP, not ZooKeeper's protocol; check host and port"},
+    [TLS] = {LOCKER_PROTOCOL, 0, "speaks TLS; set tls=on, or use its port without TLS"},
+    [OTHER] = {LOCKER_PROTOCOL, 0, "does not speak ZooKeeper's protocol; check host and port"},
+    [FULL] = {LOCKER_UNAVAILABLE, EUSERS,
+              "closes each connection at once, as ZooKeeper does at its limit of "
+              "connections from a host; raise maxClientCnxns (60 by default) in the servers' zoo.cfg"},
+};
+
 static locker_status tell(const finding *f, locker_error *err)
 {
-    const char *const at = f->address;
-    switch (f->kind) {
-    case FULL:
-        return locker_error_set(
-            err, LOCKER_UNAVAILABLE, EUSERS,
-            "the server at %s closes each connection at once, as ZooKeeper does at its limit of "
-            "connections from a host; raise maxClientCnxns (60 by default) in the servers' zoo.cfg",
-            at);
-    case REDIS:
-    case HTTP:
-        return locker_error_set(err, LOCKER_PROTOCOL, 0,
-                                "the server at %s speaks %s, not ZooKeeper's protocol; check host and port",
-                                at, f->kind == REDIS ? "Redis' protocol" : "HTTP");
-    case TLS:
-        return locker_error_set(err, LOCKER_PROTOCOL, 0,
-                                "the server at %s speaks TLS; set tls=on, or use its port without TLS", at);
-    case OTHER:
-        return locker_error_set(err, LOCKER_PROTOCOL, 0,
-                                "the server at %s does not speak ZooKeeper's protocol; check host and port",
-                                at);
-    case ZOOKEEPER:
+    if (f->kind == UNASKED)
+        return LOCKER_OK;
+    if (f->kind == UNREACHED)
+        return locker_error_set(err, LOCKER_UNAVAILABLE, f->error,
+                                "cannot reach ZooKeeper at %s: %s; check that ZooKeeper is running there",
+                                f->address, strerror(f->error));
+    if (f->kind == ZOOKEEPER)
         return lk_unavailable(err,
                               "ZooKeeper at %s is running, but serves no clients: it is not "
                               "part of a majority, or is overloaded; check the other servers",
-                              at);
-    case CLOSED:
-        return lk_unavailable(err,
-                              "the server at %s closes the connection at the first request; "
-                              "check that it is ZooKeeper, and set tls=on if this is its TLS port",
-                              at);
-    case SILENT:
-        return lk_unavailable(
-            err, "the server at %s does not answer; check that it is ZooKeeper, and that it is not stopped",
-            at);
-    case UNREACHED:
-        return locker_error_set(err, LOCKER_UNAVAILABLE, f->error,
-                                "cannot reach ZooKeeper at %s: %s; check that ZooKeeper is running there", at,
-                                strerror(f->error));
-    case UNASKED:
-        break;
-    }
-    return LOCKER_OK;
+                              f->address);
+    return locker_error_set(err, told[f->kind].status, told[f->kind].error, "the server at %s %s", f->address,
+                            told[f->kind].text);
 }
 
 locker_status lk_zk_diagnose(const locker_clock *clock, const char *addresses, bool by_tls, locker_error *err)

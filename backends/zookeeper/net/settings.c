@@ -49,12 +49,10 @@ static locker_status copy_login(lk_zk_settings *s, const locker_driver_config *c
     if (strchr(config->user, ':') != NULL)
         return lk_misconfigured(err, "the user name has a ':', which ZooKeeper's "
                                      "digest login does not support; use another user");
-    const size_t size = strlen(config->user) + strlen(config->password) + 2;
-    s->credentials = malloc(size);
-    if (s->credentials == NULL)
-        return lk_out_of_memory(err);
-    (void)snprintf(s->credentials, size, "%s:%s", config->user, config->password);
-    return LOCKER_OK;
+    if (asprintf(&s->credentials, "%s:%s", config->user, config->password) >= 0)
+        return LOCKER_OK;
+    s->credentials = NULL;
+    return lk_out_of_memory(err);
 }
 
 /* A parameter of something that is not switched on. */
