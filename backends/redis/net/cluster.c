@@ -6,14 +6,14 @@
 
 #include "cluster.h"
 
-/* The host of "host:port" or "[v6]:port", as it stands there. */
+/* Return the length of the host in "host:port" or "[v6]:port". */
 static size_t host_len(const char *peer)
 {
     const char *const colon = strrchr(peer, ':');
     return colon != NULL ? (size_t)(colon - peer) : strlen(peer);
 }
 
-/* `host`: NULL, "" or "?": that of `from`. */
+/* Write the address of a peer. `host` NULL, "" or "?" means the host of `from`. */
 static bool name_peer(const char *host, long long port, const char *from, char *peer)
 {
     if (port <= 0 || port > 65535)
@@ -27,17 +27,17 @@ static bool name_peer(const char *host, long long port, const char *from, char *
     return true;
 }
 
-/* ------------------------------------------------------------------ as it comes ---- */
+/* ---------------------------------------------------------------- reading a map as it comes ---- */
 
-/* The answer is [range ...], a range [first, last, [host, port, ...], replicas ...]. Of all that is inside of it the parser is given
- * one thing that stands for each. */
+/* The answer is [range ...]. A range is [first, last, [host, port, ...], replicas ...]. The parser gets
+ * one object that stands for each value inside, so no reply is built. */
 struct lk_redis_map_reading {
     redisReader *reader;
     redisReplyObjectFunctions *as_before;
     redisReplyObjectFunctions own;
     lk_redis_map *map;
     const char *from;
-    /* Of the range that is being read; -1: it said none. */
+    /* the present range; -1: not read yet */
     long long first, last;
     char host[256];
 };
@@ -52,16 +52,16 @@ static int depth_of(const redisReadTask *task)
     return depth;
 }
 
-/* What stands there in the range's master: its host, its port. */
+/* Return true if the value is the HOST or the PORT (`which`) of the range's master. */
 static bool is_of_master(const redisReadTask *task, int which)
 {
     return depth_of(task) == OF_NODE && task->parent->idx == MASTER && task->idx == which;
 }
 
-/* The number of a master, from 1; 0: there are too many. */
+/* Return the index of a master, from 1 on; 0: there are too many. */
 static uint16_t number_of(lk_redis_map *map, const char *peer)
 {
-    for (size_t i = map->masters; i > 0; i--) /* ranges of one are often told together */
+    for (size_t i = map->masters; i > 0; i--) /* ranges of a master often follow each other */
         if (strcmp(map->peer[i - 1], peer) == 0)
             return (uint16_t)i;
     if (map->masters == LK_REDIS_MASTERS_MAX)
@@ -123,7 +123,7 @@ static void *take_array(const redisReadTask *task, int elements)
 {
     lk_redis_map_reading *const reading = task->privdata;
     (void)elements;
-    if (task->parent == NULL) /* one without elements */
+    if (task->parent == NULL) /* an array without elements */
         return reading->as_before->createArray(task, 0);
     if (depth_of(task) == RANGE) {
         reading->first = reading->last = -1;
@@ -135,7 +135,7 @@ static void *take_array(const redisReadTask *task, int elements)
 lk_redis_map_reading *lk_redis_map_begin(redisReader *reader, const char *from)
 {
     lk_redis_map_reading *const reading = calloc(1, sizeof *reading);
-    lk_redis_map *const map = calloc(1, sizeof *map); /* most of which is never touched */
+    lk_redis_map *const map = calloc(1, sizeof *map); /* calloc: most of its pages are never touched */
     if (reading == NULL || map == NULL) {
         free(reading);
         free(map);
@@ -200,7 +200,7 @@ static void ask_locked(lk_redis_slot_channels *c, void *owner, uint16_t slot) LK
     const lk_redis_command a = LK_REDIS_COMMAND("SSUBSCRIBE", c->events.channel_of(owner, slot, name));
     char *const room = lk_buffer_room(&c->out, lk_redis_command_room(&a));
     if (room == NULL)
-        return; /* who waits polls */
+        return; /* waiters poll */
     c->out.len += (size_t)(lk_redis_command_put(&a, room) - room);
     c->sent[slot / 32] |= UINT32_C(1) << slot % 32;
 }
@@ -237,15 +237,15 @@ void lk_redis_slot_channels_end_locked(lk_redis_slot_channels *c)
     c->gone = 0;
 }
 
-/* Which of those that were asked for was refused is not told. All that are not there yet are asked for again by who comes to
- * wait next, at the server that has the slot by then. */
+/* Ask again for all channels that are not subscribed yet: the server does not say which of them it has
+ * refused. The next waiter asks, at the server that has the slot by then. */
 static void forget_locked(lk_redis_slot_channels *c) LK_REDIS_LOCKED
 {
     for (size_t i = 0; i < LK_REDIS_SLOTS / 32; i++)
         c->wanted[i] = c->sent[i] = LK_READ(c->heard[i]);
 }
 
-/* The bit of a slot, which is 0 afterwards. */
+/* Clear a slot's bit, and return its old value. */
 static bool take_bit(uint32_t *bits, uint16_t slot)
 {
     const uint32_t bit = UINT32_C(1) << slot % 32;
@@ -290,7 +290,7 @@ bool lk_redis_slot_channels_hear_locked(lk_redis_slot_channels *c, void *owner, 
     const bool begins = strcmp(reply->element[0]->str, "ssubscribe") == 0;
     if (!begins && strcmp(reply->element[0]->str, "sunsubscribe") != 0)
         return false;
-    if (reply->element[1]->type != REDIS_REPLY_STRING) /* there was none to be ended */
+    if (reply->element[1]->type != REDIS_REPLY_STRING) /* there was no subscription to end */
         return !begins;
     const uint16_t slot = c->events.slot_of(owner, reply->element[1]->str, reply->element[1]->len);
     const uint32_t bit = UINT32_C(1) << slot % 32;

@@ -1,4 +1,4 @@
-/* command.c: commands as Redis gets them, and what its replies mean. */
+/* command.c: the bytes of commands, and the meaning of replies. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,21 +56,30 @@ char *lk_redis_command_put(const lk_redis_command *a, char *out)
     return out;
 }
 
-static const int64_t time_most_s = INT64_C(1) << 32; /* in us it is below 2^53, as all numbers */
+static const int64_t time_most_s = INT64_C(1) << 32; /* in us this stays below 2^53, like all numbers */
 
 static const struct {
     const char *name;
     lk_redis_fault fault;
 } codes[] = {
-    {"NOSCRIPT", LK_REDIS_FAULT_NOSCRIPT},  {"LOADING", LK_REDIS_FAULT_TRANSIENT},
-    {"BUSY", LK_REDIS_FAULT_TRANSIENT},     {"MASTERDOWN", LK_REDIS_FAULT_TRANSIENT},
-    {"TRYAGAIN", LK_REDIS_FAULT_MIGRATING}, {"CLUSTERDOWN", LK_REDIS_FAULT_TRANSIENT},
-    {"READONLY", LK_REDIS_FAULT_MOVED},     {"MOVED", LK_REDIS_FAULT_MOVED},
-    {"ASK", LK_REDIS_FAULT_MIGRATING},      {"NOAUTH", LK_REDIS_FAULT_DENIED},
-    {"WRONGPASS", LK_REDIS_FAULT_DENIED},   {"NOPERM", LK_REDIS_FAULT_DENIED},
-    {"OOM", LK_REDIS_FAULT_REFUSED},        {"MISCONF", LK_REDIS_FAULT_REFUSED},
-    {"NOREPLICAS", LK_REDIS_FAULT_REFUSED}, {"UNBLOCKED", LK_REDIS_FAULT_TRANSIENT},
-    {"FORGOTTEN", LK_REDIS_FAULT_MOVED},    {"RECOVERING", LK_REDIS_FAULT_REFUSED}, /* of scripts of ours */
+    {"NOSCRIPT", LK_REDIS_FAULT_NOSCRIPT},
+    {"LOADING", LK_REDIS_FAULT_TRANSIENT},
+    {"BUSY", LK_REDIS_FAULT_TRANSIENT},
+    {"MASTERDOWN", LK_REDIS_FAULT_TRANSIENT},
+    {"TRYAGAIN", LK_REDIS_FAULT_MIGRATING},
+    {"CLUSTERDOWN", LK_REDIS_FAULT_TRANSIENT},
+    {"READONLY", LK_REDIS_FAULT_MOVED},
+    {"MOVED", LK_REDIS_FAULT_MOVED},
+    {"ASK", LK_REDIS_FAULT_MIGRATING},
+    {"NOAUTH", LK_REDIS_FAULT_DENIED},
+    {"WRONGPASS", LK_REDIS_FAULT_DENIED},
+    {"NOPERM", LK_REDIS_FAULT_DENIED},
+    {"OOM", LK_REDIS_FAULT_REFUSED},
+    {"MISCONF", LK_REDIS_FAULT_REFUSED},
+    {"NOREPLICAS", LK_REDIS_FAULT_REFUSED},
+    {"UNBLOCKED", LK_REDIS_FAULT_TRANSIENT},
+    {"FORGOTTEN", LK_REDIS_FAULT_MOVED},
+    {"RECOVERING", LK_REDIS_FAULT_REFUSED}, /* errors of our scripts */
     {"NOLOCK", LK_REDIS_FAULT_DATA},
 };
 
@@ -91,12 +100,13 @@ lk_redis_fault lk_redis_reply_fault(const redisReply *reply)
             (inner != NULL && starts_with_code(inner + 3, codes[i].name)))
             return codes[i].fault;
     }
-    /* These are said in words only: a key that moved on while a script ran; a master that is one no more, when replicas are waited for; ... */
+    /* Redis reports these faults only in words: a key that migrated while a script ran; a server that is
+     * no master any more, when replicas are waited for; ... */
     if (strstr(text, "access a non local key in a cluster node") != NULL)
         return LK_REDIS_FAULT_MIGRATING;
     if (strstr(text, "WAIT cannot be used with replica") != NULL)
         return LK_REDIS_FAULT_MOVED;
-    /* ... and a user without the right to a command or key that a script uses. */
+    /* ... and a user without the right to a command or key of a script. */
     if (strstr(text, "user executing the script can't") != NULL || strstr(text, "ACL failure") != NULL)
         return LK_REDIS_FAULT_DENIED;
     return LK_REDIS_FAULT_OTHER;

@@ -6,42 +6,44 @@
 
 /* ---------------------------------------------------------------- dial.c ---- */
 
-/* The host's name could not be looked up, or (LATE) not in time. */
+/* Say in `why` that the host's name has no address, or (LATE) was not resolved in time. */
 void lk_redis_dial_unresolved(const lk_redis_target *t, const char *peer, lk_redis_resolved how, int rc,
                               lk_redis_failure *why);
-/* A socket connected to one of a host's addresses, plain or TLS. *which: the one, which may have failed; their count if none was
- * reached. Blocks until *until, which is then when this one has to have logged in: it has an equal part of the time. */
+/* Connect a socket, plain or TLS, to one of the host's addresses. *which: the address, which may have
+ * failed; their count if none was reached. Blocks until *until at most. Then *until is when the login must
+ * be done, which has an equal part of the time. */
 lk_redis_socket *lk_redis_dial(const lk_redis_target *t, const char *host, const lk_redis_addresses *list,
                                size_t *which, const char *peer, int64_t *until, lk_redis_failure *why);
-/* One connected to the target's Unix socket. */
+/* Connect a socket to the target's Unix socket. */
 lk_redis_socket *lk_redis_dial_unix(const lk_redis_target *t, int64_t until, lk_redis_failure *why);
 
 /* ---------------------------------------------------------------- handshake.c ---- */
 
 enum { LK_REDIS_SCRIPTS_MAX = 8, LK_REDIS_HASH_LEN = 40 };
 
-/* Scripts that the server is given with the log-in. */
+/* Scripts that the login loads into the server. */
 typedef struct {
     const char *const *text;
     size_t count;
-    /* By which each is called; untouched where the server does not tell. NULL: not wanted. */
+    /* the hashes by which they are called; unchanged if the server does not send them. NULL: not wanted */
     char (*hash)[LK_REDIS_HASH_LEN + 1];
 } lk_redis_scripts;
 
-/* Log in, and learn what the server is. `master`: where its master is, if it is a replica or a Sentinel; else "".
- * `scripts`: NULL for one that needs neither them nor the server's time. Waits until `until`. */
+/* Log in, and learn the server's state. `master`: the address of its master, if the server is a replica or
+ * a Sentinel; else "". `scripts`: NULL if neither scripts nor the server's time are needed. Blocks until
+ * `until` at most. */
 bool lk_redis_handshake(const lk_redis_target *t, lk_redis_socket *socket, const lk_redis_scripts *scripts,
                         int64_t until, char master[LK_REDIS_PEER_MAX], lk_redis_failure *why);
 
 /* ---------------------------------------------------------------- master.c ---- */
 
-/* The server that a locker was connected to last. */
+/* The server to which a locker was connected last. */
 typedef struct {
-    char peer[LK_REDIS_PEER_MAX]; /* "": to none yet */
+    char peer[LK_REDIS_PEER_MAX]; /* "": there was none */
     lk_redis_server server;
     lk_redis_address
-        address;  /* used where the peer's name can't be looked up, by the same run of the server alone */
-    unsigned via; /* the host of the target's list that led there, from 1 on; 0: none did */
+        address;  /* used if the peer's name cannot be resolved, and only for the same run of the server */
+    unsigned via; /* the host in the target's list that led there, from 1 on; 0: none */
 } lk_redis_last;
 
 /* Log in to a master, following replicas to theirs, or as Sentinels say. Ends at `until`, of which each host may take an equal part,
@@ -52,14 +54,14 @@ typedef struct {
 lk_redis_socket *lk_redis_connect_master(const lk_redis_target *t, const char *redirect,
                                          const lk_redis_last *last, const lk_redis_scripts *scripts,
                                          int64_t until, lk_redis_failure *why);
-/* The same with another master than the one at `peer`, which most of the Sentinels that answer have to name. NULL: there is
+/* Log in to another master than `peer`. Most of the Sentinels that answer must name it. NULL: there is
  * none. */
 lk_redis_socket *lk_redis_connect_other(const lk_redis_target *t, const char *peer,
                                         const lk_redis_scripts *scripts, int64_t until);
 
-/* Of a cluster: log in to the master at `peer`; "": to none. Where that can't be had, or is a replica by now, the others are
- * asked who has its slots. The `count` of them are asked before the target's hosts. *map: what was told, for the caller to
- * free; NULL: nothing. */
+/* Of a cluster: log in to the master at `peer` ("": to none). If this fails, or `peer` is a replica by
+ * now, ask other servers for the map of the slots: first the `count` others, then the target's hosts.
+ * *map: the map, for the caller to free; NULL: none came. */
 lk_redis_socket *lk_redis_connect_node(const lk_redis_target *t, const char *peer, const lk_redis_last *last,
                                        char (*others)[LK_REDIS_PEER_MAX], size_t count,
                                        const lk_redis_scripts *scripts, int64_t until, lk_redis_map **map,

@@ -17,7 +17,7 @@
 #include "lk_thread.h"
 #include "target.h"
 
-/* The instance uses it, and each thread; the last frees it. */
+/* The lookups. The instance and each thread use them. The last user frees them. */
 struct lk_redis_resolver {
     lk_mutex mutex;
     pthread_cond_t changed; /* a lookup has ended */
@@ -25,7 +25,8 @@ struct lk_redis_resolver {
     struct lookup *first LK_GUARDED_BY(mutex);
 };
 
-/* In the resolver's list until the last that waits has taken the answer; where nobody waits, until the thread ends. */
+/* A lookup. It is in the list until the last waiter has taken the result; without waiters, until the
+ * thread ends. */
 struct lookup {
     lk_redis_resolver *of;
     struct lookup *next LK_GUARDED_BY(mutex);
@@ -80,7 +81,7 @@ static void take_all(const struct addrinfo *from, lk_redis_addresses *found)
     }
 }
 
-/* Blocks for as long as the system does. */
+/* Look the name up. Blocks for as long as the system's resolver does. */
 static int look_up(const char *host, int port, lk_redis_addresses *found)
 {
     int rc;
@@ -120,7 +121,7 @@ static void *run(void *argument)
     return NULL;
 }
 
-/* One that is under way, or a new one. NULL: no memory, or no thread. */
+/* Return a lookup in progress, or begin one. NULL: no memory, or no thread. */
 static struct lookup *lookup_locked(lk_redis_resolver *resolver, const char *host, int port)
     LK_REQUIRES(resolver->mutex)
 {
@@ -143,7 +144,7 @@ static struct lookup *lookup_locked(lk_redis_resolver *resolver, const char *hos
     return lookup;
 }
 
-/* Wait for the answer, and take it; the last that waits ends the lookup. Lets go of the mutex. */
+/* Wait for the result, and take it. The last waiter removes the lookup. Releases the mutex. */
 static lk_redis_resolved await_unlock(lk_redis_resolver *resolver, struct lookup *lookup, int64_t until,
                                       lk_redis_addresses *found, int *rc) LK_RELEASE(resolver->mutex)
 {
@@ -190,10 +191,12 @@ lk_redis_resolved lk_redis_resolve(lk_redis_resolver *resolver, const char *host
     return *rc == 0 ? LK_REDIS_FOUND : LK_REDIS_FAILED;
 }
 
-static const int64_t silence_ns = LK_S; /* who says nothing to the begin of TLS for so long may speak none */
-static const int64_t plain_ns = 250 * LK_MS; /* how long that one is asked */
+static const int64_t silence_ns =
+    LK_S; /* a server that does not answer the begin of TLS for so long may speak no TLS */
+static const int64_t plain_ns = 250 * LK_MS; /* how long it is then asked without TLS */
 
-/* Begin to connect a new, non-blocking socket. -1 with *failure, an errno; else *failure is 0, or EINPROGRESS. */
+/* Begin to connect a new, non-blocking socket. Return -1 with an errno in *failure; else *failure is 0 or
+ * EINPROGRESS. */
 static int begin_address(const lk_redis_address *address, int *failure)
 {
     const int fd =
@@ -208,7 +211,7 @@ static int begin_address(const lk_redis_address *address, int *failure)
     return -1;
 }
 
-/* What has come of it. 0, or an errno. */
+/* Return the result of connecting: 0 or an errno. */
 static int outcome_of(int fd)
 {
     int failure = 0;
@@ -216,7 +219,8 @@ static int outcome_of(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_ERROR, &failure, &size) != 0 ? errno : failure;
 }
 
-/* Commands are small and wait for their answers; a peer that vanished is noticed within half a minute. */
+/* Set the socket's options. Commands are small and wait for their answers. A peer that has vanished is
+ * noticed within half a minute. */
 static void tune(int fd)
 {
     static const struct {
@@ -229,7 +233,7 @@ static void tune(int fd)
         (void)setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof(options[i].value));
 }
 
-/* A socket that is connected; -1 with *failure, an errno. */
+/* Return a connected socket, or -1 with an errno in *failure. */
 static int open_address(const lk_redis_address *address, int64_t until, int *failure)
 {
     const int fd = begin_address(address, failure);
@@ -261,15 +265,16 @@ static bool no_descriptor(int error)
     return error == EMFILE || error == ENFILE;
 }
 
-/* Nobody listens there, or no way leads there. ENOENT: no Unix socket. EADDRNOTAVAIL: IPv6 is off. */
+/* Return true if nothing listens there, or no route leads there. ENOENT: no Unix socket. EADDRNOTAVAIL:
+ * IPv6 is off. */
 static bool is_deserted(int error)
 {
     return error == ECONNREFUSED || error == ENOENT || error == ENETUNREACH || error == EHOSTUNREACH ||
            error == EADDRNOTAVAIL;
 }
 
-/* Connections to the addresses of one host that are under way, and the errno that says most: the last one, or the first of an
- * address where somebody may be. */
+/* Attempts to connect to a host's addresses, and the most useful errno: the last one, or the first of an
+ * address that a server may have. */
 struct race {
     struct pollfd fd[LK_REDIS_ADDRESSES_MAX];
     size_t place[LK_REDIS_ADDRESSES_MAX];
@@ -283,7 +288,7 @@ static void note(struct race *race, int failure)
         race->failure = failure;
 }
 
-/* True: it is connected already, as the last of those that run. */
+/* Begin the next attempt, behind those in progress. Return true if it is connected at once. */
 static bool begin_next(struct race *race, const lk_redis_addresses *list)
 {
     int failure;
@@ -298,7 +303,8 @@ static bool begin_next(struct race *race, const lk_redis_addresses *list)
     return failure == 0;
 }
 
-/* Which of those that run is connected; their count if none is. *failed: one that was not ran out. */
+/* Return the index of a connected attempt, or the number of attempts if there is none. *failed: an attempt
+ * has failed. */
 static size_t first_connected(struct race *race, bool *failed)
 {
     *failed = false;
@@ -320,7 +326,7 @@ static size_t first_connected(struct race *race, bool *failed)
     return race->running;
 }
 
-/* One that is connected stays, and all others end before anything was sent on them. */
+/* Keep the winner, and end all other attempts. Nothing was sent on them. */
 static int end_race(struct race *race, size_t winner, size_t *which)
 {
     int fd = -1;
@@ -335,8 +341,8 @@ static int end_race(struct race *race, size_t winner, size_t *which)
     return fd;
 }
 
-/* Connect to one of the addresses, by RFC 8305: the next one begins when one has failed, or a while after the one before it. -1
- * with *failure, an errno. */
+/* Connect to one of the addresses, by RFC 8305: the next attempt begins when one has failed, or a while
+ * after the last began. Return -1 with an errno in *failure. */
 static int open_first(const lk_redis_addresses *list, size_t *which, int64_t until, int *failure)
 {
     static const int64_t apart_ns = 250 * LK_MS;
@@ -385,7 +391,7 @@ void lk_redis_dial_unresolved(const lk_redis_target *t, const char *peer, lk_red
                               lk_redis_failure *why)
 {
     const int error = errno,
-              failure = no_descriptor(error) ? error : 0; /* it calls that a name that isn't known */
+              failure = no_descriptor(error) ? error : 0; /* the resolver reports this as an unknown name */
     why->permanent = why->deserted = false;
     cant_reach(t, peer, failure,
                how == LK_REDIS_LATE               ? "the resolver did not answer in time"
@@ -394,8 +400,8 @@ void lk_redis_dial_unresolved(const lk_redis_target *t, const char *peer, lk_red
                why);
 }
 
-/* Whether what listens there is a Redis that speaks no TLS: to the begin of TLS it would say nothing. It is asked on a
- * connection of its own, and told nothing. */
+/* Return true if a Redis without TLS listens there, which does not answer the begin of TLS. It is asked on
+ * another connection, without a login. */
 static bool speaks_plainly(const lk_redis_address *address, int64_t until)
 {
     static const char question[] = "PING\r\n";
@@ -411,7 +417,7 @@ static bool speaks_plainly(const lk_redis_address *address, int64_t until)
     return answered && (answer[0] == '+' || answer[0] == '-');
 }
 
-/* The handshake, step by step. 0, or an errno; ENOPROTOOPT: it is a Redis that speaks no TLS. */
+/* Do the handshake step by step. Return 0 or an errno; ENOPROTOOPT: it is a Redis without TLS. */
 static int finish_handshake(lk_redis_socket *socket, const lk_redis_address *address, int64_t until)
 {
     const int64_t began = lk_redis_system_now();
@@ -434,7 +440,8 @@ static int finish_handshake(lk_redis_socket *socket, const lk_redis_address *add
     }
 }
 
-/* False: why says it. What the other end said, or is, is a reason to give up for good; that it said nothing is none. */
+/* Begin TLS. False: `why` says why. If the other end has sent something, the failure is permanent; silence
+ * is not. */
 static bool begin_tls(const lk_redis_target *t, lk_redis_socket *socket, const char *host,
                       const lk_redis_address *address, int64_t until, lk_redis_failure *why)
 {
@@ -461,7 +468,7 @@ static bool begin_tls(const lk_redis_target *t, lk_redis_socket *socket, const c
     return false;
 }
 
-/* A socket on what was reached, if it was: else `failure` says why not. */
+/* Make a socket of the connected descriptor, or say in `why` what `failure` means. */
 static lk_redis_socket *reached(const lk_redis_target *t, int fd, int failure, const char *peer,
                                 lk_redis_failure *why)
 {
@@ -472,8 +479,7 @@ static lk_redis_socket *reached(const lk_redis_target *t, int fd, int failure, c
         cant_reach(t, peer, failure, strerror(failure), why);
         return NULL;
     }
-    (void)fcntl(fd, F_SETFL,
-                fcntl(fd, F_GETFL) & ~O_NONBLOCK); /* each call says by itself whether it blocks */
+    (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK); /* each call decides by itself if it blocks */
     lk_redis_socket *socket = lk_redis_socket_new(fd, peer);
     if (socket == NULL)
         lk_out_of_memory(&why->error);

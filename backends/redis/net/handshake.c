@@ -1,5 +1,5 @@
-/* handshake.c: from a socket to a server that will serve us: log in, choose the database, load the scripts,
- * ask whether it is a master, all in one flight; of a Sentinel, ask for the master. */
+/* handshake.c: from a connected socket to a server that serves us: log in, choose the database, load the
+ * scripts, and ask if it is a master, all in one flight. A Sentinel is asked for the master instead. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,11 +7,12 @@
 #include "command.h"
 #include "connect.h"
 
-/* FLIGHT_ROOM: for all that is sent, so that it does not move and leave the password where it was. */
+/* FLIGHT_ROOM: room for all that is sent. So the buffer does not move and leave a copy of the password
+ * behind. */
 enum {
     STEP_MAX = LK_REDIS_SCRIPTS_MAX + 10,
     FLIGHT_ROOM = 1 << 15,
-    TLS_ALERT = 21 /* what a server that speaks TLS alone answers with */
+    TLS_ALERT = 21 /* the first byte of the answer of a server that speaks only TLS */
 };
 
 enum step {
@@ -27,13 +28,13 @@ enum step {
     STEP_TIME
 };
 
-/* The commands of one flight, and what each is for. */
+/* The commands of the flight, and the purpose of each. */
 struct flight {
     lk_buffer bytes;
     enum step step[STEP_MAX];
     redisReply *reply[STEP_MAX];
     size_t count;
-    bool failed; /* out of memory */
+    bool failed; /* no memory */
 };
 
 static void add(struct flight *f, enum step step, const lk_redis_command a)
@@ -47,7 +48,8 @@ static void add(struct flight *f, enum step step, const lk_redis_command a)
     f->step[f->count++] = step;
 }
 
-/* ROLE comes before what is asked about a master: it is one by then. */
+/* Put the commands into the flight. ROLE comes before questions about a master, so that they are asked of
+ * a master. */
 static void fill(struct flight *f, const lk_redis_target *t, const char *password,
                  const lk_redis_scripts *scripts)
 {
@@ -60,7 +62,7 @@ static void fill(struct flight *f, const lk_redis_target *t, const char *passwor
         add(f, STEP_SENTINEL, LK_REDIS_COMMAND("SENTINEL", "GET-MASTER-ADDR-BY-NAME", t->master_name));
         return;
     }
-    add(f, STEP_HELLO, LK_REDIS_COMMAND("HELLO", "2")); /* no user is denied it; Redis 5 does not know it */
+    add(f, STEP_HELLO, LK_REDIS_COMMAND("HELLO", "2")); /* every user may run it; Redis 5 does not know it */
     (void)lk_redis_number_text(database, (uint64_t)t->database);
     if (t->database != 0)
         add(f, STEP_SELECT, LK_REDIS_COMMAND("SELECT", database));
@@ -69,7 +71,7 @@ static void fill(struct flight *f, const lk_redis_target *t, const char *passwor
     for (size_t i = 0; scripts != NULL && i < scripts->count; i++)
         add(f, STEP_LOAD, LK_REDIS_COMMAND("SCRIPT", "LOAD", scripts->text[i]));
     if (scripts != NULL &&
-        scripts->hash != NULL) /* at first; no such script is the answer where scripts are run */
+        scripts->hash != NULL) /* only at first: later, a missing script is loaded when it is run */
         add(f, STEP_RUN, LK_REDIS_COMMAND("EVALSHA", "0000000000000000000000000000000000000000", "0"));
     add(f, STEP_ROLE, LK_REDIS_COMMAND("ROLE"));
     add(f, STEP_INFO, LK_REDIS_COMMAND("INFO", "server"));
@@ -80,7 +82,7 @@ static void fill(struct flight *f, const lk_redis_target *t, const char *passwor
     }
 }
 
-/* What doesn't know AUTH may repeat it in its error, with the password. */
+/* Hide the password. A server without AUTH may repeat the command in its error. */
 static void hide(redisReply *reply, const char *password)
 {
     if (reply == NULL || reply->type != REDIS_REPLY_ERROR || password == NULL || password[0] == '\0')
@@ -89,14 +91,14 @@ static void hide(redisReply *reply, const char *password)
         memset(at, '*', strlen(password));
 }
 
-/* A command of the flight was answered by an error: does it matter, and what does it mean? */
+/* Judge an error in reply to a command of the flight: return OK if it does not matter. */
 static locker_status judge(const lk_redis_target *t, enum step step, const redisReply *reply,
                            const char *peer, lk_redis_failure *why)
 {
     const lk_redis_fault fault = lk_redis_reply_fault(reply);
     const char *const name = t->service->name;
     locker_error *err = &why->error;
-    if (fault == LK_REDIS_FAULT_NONE || reply->str == NULL) /* an error always has a text */
+    if (fault == LK_REDIS_FAULT_NONE || reply->str == NULL) /* an error without a text is none */
         return LOCKER_OK;
     why->transient = fault == LK_REDIS_FAULT_TRANSIENT;
     if (why->transient)
@@ -121,7 +123,7 @@ static locker_status judge(const lk_redis_target *t, enum step step, const redis
                          "right +sentinel|get-master-addr-by-name, or set sentinel_user to another user",
                          peer, t->user != NULL ? t->user : "default", reply->str);
     why->transient = step == STEP_SENTINEL && strstr(reply->str, "unknown command") == NULL;
-    if (why->transient) /* too many clients, protected mode */
+    if (why->transient) /* too many clients, or protected mode */
         return lk_unavailable(err, "%s at %s refuses the connection: %s", name, peer, reply->str);
     if (step == STEP_SENTINEL)
         return lk_misconfigured(err,
@@ -141,10 +143,11 @@ static locker_status judge(const lk_redis_target *t, enum step step, const redis
                                 (long long)t->database, reply->str);
     if ((step == STEP_RUN || step == STEP_TIME) && lk_redis_reply_is_unknown_command(reply))
         return lk_redis_reply_error(reply, "connecting", err);
-    return LOCKER_OK; /* scripts are sent whole then; a server that hides its role is taken for a master */
+    return LOCKER_OK; /* without loaded scripts their texts are sent; a server that hides its role counts as a master */
 }
 
-/* ROLE's answer of a replica: ["slave", host, port, ...]; of a master: ["master", offset, [replicas]]. */
+/* Read the answer to ROLE: ["slave", host, port, ...] of a replica, ["master", offset, [replicas]] of a
+ * master. */
 static void read_role(const redisReply *reply, lk_redis_socket *socket, char *master)
 {
     if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 3 &&
@@ -157,7 +160,7 @@ static void read_role(const redisReply *reply, lk_redis_socket *socket, char *ma
     lk_redis_peer_name(reply->element[1]->str, (int)reply->element[2]->integer, master);
 }
 
-/* 0: it is none. INFO's lines end behind it. */
+/* Read a port at the end of a line of INFO. 0: there is none. */
 static int read_port(const char *text)
 {
     char *end;
@@ -175,7 +178,7 @@ static bool is_host(const char *text)
     return len > 0 && len <= 255;
 }
 
-/* A Sentinel's answer: [host, port], or nil. */
+/* Read a Sentinel's answer: [host, port], or nil. */
 static locker_status read_master(const lk_redis_target *t, const redisReply *reply, const char *peer,
                                  char *master, locker_error *err)
 {
@@ -196,7 +199,7 @@ static locker_status read_master(const lk_redis_target *t, const redisReply *rep
     return LOCKER_OK;
 }
 
-/* A field of HELLO's answer, which is a list of names and values; NULL: there is none of that type. */
+/* Return a field of HELLO's answer, a list of names and values. NULL: it has none of this type. */
 static const redisReply *hello_field(const redisReply *reply, const char *name, int type)
 {
     for (size_t i = 0; reply->type == REDIS_REPLY_ARRAY && i + 1 < reply->elements; i += 2) {
@@ -207,14 +210,14 @@ static const redisReply *hello_field(const redisReply *reply, const char *name, 
     return NULL;
 }
 
-/* Where the value of a field of INFO's answer starts; NULL: there is none. */
+/* Return where the value of a field of INFO's answer begins. NULL: there is none. */
 static const char *info_field(const redisReply *reply, const char *name)
 {
     const char *at = reply->type == REDIS_REPLY_STRING ? strstr(reply->str, name) : NULL;
     return at != NULL && (at == reply->str || at[-1] == '\n') ? at + strlen(name) : NULL;
 }
 
-/* INFO's lines of a replica. */
+/* Read the lines of a replica in INFO's answer. */
 static void read_role_of_info(const redisReply *reply, char *master)
 {
     const char *const role = info_field(reply, "role:"), *const host = info_field(reply, "master_host:"),
@@ -233,7 +236,7 @@ static void read_id(const redisReply *reply, const char *name, char out[LK_REDIS
         (void)snprintf(out, LK_REDIS_SERVER_ID_LEN + 1, "%s", id);
 }
 
-/* Each lock has a server of its own there. */
+/* Return true if the server is part of a cluster, in which each slot has a server. */
 static bool is_in_cluster(enum step step, const redisReply *reply)
 {
     if (step == STEP_HELLO) {
@@ -244,7 +247,7 @@ static bool is_in_cluster(enum step step, const redisReply *reply)
     return mode != NULL && strncmp(mode, "cluster", 7) == 0;
 }
 
-/* Who the server is, and what it calls this connection. */
+/* Read the server's identity and its id of this connection. */
 static void read_identity(enum step step, const redisReply *reply, lk_redis_socket *socket)
 {
     const redisReply *id = step == STEP_HELLO ? hello_field(reply, "id", REDIS_REPLY_INTEGER) : NULL;
@@ -282,7 +285,7 @@ static locker_status read_answer(const lk_redis_target *t, enum step step, const
                               t->service->name, socket->peer);
     }
     read_identity(step, reply, socket);
-    if (step == STEP_INFO && master[0] == '\0') /* whose user may not ask ROLE */
+    if (step == STEP_INFO && master[0] == '\0') /* for a user without the right to ROLE */
         read_role_of_info(reply, master);
     if (step == STEP_ROLE)
         read_role(reply, socket, master);
@@ -310,7 +313,7 @@ static bool read_answers(const lk_redis_target *t, const struct flight *f, lk_re
     return true;
 }
 
-/* Where the map of a cluster stands in it; the end, where it asks for none. */
+/* Return the position of the map's answer in the flight; the number of commands, if no map is asked for. */
 static size_t place_of_map(const struct flight *f)
 {
     size_t i = 0;
@@ -319,7 +322,7 @@ static size_t place_of_map(const struct flight *f)
     return i;
 }
 
-/* Send all of it and read the answers; that about slots as it comes. 0, or an errno. */
+/* Send the flight and read the answers. The map is read as it comes. Return 0 or an errno. */
 static int exchange(struct flight *f, lk_redis_socket *socket, int64_t until)
 {
     const size_t at = place_of_map(f);
@@ -354,7 +357,7 @@ bool lk_redis_handshake(const lk_redis_target *t, lk_redis_socket *socket, const
     if (failure == 0) {
         served = read_answers(t, &f, socket, scripts, master, why);
     } else if (socket->tls != NULL && lk_tls_told(socket->tls, socket->peer, &why->error, &why->permanent)) {
-        /* by TLS 1.3 a server says what it thinks of a client's certificate only now */
+        /* with TLS 1.3, a server reports a bad client certificate only now */
     } else if (socket->tls == NULL && socket->guard.head[0] == TLS_ALERT) {
         why->permanent = true;
         locker_error_set(&why->error, LOCKER_PROTOCOL, 0,
@@ -368,7 +371,7 @@ bool lk_redis_handshake(const lk_redis_target *t, lk_redis_socket *socket, const
     } else if (failure == ENOMEM) {
         lk_out_of_memory(&why->error);
     } else if (f.reply[0] != NULL && f.reply[0]->type == REDIS_REPLY_ERROR) {
-        static const char full[] = "ERR max number of clients"; /* the other one is protected mode */
+        static const char full[] = "ERR max number of clients"; /* the other reason is protected mode */
         const bool is_full = strncmp(f.reply[0]->str, full, sizeof full - 1) == 0;
         locker_error_set(&why->error, LOCKER_UNAVAILABLE, is_full ? EUSERS : 0,
                          "%s at %s refuses the connection: %s", t->service->name, socket->peer,

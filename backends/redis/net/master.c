@@ -15,9 +15,9 @@
 
 #include "connect.h"
 
-enum { HOPS_MAX = 5 /* over replicas to their master */ };
+enum { HOPS_MAX = 5 /* from replica to master */ };
 
-/* "host:port" or "[v6]:port" in two. */
+/* Split "host:port" or "[v6]:port". */
 static bool split_peer(const char *peer, char *host, int *port)
 {
     const char *colon = strrchr(peer, ':');
@@ -34,14 +34,16 @@ static bool split_peer(const char *peer, char *host, int *port)
     return *port > 0 && len > 0;
 }
 
-/* Until when the first of so many may be tried: what it leaves of the time is the others'. */
+/* Return until when the first of `count` attempts may last, so that the others have their part of the
+ * time. */
 static int64_t share(int64_t until, size_t count)
 {
     const int64_t now = lk_redis_system_now();
     return now + lk_time_left(now, until) / (int64_t)count;
 }
 
-/* Log in on a socket, NULL: there is none. `master`: where that is, if this is none; else "". */
+/* Log in on the socket (NULL: there is none). `master`: the master's address, if the server is none; else
+ * "". */
 static lk_redis_socket *greet(const lk_redis_target *t, lk_redis_socket *socket,
                               const lk_redis_scripts *scripts, int64_t until, char *master,
                               lk_redis_failure *why)
@@ -52,7 +54,8 @@ static lk_redis_socket *greet(const lk_redis_target *t, lk_redis_socket *socket,
     return NULL;
 }
 
-/* Try the addresses of a host one after the other, until a server answers. Keep the failure of an address at which a server may be. */
+/* Try the addresses of a host in turn until a server answers. Keep the failure of an address that a server
+ * may have. */
 static lk_redis_socket *greet_addresses(const lk_redis_target *t, const char *host, const char *peer,
                                         lk_redis_addresses *left, const lk_redis_scripts *scripts,
                                         int64_t until, char *master, lk_redis_failure *why)
@@ -67,14 +70,15 @@ static lk_redis_socket *greet_addresses(const lk_redis_target *t, const char *ho
         socket = greet(t, socket, scripts, its, master, &here);
         answered = here.permanent || here.transient;
         const bool deserted = why->deserted && here.deserted;
-        const bool transient = here.transient || (why->transient && !here.permanent); /* at another host */
+        const bool transient =
+            here.transient || (why->transient && !here.permanent); /* `why` may be another host's failure */
         if (!kept || answered)
             *why = here;
         why->deserted = deserted;
         why->transient = transient;
         kept = kept || !here.deserted;
         if (which == left->count)
-            break; /* none was reached */
+            break; /* no address was reached */
         left->count--;
         memmove(&left->list[which], &left->list[which + 1], (left->count - which) * sizeof *left->list);
     }
@@ -86,7 +90,7 @@ static bool is_same_address(const lk_redis_address *a, const lk_redis_address *b
     return a->len == b->len && memcmp(&a->address, &b->address, a->len) == 0;
 }
 
-/* Move that address to the front, if it is among them. */
+/* Move the address to the front, if the list has it. */
 static void prefer(lk_redis_addresses *list, const lk_redis_address *address)
 {
     for (size_t i = 0; i < list->count; i++) {
@@ -98,8 +102,8 @@ static void prefer(lk_redis_addresses *list, const lk_redis_address *address)
     }
 }
 
-/* Where the server was that we were connected to last, while its name can't be looked up: if it is the same run of it, nothing
- * has changed but the connection. */
+/* Connect to the latest server's address while its name cannot be resolved. If it is the same run of the
+ * server, only the connection was lost. */
 static lk_redis_socket *greet_again(const lk_redis_target *t, const char *host, const lk_redis_last *last,
                                     const lk_redis_scripts *scripts, int64_t until, char *master)
 {
@@ -114,7 +118,7 @@ static lk_redis_socket *greet_again(const lk_redis_target *t, const char *host, 
     return NULL;
 }
 
-/* At each address of a host, the one where we were last first. */
+/* Try each address of a host, the latest server's address first. */
 static lk_redis_socket *greet_host(const lk_redis_target *t, const char *host, int port,
                                    const lk_redis_last *last, const lk_redis_scripts *scripts, int64_t until,
                                    char *master, lk_redis_failure *why)
@@ -143,7 +147,7 @@ static lk_redis_socket *greet_host(const lk_redis_target *t, const char *host, i
     return greet_addresses(t, host, peer, &found, scripts, until, master, why);
 }
 
-/* From one host on, over replicas, to a master. */
+/* Follow replicas from a host to a master. */
 static lk_redis_socket *follow(const lk_redis_target *t, const char *start, const lk_redis_last *last,
                                const lk_redis_scripts *scripts, int64_t until, lk_redis_failure *why)
 {
@@ -169,13 +173,13 @@ static lk_redis_socket *follow(const lk_redis_target *t, const char *start, cons
     return NULL;
 }
 
-/* The i-th of the Sentinels, from the one that is asked first on. */
+/* Return the index of the i-th Sentinel, counted from the one that is asked first. */
 static size_t nth(const lk_redis_target *s, size_t i)
 {
     return (LK_READ(s->first) + i) % s->host_count;
 }
 
-/* What one of them says. None may take long at first: it is one of several, and most are near. */
+/* Ask one Sentinel. `is_brief`: for a short time, because most Sentinels are near, and others follow. */
 static bool ask_sentinel(const lk_redis_target *s, size_t which, bool is_brief, int64_t until, char *master,
                          lk_redis_failure *why)
 {
@@ -188,8 +192,8 @@ static bool ask_sentinel(const lk_redis_target *s, size_t which, bool is_brief, 
     return socket != NULL;
 }
 
-/* One Sentinel after the other, until one knows the master. What one said is kept rather than that another can't be
- * reached; *silent: none said anything. */
+/* Ask the Sentinels in turn until one knows the master. What a Sentinel said is kept as the failure,
+ * rather than that another was unreachable. *silent: no Sentinel said anything. */
 static bool ask_sentinels(lk_redis_target *s, int64_t until, char *master, bool *silent,
                           lk_redis_failure *why)
 {
@@ -211,7 +215,7 @@ static bool ask_sentinels(lk_redis_target *s, int64_t until, char *master, bool 
             *why = here;
         why->deserted = deserted;
         if (i + 1 == s->host_count && !slow)
-            break; /* to ask again would tell nothing else */
+            break; /* another attempt would fail in the same way */
     }
     *silent = !why->permanent;
     if (*silent) {
@@ -220,11 +224,11 @@ static bool ask_sentinels(lk_redis_target *s, int64_t until, char *master, bool 
                          "cannot ask any of the Sentinels (%zu) for the master; the last error: %s",
                          s->host_count, last.text);
     }
-    why->permanent = false; /* who waits goes on: Sentinels come back, and learn a name */
+    why->permanent = false; /* a waiting call goes on: Sentinels come back, and learn names */
     return false;
 }
 
-/* A server at that address, if it says that it is a master. */
+/* Log in to the server at that address, if it says that it is a master. */
 static lk_redis_socket *greet_master(const lk_redis_target *t, const char *peer, const lk_redis_last *last,
                                      const lk_redis_scripts *scripts, int64_t until, lk_redis_failure *why)
 {
@@ -239,8 +243,9 @@ static lk_redis_socket *greet_master(const lk_redis_target *t, const char *peer,
     return NULL;
 }
 
-/* Without a Sentinel the master of before is as good as it was while we were connected to it: it has not restarted, and was not
- * made a replica. That another may have been made master meanwhile holds for who never lost the connection, too. */
+/* Go back to the latest master when no Sentinel can be asked. It is as good as before the connection was
+ * lost, if it has not restarted and is no replica. Another server may have been promoted meanwhile, but a
+ * locker that never lost its connection would not know of this either. */
 static lk_redis_socket *go_back(const lk_redis_target *t, const lk_redis_last *last,
                                 const lk_redis_scripts *scripts, int64_t until, lk_redis_failure *why)
 {
@@ -255,7 +260,8 @@ static lk_redis_socket *go_back(const lk_redis_target *t, const lk_redis_last *l
     return NULL;
 }
 
-/* What they name, if it is a master. It has so long to serve; *hung: it took that, and more time is left. */
+/* Log in to the server that the Sentinels name, if it is a master. *hung: it used up its time, and more
+ * time is left. */
 static lk_redis_socket *greet_named(const lk_redis_target *t, const lk_redis_last *last,
                                     const lk_redis_scripts *scripts, int64_t patience, int64_t until,
                                     bool *hung, lk_redis_failure *why)
@@ -267,7 +273,8 @@ static lk_redis_socket *greet_named(const lk_redis_target *t, const lk_redis_las
     if (!ask_sentinels(t->sentinels, share(until, 2), named, &silent, why))
         return silent ? go_back(t, last, scripts, until, why) : NULL;
     *why = (lk_redis_failure){.transient = true};
-    /* One that has not heard of a failover must not hide the others: unless what it says is of use, the next is asked. */
+    /* The next Sentinel is asked if this one's answer is useless: a Sentinel that has not learned of a
+     * failover must not hide the others. */
     const unsigned told = LK_READ(t->sentinels->first);
     LK_WRITE(t->sentinels->first, (unsigned)((told + 1) % t->sentinels->host_count));
     if (!split_peer(named, host, &port)) {
@@ -292,8 +299,9 @@ static lk_redis_socket *greet_named(const lk_redis_target *t, const lk_redis_las
     return NULL;
 }
 
-/* Sentinels may name a master that is gone, or not one yet, while a failover is under way: they are asked again soon. So one that
- * is silent has a second at first, and then twice as long each time. */
+/* Connect to the named master. During a failover, Sentinels may name a master that is gone, or is not a
+ * master yet, so they are asked again soon. A silent server has a second at first, then twice as long each
+ * time. */
 static lk_redis_socket *connect_named(const lk_redis_target *t, const lk_redis_last *last,
                                       const lk_redis_scripts *scripts, int64_t until, lk_redis_failure *why)
 {
@@ -307,8 +315,8 @@ static lk_redis_socket *connect_named(const lk_redis_target *t, const lk_redis_l
     return socket;
 }
 
-/* What more of those that answer name than `peer`: one alone may not have heard of a failover, or be cut off with the old
- * master. */
+/* Return true if more of the answering Sentinels name another master than name `peer`. A single Sentinel
+ * may not know of a failover, or be cut off together with the old master. */
 static bool is_other_named(const lk_redis_target *s, const char *peer, int64_t until, char *other)
 {
     size_t count = 0, same = 0;
@@ -338,7 +346,7 @@ lk_redis_socket *lk_redis_connect_other(const lk_redis_target *t, const char *pe
                : NULL;
 }
 
-/* From one host of the list on. */
+/* Follow the i-th host of the list. */
 static lk_redis_socket *follow_nth(const lk_redis_target *t, size_t i, const lk_redis_last *last,
                                    const lk_redis_scripts *scripts, int64_t until, lk_redis_failure *why)
 {
@@ -350,8 +358,9 @@ static lk_redis_socket *follow_nth(const lk_redis_target *t, size_t i, const lk_
     return socket;
 }
 
-/* The first host of the list that leads to a master. On the way back to one that did, those before it are asked as ever, as they may
- * know of another master; but what hangs there has only a moment, or it would cost the lease. */
+/* Connect by the first host of the list that leads to a master. On the way back to the host that did so
+ * last, earlier hosts are still asked, as they may know of another master. But a silent one has only a
+ * moment, or it would cost the leases. */
 static lk_redis_socket *connect_hosts(const lk_redis_target *t, const lk_redis_last *last,
                                       const lk_redis_scripts *scripts, int64_t until, lk_redis_failure *why)
 {
@@ -384,7 +393,7 @@ lk_redis_socket *lk_redis_connect_master(const lk_redis_target *t, const char *r
     return socket != NULL ? socket : connect_hosts(t, last, scripts, until, why);
 }
 
-/* The master at `peer`, as far as it is one. What it tells of the cluster is taken from it. */
+/* Log in to the server at `peer`, if it is a master. *map: its map of the cluster. */
 static lk_redis_socket *greet_node(const lk_redis_target *t, const char *peer, const lk_redis_last *last,
                                    const lk_redis_scripts *scripts, int64_t until, lk_redis_map **map,
                                    lk_redis_failure *why)
@@ -400,7 +409,7 @@ static lk_redis_socket *greet_node(const lk_redis_target *t, const char *peer, c
     lk_redis_socket *const socket = greet_host(t, host, port, last, scripts, until, master, why);
     if (socket == NULL)
         return NULL;
-    *map = socket->map; /* the caller's */
+    *map = socket->map; /* the caller owns it */
     socket->map = NULL;
     if (master[0] == '\0')
         return socket;
@@ -418,7 +427,7 @@ static bool has_slots(const lk_redis_map *map, const char *peer)
     return false;
 }
 
-/* One after the other, until one tells. */
+/* Ask the others in turn until one sends a map. */
 static lk_redis_map *ask_others(const lk_redis_target *t, const char *peer, char (*others)[LK_REDIS_PEER_MAX],
                                 size_t count, int64_t until)
 {
@@ -439,8 +448,8 @@ static lk_redis_map *ask_others(const lk_redis_target *t, const char *peer, char
     return map;
 }
 
-/* A server that hangs must not hide for long what the others know: it has half a second, and again what time is left when they
- * say that it has slots, or nothing. */
+/* A silent server must not hide for long what the others know. It has half a second, and then what time is
+ * left, if the others say that it has slots, or say nothing. */
 lk_redis_socket *lk_redis_connect_node(const lk_redis_target *t, const char *peer, const lk_redis_last *last,
                                        char (*others)[LK_REDIS_PEER_MAX], size_t count,
                                        const lk_redis_scripts *scripts, int64_t until, lk_redis_map **map,

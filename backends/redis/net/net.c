@@ -1,4 +1,4 @@
-/* net.c: the floor as a whole: its life, how its connections are made, and the keeper's turn. */
+/* net.c: the life of a net, how its connections are made, and the keeper's turn. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -10,62 +10,65 @@
 #include "subscription.h"
 
 static const int64_t loading_again_ns = 50 * LK_MS;
-static const int64_t round_least_ns =
-    100 * LK_MS; /* one that has less time would only tell that it had none */
+static const int64_t round_least_ns = 100 * LK_MS; /* an attempt with less time could only fail */
 static const int64_t apart_again_ns = LK_S;
 static const int64_t apart_stays_ns = 60 * LK_S;
-static const int64_t doubt_ns = 500 * LK_MS; /* who is master is not asked more often */
+static const int64_t doubt_ns = 500 * LK_MS; /* the time between questions for the master */
 static const int64_t map_again_ns = 500 * LK_MS;
-static const int64_t thread_again_ns = LK_S;  /* a thread that could not be started */
-static const int64_t borrowed_ns = 60 * LK_S; /* and as long as a command may take */
+static const int64_t thread_again_ns = LK_S;  /* until a thread that could not be started is tried again */
+static const int64_t borrowed_ns = 60 * LK_S; /* as long as a command may take, too */
 enum { OLD_CONNECTIONS = 8, PEERS_MAX = 8, APART_SHIFT_MAX = 3 };
 
-/* Guarded by the mutex, unless they say otherwise. Members stand by what they are for: there are few of these. */
+/* Guarded by the mutex unless a member says otherwise. The members are ordered by purpose, as there are
+ * few nets. */
 /* NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding) */
 struct lk_redis_net {
     lk_redis_shared *shared;
-    const lk_redis_target *target; /* constant, as the next three */
+    const lk_redis_target *target; /* constant, like the next three */
     const lk_redis_owner *events;
     void *owner;
-    lk_redis_scripts scripts; /* without hash: for connecting again */
-    /* The command connection is nobody's to wait for: what else is missing has a thread of its own. */
+    lk_redis_scripts scripts; /* without hashes: for later connections */
+    /* `reconnect` is for the command connection. What else is missing has a thread of its own, `beside`,
+     * so that the command connection never waits for it. */
     lk_redis_reconnect reconnect, beside;
-    atomic_uint users; /* stop(), and the threads that it has not seen end; acq_rel: the last frees all */
+    atomic_uint users; /* stop(), and the threads that it has not seen end. acq_rel: the last one frees all */
     lk_redis_pipeline pipeline, apart;
     bool keeps_apart;                             /* constant */
-    int64_t apart_at LK_GUARDED_BY(mutex);        /* when it is tried again to have it */
-    unsigned apart_failures LK_GUARDED_BY(mutex); /* in a row */
-    int64_t apart_until LK_GUARDED_BY(mutex);     /* how long it stays */
-    int64_t silent_since
-        LK_GUARDED_BY(mutex); /* the command connection, for longer than leases can bear; 0: it isn't */
+    int64_t apart_at LK_GUARDED_BY(mutex);        /* when `apart` is tried again */
+    unsigned apart_failures LK_GUARDED_BY(mutex); /* failures in a row */
+    int64_t apart_until LK_GUARDED_BY(mutex);     /* until when `apart` is kept */
+    int64_t silent_since LK_GUARDED_BY(
+        mutex); /* since when the command connection is silent for longer than leases can wait; 0: it is not */
     int64_t served_at
-        LK_GUARDED_BY(mutex); /* ... and `apart` is served, as was found out then; 0: it isn't */
-    bool apart_was_told LK_GUARDED_BY(mutex); /* that it can't be had */
+        LK_GUARDED_BY(mutex); /* since when, as was found then, `apart` is served; 0: it is not */
+    bool apart_was_told LK_GUARDED_BY(mutex); /* it was logged that `apart` cannot be had */
     lk_redis_subscription subscription;
-    /* The server's names of connections to this run of it that were given up, and may not have ended there; 0: it has. */
+    /* The server's ids of connections to this run of it that were given up, and may not have ended there.
+     * 0: ended. */
     int64_t old[OLD_CONNECTIONS] LK_GUARDED_BY(mutex);
     size_t old_count LK_GUARDED_BY(mutex);
-    lk_redis_server server LK_GUARDED_BY(mutex);       /* that we are, or were last connected to ... */
-    char peer[LK_REDIS_PEER_MAX] LK_GUARDED_BY(mutex); /* ... its name; "": to none yet ... */
-    lk_redis_address address LK_GUARDED_BY(mutex);     /* ... its address ... */
-    unsigned via LK_GUARDED_BY(mutex); /* ... and the host that led there, as in lk_redis_last */
+    lk_redis_server server LK_GUARDED_BY(mutex);       /* the present or latest server */
+    char peer[LK_REDIS_PEER_MAX] LK_GUARDED_BY(mutex); /* its name; "": none yet */
+    lk_redis_address address LK_GUARDED_BY(mutex);     /* its address */
+    unsigned via LK_GUARDED_BY(mutex);                 /* the host that led to it, as in lk_redis_last */
     bool was_lost LK_GUARDED_BY(mutex);
-    bool eviction_was_told LK_GUARDED_BY(mutex); /* that its server deletes keys */
-    /* Of a cluster: its address, which changes only while it is at rest; it has no slots; others are to be asked who has them, by then. */
+    bool eviction_was_told LK_GUARDED_BY(mutex); /* it was logged that the server deletes keys */
+    /* Of a cluster: the server's address, which changes only while the net is at rest; whether the net has
+     * no slots; when to ask others for the map. */
     char home[LK_REDIS_PEER_MAX];
     bool idle LK_GUARDED_BY(mutex);
     int64_t borrowed_until
-        LK_GUARDED_BY(mutex); /* ... but is asked for keys that are on their way to it, until then */
+        LK_GUARDED_BY(mutex); /* an idle net is asked until then for keys that migrate to it */
     bool wants_map LK_GUARDED_BY(mutex);
     int64_t map_at LK_GUARDED_BY(mutex);
-    char redirect[LK_REDIS_PEER_MAX] LK_GUARDED_BY(mutex); /* where the master is said to be; "": not known */
-    bool is_doubted LK_GUARDED_BY(mutex);                  /* that the server is the master still */
-    int64_t ask_at LK_GUARDED_BY(mutex);                   /* then who is may be asked */
-    lk_redis_socket *next
-        LK_GUARDED_BY(mutex); /* the command connection that comes; NULL: it is to be made */
+    char redirect[LK_REDIS_PEER_MAX] LK_GUARDED_BY(
+        mutex);                                 /* the address that a reply names as the master's; "": none */
+    bool is_doubted LK_GUARDED_BY(mutex);       /* the server may not be the master any more */
+    int64_t ask_at LK_GUARDED_BY(mutex);        /* when the Sentinels may be asked again */
+    lk_redis_socket *next LK_GUARDED_BY(mutex); /* the next command connection; NULL: it is to be made */
 };
 
-/* Those that have ended go, and the others close up. Not while an answer is awaited: its context is in there. */
+/* Remove the ended connections. Not while an answer is awaited: its context points into the list. */
 static void drop_ended_locked(lk_redis_net *net) LK_REDIS_LOCKED
 {
     size_t kept = 0;
@@ -75,7 +78,7 @@ static void drop_ended_locked(lk_redis_net *net) LK_REDIS_LOCKED
     net->old_count = kept;
 }
 
-/* A connection, 0: of an unknown name, is given up. */
+/* Note the id of a connection that is given up; 0: its id is not known. */
 static void keep_old_locked(lk_redis_net *net, int64_t id) LK_REDIS_LOCKED
 {
     drop_ended_locked(net);
@@ -93,8 +96,8 @@ static void ended_locked(void *context, redisReply *reply) LK_REDIS_LOCKED
         *id = 0;
 }
 
-/* What was sent on them may be on its way still, and would be carried out for nobody. So they end ahead of all commands
- * on this new connection. A user without the right to that is denied it. */
+/* End the noted connections, ahead of all commands on the new one: the server may still carry out what was
+ * sent on them. A user without the right gets an error. */
 static void end_old_locked(lk_redis_net *net) LK_REDIS_LOCKED
 {
     char id[LK_REDIS_NUMBER_MAX];
@@ -106,15 +109,15 @@ static void end_old_locked(lk_redis_net *net) LK_REDIS_LOCKED
     }
 }
 
-/* Whether both are known and the same. */
+/* Return true if both ids are known and equal. */
 static bool same_id(const char *a, const char *b)
 {
     return a[0] != '\0' && strcmp(a, b) == 0;
 }
 
-/* What is known of the server that we were connected to before may not be true of this one: a restart, or a replica that was
- * made master, is another, and so is one that does not tell who it is. Messages come from the master alone, so a subscription
- * with the one before is of no use. */
+/* Compare the server with the last one. If it is another (after a restart or a promotion, or because it
+ * does not say who it is), what is known of the last server is dropped. A subscription with the last
+ * server is closed, because only the master sends messages. */
 static void meet_server_locked(lk_redis_net *net, const lk_redis_socket *socket) LK_REDIS_LOCKED
 {
     const bool same_run = same_id(socket->server.run, net->server.run);
@@ -146,7 +149,8 @@ static void tell_of_eviction_locked(lk_redis_net *net, const lk_redis_socket *so
     net->eviction_was_told = socket->evicts;
 }
 
-/* Who waits for the connection comes last: what on_up submits stands before it. The line comes behind what on_up had to tell. */
+/* Use the new command connection. What on_up submits goes before the commands of waiting callers. The log
+ * line follows what on_up logs. */
 static void install_unlocking(lk_redis_net *net, lk_redis_socket *socket) LK_REDIS_LOCKED
 {
     lk_redis_shared *shared = net->shared;
@@ -158,7 +162,7 @@ static void install_unlocking(lk_redis_net *net, lk_redis_socket *socket) LK_RED
     tell_of_eviction_locked(net, socket);
     end_old_locked(net);
     net->events->on_up(net->owner, socket->server_us, at);
-    if (net->was_lost || net->target->cluster) /* a renewal may have been sent there before */
+    if (net->was_lost || net->target->cluster) /* a renewal may have been sent on it before */
         shared->svc->suspect(shared->svc, false);
     if (net->was_lost)
         shared->svc->log(shared->svc, LOCKER_LOG_INFO, "redis: connected to %s again", socket->peer);
@@ -181,11 +185,12 @@ static void lost_locked(void *self, const char *why) LK_REDIS_LOCKED
     net->reconnect.last.permanent = false;
     net->was_lost = true;
     const bool is_renewed = net->served_at != 0 && net->apart.state == LK_REDIS_UP;
-    if (!is_renewed && !net->target->cluster) /* which has other servers, whose leases are well */
+    if (!is_renewed && !net->target->cluster) /* a cluster's other servers may renew their leases well */
         net->shared->svc->suspect(net->shared->svc, true);
 }
 
-/* It is the busier one, so what it finds out is asked of the other one, too: a server that is silent is given up there. */
+/* `apart` is lost. It is the busier one, so the command connection is asked too: a silent server is given
+ * up there. */
 static void lost_apart_locked(void *self, const char *why) LK_REDIS_LOCKED
 {
     lk_redis_net *net = self;
@@ -198,7 +203,8 @@ static void lost_apart_locked(void *self, const char *why) LK_REDIS_LOCKED
         net->shared->svc->suspect(net->shared->svc, true);
 }
 
-/* "MOVED 3999 127.0.0.1:6381" names the master; READONLY does not, so ROLE is asked. FORGOTTEN: the handshake tells anew. */
+/* Look for the master after a reply. "MOVED 3999 127.0.0.1:6381" names it. READONLY does not, so ROLE is
+ * asked. After FORGOTTEN, the next handshake learns the new life. */
 void lk_redis_net_moved_locked(lk_redis_net *net, const redisReply *reply)
 {
     const char *colon = strrchr(reply->str, ':');
@@ -218,7 +224,8 @@ void lk_redis_net_moved(lk_redis_net *net, const redisReply *reply)
     lk_redis_unlock(net->shared);
 }
 
-/* Where the server doesn't tell who it is, another connection beside a silent one would be of no use (may_be_apart_locked). */
+/* Return true if `apart` is wanted. It would be useless beside a silent server that does not say who it is
+ * (may_be_apart_locked). */
 static bool wants_apart_locked(const lk_redis_net *net) LK_REDIS_LOCKED
 {
     const bool is_known = net->server.run[0] != '\0' && net->server.replication[0] != '\0';
@@ -257,7 +264,7 @@ static bool is_missing_beside_locked(const void *self) LK_REDIS_LOCKED
             lacks_subscription_locked(net));
 }
 
-/* What became known of the cluster; NULL: nothing. */
+/* Hand a new map to the owner; NULL: there is none. */
 static void take_map_locked(lk_redis_net *net, lk_redis_map *map) LK_REDIS_LOCKED
 {
     if (map == NULL)
@@ -277,7 +284,7 @@ static lk_redis_last last_locked(const lk_redis_net *net) LK_REDIS_LOCKED
     return last;
 }
 
-/* Without the mutex. */
+/* Connect. Without the mutex. */
 static lk_redis_socket *connect_somewhere(lk_redis_net *net, const char *redirect, const lk_redis_last *last,
                                           lk_redis_map **map, lk_redis_failure *why)
 {
@@ -334,7 +341,7 @@ static void connect_command_unlocking(void *self) LK_REDIS_LOCKED
     lk_redis_net *net = self;
     lk_redis_shared *shared = net->shared;
     lk_redis_failure why = {0};
-    const int64_t began = lk_redis_now(shared); /* what has come up since may not have been seen */
+    const int64_t began = lk_redis_now(shared); /* a connection that came up since may not have been seen */
     lk_redis_map *map;
     lk_redis_socket *const socket = make_command_unlocking(net, &map, &why);
     if (shared->closing) {
@@ -357,9 +364,10 @@ static void connect_command_unlocking(void *self) LK_REDIS_LOCKED
     install_unlocking(net, socket);
 }
 
-/* One more connection; NULL: it can't be had. It has to be with the server that is asked for locks, as far as both tell who they
- * are: what another one says is not about these locks. A name may stand for many servers; a silent master is sought at
- * other hosts. False: that server is not asked for locks any more, or the instance closes. */
+/* Make another connection. It must be to the server that is asked for locks, as far as both say who they
+ * are, because another server knows nothing of these locks. A name may stand for many servers. The master
+ * of a silent connection is sought at other hosts too. NULL: it failed. False: that server is not asked
+ * for locks any more, or the instance closes. */
 static bool connect_beside_unlocking(lk_redis_net *net, bool subscribes, lk_redis_socket **socket,
                                      lk_redis_failure *why) LK_REDIS_LOCKED
 {
@@ -387,7 +395,7 @@ static bool connect_beside_unlocking(lk_redis_net *net, bool subscribes, lk_redi
     return true;
 }
 
-/* Not soon, so that a server that is slow is not stormed. */
+/* Try `apart` again later, so that a slow server is not flooded. */
 static void have_apart_later_locked(lk_redis_net *net) LK_REDIS_LOCKED
 {
     const int64_t least = apart_again_ns << (net->keeps_apart ? 0 : net->apart_failures);
@@ -398,7 +406,8 @@ static void have_apart_later_locked(lk_redis_net *net) LK_REDIS_LOCKED
     net->shared->svc->attend(net->shared->svc);
 }
 
-/* Beside a command connection that is silent it has to be known that it is the same life of that server. The run is the same. */
+/* Return true if the connection may be used as `apart`. Beside a silent command connection, it must be to
+ * the same life of the same server. The run is the same already. */
 static bool may_be_apart_locked(const lk_redis_net *net, const lk_redis_socket *socket) LK_REDIS_LOCKED
 {
     return net->keeps_apart || same_id(socket->server.replication, net->server.replication);
@@ -425,7 +434,7 @@ static void connect_apart_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
     net->apart_was_told = false;
     lk_redis_pipeline_install_locked(&net->apart, socket);
     if (net->pipeline.state == LK_REDIS_UP)
-        net->shared->svc->suspect(net->shared->svc, false); /* what is overdue is renewed at once */
+        net->shared->svc->suspect(net->shared->svc, false); /* overdue renewals are sent at once */
 }
 
 static void connect_subscription_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
@@ -442,7 +451,7 @@ static void connect_subscription_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
     if (socket != NULL) {
         if (lk_redis_subscription_install_locked(sub, socket)) {
             net->beside.failures = 0;
-            net->reconnect.failures = 0; /* it serves, though nothing else may be asked of it for long */
+            net->reconnect.failures = 0; /* the server answers, though it may get no command for long */
             net->events->on_subscribed(net->owner, NULL);
         }
         return;
@@ -469,8 +478,8 @@ void lk_redis_net_doubt(lk_redis_net *net)
     lk_redis_unlock(net->shared);
 }
 
-/* Another server that Sentinels name, and that says itself that it is the master, is gone to; what is under way at this one is
- * cut, and asked there again. */
+/* Ask the Sentinels for the master. If they name another server, which says itself that it is the master,
+ * go there. Commands in flight are cut, and asked again there. */
 static void ask_who_is_master_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
 {
     lk_redis_shared *shared = net->shared;
@@ -482,7 +491,7 @@ static void ask_who_is_master_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
     const int64_t until = lk_redis_system_now() + net->target->connect_timeout_ns;
     lk_redis_socket *const socket = lk_redis_connect_other(net->target, peer, &net->scripts, until);
     lk_redis_lock(shared);
-    if (!shared->closing) /* core's clock may be gone, as a thread outlives the close */
+    if (!shared->closing) /* core's clock may be gone: a thread may outlive the close */
         net->ask_at = lk_redis_now(shared) + doubt_ns;
     if (socket == NULL || shared->closing || era != lk_redis_era(&net->pipeline) ||
         net->pipeline.state != LK_REDIS_UP || same_id(socket->server.run, net->server.run)) {
@@ -494,7 +503,7 @@ static void ask_who_is_master_unlocking(lk_redis_net *net) LK_REDIS_LOCKED
     net->reconnect.retry_at = 0;
 }
 
-/* Where the server is doubted, that comes before another connection to it. */
+/* Make what is missing beside the command connection. A doubt about the master comes first. */
 static void connect_beside_command_unlocking(void *self) LK_REDIS_LOCKED
 {
     lk_redis_net *net = self;
@@ -516,7 +525,8 @@ static void prepare(lk_redis_net *net, const lk_redis_scripts *scripts)
     net->pipeline.silence_ns = net->apart.silence_ns = net->target->command_timeout_ns;
 }
 
-/* The server counts its connections for as long as it runs. Redis 5 does not tell the number, but its time. */
+/* Return a number for the connection. The server counts its connections while it runs. Redis 5 does not
+ * send the number, so its time is used. */
 static uint64_t number_of(const lk_redis_socket *socket)
 {
     const int64_t number = socket->client_id != 0 ? socket->client_id : socket->server_us;
@@ -631,7 +641,7 @@ bool lk_redis_net_stop(lk_redis_net *net, int64_t until)
     lk_redis_reconnect *const threads[] = {&net->reconnect, &net->beside};
     for (size_t i = 0; i < sizeof threads / sizeof threads[0]; i++)
         if (lk_redis_reconnect_stop(threads[i], until))
-            (void)is_last(net); /* it is not: we are there */
+            (void)is_last(net); /* the result is false: we are there */
     return is_last(net);
 }
 
@@ -658,7 +668,7 @@ void lk_redis_net_begin_turn_unlocking(lk_redis_net *net, const lk_redis_events 
     lk_redis_subscription *sub = &net->subscription;
     for (int i = 0; i < events->count; i++)
         sub->look = sub->look || events->event[i].data.ptr == sub;
-    if (sub->look) /* first, because somebody sleeps until it is read */
+    if (sub->look) /* read first, because a call sleeps until the answer */
         lk_redis_subscription_read_locked(sub);
     for (int i = 0; i < events->count; i++) {
         const struct epoll_event *const event = &events->event[i];
@@ -670,9 +680,10 @@ void lk_redis_net_begin_turn_unlocking(lk_redis_net *net, const lk_redis_events 
     lk_redis_pipeline_look_unlocking(&net->apart, now);
 }
 
-/* One for renewals may be silent itself: the next ones go with all else, and what it carried is renewed there at once. Its answers
- * count still, as the way may be long and no more; until what was sent later is answered there, or nothing comes there either, when
- * it makes room for another. */
+/* Watch `apart`, the connection for renewals. If it is silent, later renewals go over the command
+ * connection, and what it carried is renewed there at once. Its answers still count, because it may only
+ * be slow. It is closed for another one when a later command was answered on the command connection, or
+ * when that connection is silent too. */
 static void watch_apart_locked(lk_redis_net *net, int64_t now) LK_REDIS_LOCKED
 {
     lk_redis_pipeline *const apart = &net->apart;
@@ -690,7 +701,7 @@ static void watch_apart_locked(lk_redis_net *net, int64_t now) LK_REDIS_LOCKED
     const bool both = net->silent_since != 0;
     const bool is_overtaken = net->pipeline.answered > lk_redis_pipeline_silent_since_locked(apart);
     const bool is_dead = !is_beside || both || is_overtaken;
-    if (is_dead && !(both && apart->proven)) /* else it served, and another one is needed at once */
+    if (is_dead && !(both && apart->proven)) /* a connection that has served is replaced at once */
         have_apart_later_locked(net);
     if (is_dead)
         lk_redis_pipeline_fail_locked(apart, "the server does not answer");
@@ -698,9 +709,9 @@ static void watch_apart_locked(lk_redis_net *net, int64_t now) LK_REDIS_LOCKED
         net->shared->svc->suspect(net->shared->svc, false);
 }
 
-/* A connection that is dead without a word costs the leases whose renewals went there: those to come go over another one. What
- * else awaits an answer stays, as the server may be slow and no more: until the other has been served, and this one is silent still
- * for as long again. */
+/* Watch both connections. A connection that is dead without a sign would cost the leases whose renewals it
+ * carried. So further renewals go over the other one. Other commands in flight stay, as the server may
+ * only be slow, until the other connection was served and this one has been silent for as long again. */
 static void watch_locked(lk_redis_net *net, int64_t now) LK_REDIS_LOCKED
 {
     lk_redis_pipeline *const p = &net->pipeline;
@@ -726,7 +737,7 @@ static void watch_locked(lk_redis_net *net, int64_t now) LK_REDIS_LOCKED
                                       "the server does not answer on it, but answers on another connection");
 }
 
-/* When they are to be watched again; not `now` or before. */
+/* Return when the connections are to be watched again, later than `now`. */
 static int64_t watch_at_locked(const lk_redis_net *net, int64_t now) LK_REDIS_LOCKED
 {
     const lk_redis_pipeline *const each[] = {&net->pipeline, &net->apart};
@@ -776,7 +787,7 @@ void lk_redis_net_hurry_locked(lk_redis_net *net)
 LK_UNCHECKED static void settle_at(lk_redis_net *net, const char *peer)
 {
     (void)snprintf(net->home, sizeof net->home, "%s", peer);
-    /* who gives up before the first attempt has ended is told so */
+    /* for a caller that gives up before the first attempt has ended */
     lk_unavailable(&net->reconnect.last.error, "cannot connect to Redis at %s in time", peer);
 }
 
@@ -856,7 +867,7 @@ void lk_redis_net_unsubscribe_unlocking(lk_redis_net *net, int64_t until)
 {
     net->subscription.wanted = false;
     lk_redis_subscription_read_locked(&net->subscription);
-    if (net->pipeline.state == LK_REDIS_UP) /* else the server is hardly there to answer */
+    if (net->pipeline.state == LK_REDIS_UP) /* else the server can hardly answer */
         lk_redis_unsubscribe_unlocking(&net->subscription, until);
     lk_redis_subscription_lose_locked(&net->subscription);
 }

@@ -1,8 +1,8 @@
-/* pipeline.c: who sends and who receives on the command connection. There is no I/O thread: a caller appends its command;
- * if nobody is sending it sends, for all; if nobody is receiving it receives, for all, until its own answer is there
- * (the leader), and then leaves the receiving to another caller that waits (a follower), or to the keeper when only
- * answers are in flight that nobody waits for. One caller alone makes the system calls that a blocking client would
- * make, and many callers' commands travel together. */
+/* pipeline.c: sending and receiving on the command connection. There is no I/O thread. A caller appends
+ * its command. If no thread sends, the caller sends for all. If no thread receives, the caller receives
+ * for all until its own answer comes (the leader). Then it leaves the receiving to another waiting caller
+ * (a follower), or to the keeper if no thread waits for the answers in flight. So a single caller makes
+ * the same system calls as a blocking client, and many callers' commands travel together. */
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
@@ -42,7 +42,7 @@ static void add_ops(lk_redis_ops *ops)
 
 lk_redis_op *lk_redis_op_get_locked(lk_redis_ops *ops)
 {
-    if (ops->free == NULL) /* acquire: what was written to a returned op is seen before it is used again */
+    if (ops->free == NULL) /* acquire: writes to a returned op are seen before it is used again */
         ops->free = atomic_exchange_explicit(&ops->returned, NULL, memory_order_acquire);
     if (ops->free == NULL)
         add_ops(ops);
@@ -50,7 +50,7 @@ lk_redis_op *lk_redis_op_get_locked(lk_redis_ops *ops)
     if (op == NULL)
         return NULL;
     ops->free = op->next;
-    *op = (lk_redis_op){.gate = op->gate, .bit = op->bit}; /* its state is WAITING */
+    *op = (lk_redis_op){.gate = op->gate, .bit = op->bit}; /* the state becomes WAITING */
     return op;
 }
 
@@ -89,7 +89,7 @@ void lk_redis_ops_destroy(lk_redis_ops *ops)
 
 static void wake_gate(lk_redis_gate *gate, uint32_t bits)
 {
-    atomic_fetch_add_explicit(&gate->word, 1, memory_order_relaxed); /* states have an order of their own */
+    atomic_fetch_add_explicit(&gate->word, 1, memory_order_relaxed); /* the ops' states carry the order */
     (void)syscall(SYS_futex, &gate->word, FUTEX_WAKE_BITSET_PRIVATE, INT_MAX, NULL, NULL, bits);
 }
 
@@ -123,11 +123,13 @@ void lk_redis_op_wake(const lk_redis_op *op)
     wake_gate(op->gate, op->bit);
 }
 
-/* GATHER_MAX, in bytes, is a dozen callers' commands: to wait for all idles server and callers in turn. */
+/* GATHER_MAX, in bytes, is about a dozen callers' commands. Waiting for all callers would idle the server
+ * and the callers in turn. */
 enum { RECEIVE_MAX = 16384, GATHER_MAX = 2048, SPIN_SHIFT_MAX = 10, TURNS_MAX = 16 };
 static const int64_t spin_ns = 100 * LK_US;
-static const int64_t spin_step_max_ns = 40 * LK_US; /* a step that took longer: others need the processor */
-static const int64_t yield_max_ns = 5 * LK_US;      /* a yield that took longer: another has had it */
+static const int64_t spin_step_max_ns =
+    40 * LK_US;                                /* after a longer step, other threads need the processor */
+static const int64_t yield_max_ns = 5 * LK_US; /* after a longer yield, another thread had the processor */
 static const int64_t look_after_ns = 2 * LK_MS;
 
 bool lk_redis_pipeline_init(lk_redis_pipeline *p, lk_redis_shared *shared, lk_redis_reconnect *reconnect,
@@ -152,9 +154,9 @@ static void watch_locked(lk_redis_pipeline *p, int how, uint32_t events) LK_REDI
     (void)epoll_ctl(p->shared->epoll_fd, how, p->socket->fd, &event);
 }
 
-/* Let the keeper read, when there are answers to come that no thread waits for; and keep it from waking up
- * when a caller reads. Those answers tell of many leases and of nothing that is urgent, and come one by one:
- * so it looks once, a little later, and has itself woken by what comes only for what is missing then. */
+/* Let the keeper read answers that no thread waits for, and keep it from waking while a caller reads. Such
+ * answers are about many leases, come one by one, and are not urgent. So the keeper looks once, a little
+ * later, and has the epoll wake it only for answers that are still missing then. */
 void lk_redis_pipeline_arm_locked(lk_redis_pipeline *p)
 {
     if (p->state != LK_REDIS_UP)
@@ -202,13 +204,13 @@ static lk_redis_op *pop_locked(lk_redis_pipeline *p) LK_REDIS_LOCKED
     return op;
 }
 
-/* Everything that awaits an answer learns that none will come. */
+/* End all ops without an answer. */
 static void settle_locked(lk_redis_pipeline *p) LK_REDIS_LOCKED
 {
     while (p->first != NULL) {
         lk_redis_op *op = pop_locked(p);
         if (op->waited || op->kept) {
-            atomic_store_explicit(&op->state, LK_REDIS_OP_CUT, memory_order_release); /* as ANSWERED */
+            atomic_store_explicit(&op->state, LK_REDIS_OP_CUT, memory_order_release); /* as for ANSWERED */
             lk_redis_op_wake(op);
         } else {
             if (op->done != NULL)
@@ -220,7 +222,7 @@ static void settle_locked(lk_redis_pipeline *p) LK_REDIS_LOCKED
 
 void lk_redis_pipeline_settle(lk_redis_pipeline *p)
 {
-    lk_redis_lock(p->shared); /* for `done` */
+    lk_redis_lock(p->shared); /* `done` is called with it */
     p->state = LK_REDIS_DOWN;
     settle_locked(p);
     lk_redis_unlock(p->shared);
@@ -256,14 +258,14 @@ void lk_redis_pipeline_fail_locked(lk_redis_pipeline *p, const char *why)
         return;
     p->state = LK_REDIS_BROKEN;
     p->lost(p->owner, why);
-    if (!p->proven) /* it was of no use */
+    if (!p->proven) /* the connection never served */
         lk_redis_reconnect_back_off_locked(p->reconnect);
     settle_locked(p);
     kick_reader_locked(p);
     reap_locked(p);
 }
 
-/* An op for the command that was put behind `out`, which becomes longer by it. NULL when memory ran out. */
+/* Add an op for the command that was put behind `out`, and append the command. NULL: no memory. */
 static lk_redis_op *append_locked(lk_redis_pipeline *p, size_t len) LK_REDIS_LOCKED
 {
     lk_redis_op *op = lk_redis_op_get_locked(&p->ops);
@@ -314,7 +316,7 @@ void lk_redis_pipeline_want_locked(lk_redis_pipeline *p, lk_redis_op *op, int64_
 {
     op->kept = false;
     if (LK_READ(op->state) != LK_REDIS_OP_WAITING)
-        return; /* it has its answers already, and is not in flight any more */
+        return; /* it has its answers, and is in flight no more */
     op->waited = true;
     op->until = until;
     op->caller = caller;
@@ -353,7 +355,7 @@ static void wake_due_locked(lk_redis_pipeline *p, int64_t now) LK_REDIS_LOCKED
     }
 }
 
-/* Match answers with their ops, in order. */
+/* Assign the replies to the ops in order. */
 static void complete_locked(lk_redis_pipeline *p, const lk_redis_op *self, redisReply **replies, size_t count,
                             lk_redis_wakes *wakes) LK_REDIS_LOCKED
 {
@@ -387,7 +389,7 @@ static void complete_locked(lk_redis_pipeline *p, const lk_redis_op *self, redis
     }
 }
 
-/* Send what was appended, unless another thread is sending (it takes this along) or there is no room. */
+/* Send what was appended, unless another thread sends (it sends this too), or the socket has no room. */
 static void flush_unlocking(lk_redis_pipeline *p) LK_REDIS_LOCKED
 {
     while (p->state == LK_REDIS_UP && !p->writing && !p->blocked &&
@@ -419,13 +421,13 @@ static void flush_unlocking(lk_redis_pipeline *p) LK_REDIS_LOCKED
     }
 }
 
-/* Nothing has come, and errno is EAGAIN. */
+/* Return true if nothing has come: errno is EAGAIN. */
 static bool is_nothing(ssize_t n)
 {
     return n < 0 && errno == EAGAIN;
 }
 
-/* Looking did not pay: leave it out for a while, twice as long each time. */
+/* Spin less often, because it did not pay: skip it for a while, twice as long each time. */
 static void spin_less(lk_redis_pipeline *p)
 {
     if (p->spin_failures < SPIN_SHIFT_MAX)
@@ -433,9 +435,9 @@ static void spin_less(lk_redis_pipeline *p)
     p->spin_skip = 1u << p->spin_failures;
 }
 
-/* Look at the socket for a while instead of sleeping: waking up from sleep costs as much as Redis takes to
- * answer. Not where the answer comes by the first yield, because it is the server that had our processor: it
- * would go to sleep for want of work before we get it back, and asleep we are woken while it is still up. */
+/* Poll the socket for a while instead of sleeping, because waking up costs as much time as Redis takes to
+ * answer. Do not spin if the answer comes by the first yield: then the server had our processor, and would
+ * go to sleep before we get it back. If we sleep instead, we are woken while the server is still awake. */
 static ssize_t receive_spinning(lk_redis_pipeline *p, lk_redis_socket *socket, char *data, size_t cap)
 {
     if (p->spin_skip > 0) {
@@ -462,8 +464,9 @@ static ssize_t receive_spinning(lk_redis_pipeline *p, lk_redis_socket *socket, c
     }
 }
 
-/* Receive, asleep if need be, until `until` or until kicked: -1 and EAGAIN then. *blocked: what poll has to tell before more can
- * be sent, 0 when it has. Who sends by TLS and has to read first is let go on after each look, whatever that read. */
+/* Receive, asleep if necessary, until `until` or until kicked (then -1 and EAGAIN). *blocked: the poll
+ * events to wait for before the next send; 0 when they came. A thread that sends by TLS and must read
+ * first goes on after each look, whatever was read. */
 static ssize_t receive_patiently(lk_redis_pipeline *p, lk_redis_socket *socket, char *data, size_t cap,
                                  int64_t until, short *blocked)
 {
@@ -476,13 +479,13 @@ static ssize_t receive_patiently(lk_redis_pipeline *p, lk_redis_socket *socket, 
         *blocked = 0;
     if (only_reads)
         n = receive_spinning(p, socket, data, cap);
-    if (is_nothing(n) && socket->tls != NULL) /* it may hold bytes that poll doesn't see */
+    if (is_nothing(n) && socket->tls != NULL) /* TLS may hold bytes that poll does not see */
         n = lk_redis_socket_receive(socket, data, cap);
     if (!is_nothing(n))
         return n;
     int64_t now = lk_redis_now(p->shared);
     if (only_reads && socket->tls == NULL && now < until - LK_REDIS_NAP_NS) {
-        n = lk_redis_socket_nap(socket, data, cap); /* one system call; a kick waits till it is over */
+        n = lk_redis_socket_nap(socket, data, cap); /* a single system call; a kick waits until it ends */
         if (!is_nothing(n))
             return n;
         now = lk_redis_now(p->shared);
@@ -499,7 +502,8 @@ static ssize_t receive_patiently(lk_redis_pipeline *p, lk_redis_socket *socket, 
     return -1;
 }
 
-/* Match complete replies with their ops. Returns with the mutex; `reading` is set. False: the stream is broken. */
+/* Assign complete replies to their ops. Returns with the mutex, while `reading` is set. False: the stream
+ * is broken. */
 static bool deliver(lk_redis_pipeline *p, lk_redis_socket *socket, const lk_redis_op *self)
     LK_ACQUIRE(lk_redis_mutex)
 {
@@ -515,7 +519,7 @@ static bool deliver(lk_redis_pipeline *p, lk_redis_socket *socket, const lk_redi
         complete_locked(p, self, replies, count, &wakes);
         if (got <= 0 && wakes.ops == 0)
             return got == 0;
-        /* Those that are woken will have more to say soon: it is sent in one go. */
+        /* Woken waiters will send new commands soon, which go out together. */
         if (wakes.ops >= 2)
             p->gathering = true;
         lk_redis_unlock(p->shared);
@@ -529,7 +533,7 @@ static bool deliver(lk_redis_pipeline *p, lk_redis_socket *socket, const lk_redi
     return got == 0;
 }
 
-/* One turn of reading, by a thread whose op is `self` (NULL: the keeper, which doesn't wait). */
+/* Read for one turn. `self`: the thread's op; NULL: the keeper, which does not wait. */
 static void read_turn_unlocking(lk_redis_pipeline *p, const lk_redis_op *self, int64_t until) LK_REDIS_LOCKED
 {
     lk_redis_socket *const socket = p->socket;
@@ -558,7 +562,7 @@ static void read_turn_unlocking(lk_redis_pipeline *p, const lk_redis_op *self, i
         lk_redis_lock(p->shared);
     }
     p->reading = p->polling = p->gathering = false;
-    if (self != NULL && was_blocked != 0 && blocked == 0) /* who was not may have come to be meanwhile */
+    if (self != NULL && was_blocked != 0 && blocked == 0) /* a send may have been blocked meanwhile */
         p->blocked = 0;
     if (failure != NULL)
         lk_redis_pipeline_fail_locked(p, failure);
@@ -581,7 +585,7 @@ void lk_redis_pump_unlocking(lk_redis_pipeline *p)
     lk_redis_pipeline_arm_locked(p);
 }
 
-/* The caller goes; the answer will find nobody. A server that has been silent for too long is given up. */
+/* Leave the op: its answer will be dropped. Give up a server that has been silent for too long. */
 static void abandon_unlocking(lk_redis_pipeline *p, lk_redis_op *op) LK_REDIS_LOCKED
 {
     op->waited = false;
@@ -599,7 +603,7 @@ static bool is_interrupted_locked(const lk_redis_caller *caller) LK_REDIS_LOCKED
 
 static bool is_over(const lk_redis_op *op, int *state)
 {
-    *state = atomic_load_explicit(&op->state, memory_order_acquire); /* reply was written before */
+    *state = atomic_load_explicit(&op->state, memory_order_acquire); /* the replies were written before */
     return *state != LK_REDIS_OP_WAITING;
 }
 
@@ -621,13 +625,13 @@ lk_redis_outcome lk_redis_pipeline_await_unlock(lk_redis_pipeline *p, lk_redis_o
         if (is_over(op, &state))
             break;
         if (is_interrupted_locked(caller))
-            continue; /* while the mutex was released to send: there was nobody to wake or to kick yet */
+            continue; /* the mutex was released to send, so there was no thread to wake or kick yet */
         if (!p->reading) {
             read_turn_unlocking(p, op, lk_time_earlier(until, p->due));
             wake_due_locked(p, lk_redis_now(p->shared));
             continue;
         }
-        const unsigned seen = LK_READ(op->gate->word); /* whatever happens from here on makes it another */
+        const unsigned seen = LK_READ(op->gate->word); /* every wake-up from here on changes the count */
         lk_redis_unlock(p->shared);
         lk_redis_op_sleep(op, seen);
         if (is_over(op, &state))
@@ -661,7 +665,8 @@ void lk_redis_drive_unlocking(lk_redis_pipeline *p, int64_t until)
         lk_redis_wait_unlocking(p->shared, until);
 }
 
-/* The keeper reads what has come: also what TLS has in it, of which epoll doesn't tell. Not for ever, however much comes. */
+/* Read what has come, as the keeper, also bytes inside TLS, which epoll does not report. Bounded, however
+ * much comes. */
 static void read_unlocking(lk_redis_pipeline *p) LK_REDIS_LOCKED
 {
     int turns = TURNS_MAX;
@@ -718,8 +723,8 @@ void lk_redis_pipeline_look_unlocking(lk_redis_pipeline *p, int64_t now)
     }
 }
 
-/* Wait for a connection. ANSWERED: there is one. Who has just been asked hurries, until an attempt has failed that began since:
- * one that began before tells nothing. */
+/* Wait for a connection. ANSWERED: there is one. A call that has just begun hurries until an attempt has
+ * failed that began after the call: an earlier attempt's failure may be out of date. */
 static lk_redis_outcome wait_up_unlocking(const lk_redis_pipeline *p, const lk_redis_call *call,
                                           locker_error *err) LK_REDIS_LOCKED
 {
@@ -728,7 +733,7 @@ static lk_redis_outcome wait_up_unlocking(const lk_redis_pipeline *p, const lk_r
     if (!call->patient && p->state != LK_REDIS_UP)
         since = lk_redis_reconnect_hurry_locked(rc);
     else if (p->state != LK_REDIS_UP && rc->state != LK_REDIS_RUNS)
-        lk_redis_reconnect_want_locked(rc); /* a node of a cluster that nobody has asked for yet */
+        lk_redis_reconnect_want_locked(rc); /* the first call for a cluster's node connects it */
     while (p->state != LK_REDIS_UP) {
         if (call->caller != NULL && call->caller->interrupted)
             return LK_REDIS_CALL_INTERRUPTED;
@@ -742,7 +747,7 @@ static lk_redis_outcome wait_up_unlocking(const lk_redis_pipeline *p, const lk_r
             if (err != NULL)
                 *err = rc->last.error;
             if (!refused && rc->failed_at == 0 && LK_READ(p->connection) == 0)
-                return LK_REDIS_CALL_LATE; /* nothing says that it is away: it was not asked for before */
+                return LK_REDIS_CALL_LATE; /* no attempt has shown that the server is unreachable */
             return refused ? LK_REDIS_CALL_REFUSED : LK_REDIS_CALL_AWAY;
         }
         lk_redis_wait_unlocking(p->shared, call->until);
@@ -753,15 +758,15 @@ static lk_redis_outcome wait_up_unlocking(const lk_redis_pipeline *p, const lk_r
     return LK_REDIS_CALL_ANSWERED;
 }
 
-/* What is known of the connection that the call is sent on. */
+/* Note the connection on which the call is sent. */
 static void send_on_locked(const lk_redis_pipeline *p, lk_redis_call *call) LK_REDIS_LOCKED
 {
-    call->on = LK_READ(p->connection); /* the mutex is held */
+    call->on = LK_READ(p->connection); /* relaxed is enough with the mutex */
     call->era = lk_redis_era(p);
     call->server_us = p->server_us;
 }
 
-/* Append them, on a connection that they are for. ANSWERED: their op is there. */
+/* Append the commands, on the connection for which they are meant. ANSWERED: *op is theirs. */
 static lk_redis_outcome append_unlocking(lk_redis_pipeline *p, lk_redis_call *call, const lk_redis_command *a,
                                          size_t count, lk_redis_op **op, locker_error *err) LK_REDIS_LOCKED
 {
@@ -780,7 +785,7 @@ static lk_redis_outcome append_unlocking(lk_redis_pipeline *p, lk_redis_call *ca
     return LK_REDIS_CALL_ANSWERED;
 }
 
-/* Wait for the answers. Called with the mutex, returns without. */
+/* Wait for the answers. Called with the mutex; returns without it. */
 static lk_redis_outcome finish_unlock(lk_redis_pipeline *p, lk_redis_call *call, lk_redis_op *op)
     LK_RELEASE(lk_redis_mutex)
 {
@@ -791,7 +796,7 @@ static lk_redis_outcome finish_unlock(lk_redis_pipeline *p, lk_redis_call *call,
         call->replies[i] = op->reply[i];
     if (outcome == LK_REDIS_CALL_ANSWERED)
         call->reply = call->replies[op->wanted - 1];
-    op->count = 0; /* they are the caller's */
+    op->count = 0; /* the replies are the caller's now */
     lk_redis_op_return(&p->ops, op);
     return outcome;
 }
@@ -835,7 +840,8 @@ lk_redis_outcome lk_redis_call_end(lk_redis_pipeline *p, lk_redis_call *call, lk
 
 const redisReply *lk_redis_call_peek(const lk_redis_op *op, bool *cut)
 {
-    const int state = atomic_load_explicit(&op->state, memory_order_acquire); /* reply was written before */
+    const int state =
+        atomic_load_explicit(&op->state, memory_order_acquire); /* the replies were written before */
     *cut = state == LK_REDIS_OP_CUT;
     return state == LK_REDIS_OP_ANSWERED ? op->reply[0] : NULL;
 }

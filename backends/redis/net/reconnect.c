@@ -1,11 +1,12 @@
-/* reconnect.c: see reconnect.h. */
+/* reconnect.c: the connecting thread and its back-off. */
 #include "reconnect.h"
 #include "lk_thread.h"
 
 static const int64_t backoff_least = 50 * LK_MS;
 static const int64_t backoff_most = 2 * LK_S;
 
-/* Exponential back-off with full jitter, so that a thousand clients don't come back at once. */
+/* Set the time of the next attempt by exponential back-off with full jitter, so that a thousand clients do
+ * not come back at once. */
 void lk_redis_reconnect_back_off_locked(lk_redis_reconnect *rc)
 {
     int64_t most = backoff_least;
@@ -21,8 +22,8 @@ bool lk_redis_reconnect_failed_since_locked(const lk_redis_reconnect *rc, int64_
     return rc->failed_at != 0 && rc->failed_at >= since;
 }
 
-/* The back-off spares a server that comes back; one that is asked for without patience would be said to be away for as
- * long. So a try hurries, but no more often than the shortest back-off, however many try. */
+/* A call that hurries does not wait for the back-off, which would report a server as unreachable that is
+ * back already. But attempts are made no more often than the shortest back-off, however many calls hurry. */
 int64_t lk_redis_reconnect_hurry_locked(lk_redis_reconnect *rc)
 {
     const int64_t since = lk_redis_now(rc->shared) - backoff_least;
@@ -81,7 +82,7 @@ bool lk_redis_reconnect_stop(lk_redis_reconnect *rc, int64_t until)
         lk_redis_wait_unlocking(shared, until);
     const lk_redis_thread state = rc->state;
     const pthread_t thread = rc->thread;
-    if (state == LK_REDIS_RUNS) /* it resolves a name, or connects; it frees the instance when it is done */
+    if (state == LK_REDIS_RUNS) /* it resolves a name or connects; when it ends, it frees the instance */
         rc->state = LK_REDIS_ABANDONED;
     lk_redis_unlock(shared);
     if (state == LK_REDIS_RETURNS)

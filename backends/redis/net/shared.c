@@ -1,4 +1,4 @@
-/* shared.c: see shared.h. */
+/* shared.c: the instance's mutex, its descriptor, and jitter. */
 #include <errno.h>
 #include <sys/epoll.h>
 #include <unistd.h>

@@ -9,7 +9,7 @@
 #include "lk_poll.h"
 #include "socket.h"
 
-/* One value is complete, and with it the arrays that it was the last of. */
+/* A value is complete, and so are the arrays of which it was the last element. */
 static inline void finish_value(lk_redis_guard *g)
 {
     while (g->depth > 0 && --g->left[g->depth - 1] == 0)
@@ -40,7 +40,7 @@ static bool open_array(lk_redis_guard *g, size_t count)
     return true;
 }
 
-/* A line is complete: its kind, and behind '$' or '*' a number. */
+/* A line is complete. Take its kind and, behind '$' or '*', its number. */
 static bool end_line(lk_redis_guard *g)
 {
     const char kind = g->head[0];
@@ -79,7 +79,7 @@ static bool take_text(lk_redis_guard *g, const char *data, size_t len)
            memchr(data, '\n', len) == NULL;
 }
 
-/* Bytes of a string; or of a line, with its carriage return or without; or the line feed behind that. */
+/* Take bytes of a string, of a line with or without its carriage return, or the line feed behind that. */
 static bool take(lk_redis_guard *g, const char *data, size_t len)
 {
     if (g->skip > 0) {
@@ -229,7 +229,7 @@ int lk_redis_socket_exchange(lk_redis_socket *socket, const char *data, size_t l
 {
     char bytes[4096];
     int failure = send_all(socket, data, len, until);
-    if (failure != 0 && socket->tls != NULL) /* why it was closed may be there to be read */
+    if (failure != 0 && socket->tls != NULL) /* the other end may have sent why it closed */
         (void)lk_redis_socket_receive(socket, bytes, sizeof bytes);
     for (size_t i = 0; i < count && failure == 0;) {
         const int got = lk_redis_socket_next_reply(socket, &replies[i]);

@@ -1,4 +1,4 @@
-/* subscription.c: see subscription.h. A message that gets lost is made up for by its owner. */
+/* subscription.c: the connection for messages. Its owner makes up for lost messages by polls. */
 #include <errno.h>
 #include <sys/epoll.h>
 
@@ -6,9 +6,9 @@
 #include "lk_poll.h"
 #include "subscription.h"
 
-enum { FILLS_MAX = 16 }; /* how often one turn receives */
+enum { FILLS_MAX = 16 }; /* receives in one turn */
 
-/* What a subscription says is an array of three, by what it begins with. */
+/* Return true if the reply is a push message: an array of three that begins with this kind. */
 static bool is_push(const redisReply *reply, const char *kind, int third)
 {
     return reply->type == REDIS_REPLY_ARRAY && reply->elements == 3 &&
@@ -16,7 +16,7 @@ static bool is_push(const redisReply *reply, const char *kind, int third)
            reply->element[2]->type == third;
 }
 
-/* A channel's name is short. Of channels for slots: all. */
+/* Write the command for a channel, whose name is short. In a cluster: for all wanted slots. */
 static size_t put_command(const lk_redis_subscription *sub, const char *name, char bytes[256])
 {
     lk_redis_command a = LK_REDIS_COMMAND(name);
@@ -53,7 +53,7 @@ bool lk_redis_subscribe(const lk_redis_subscription *sub, lk_redis_socket *socke
     return subscribed;
 }
 
-/* Send what is to be sent, as far as there is room; epoll tells of more. */
+/* Send pending bytes as far as the socket has room. epoll reports when it has more. */
 static void send_locked(lk_redis_subscription *sub) LK_REDIS_LOCKED
 {
     lk_redis_slot_channels *const c = sub->slots;
@@ -68,7 +68,7 @@ static void send_locked(lk_redis_subscription *sub) LK_REDIS_LOCKED
         if (socket->unsent)
             break;
     }
-    if (n < 0 && errno != EAGAIN) /* reading tells */
+    if (n < 0 && errno != EAGAIN) /* the next receive reports the error */
         return;
     if (c->gone == c->out.len)
         c->out.len = c->gone = 0;
@@ -82,7 +82,7 @@ void lk_redis_subscription_want_locked(lk_redis_subscription *sub, uint16_t slot
 {
     lk_redis_slot_channels_want_locked(sub->slots, sub->owner, slot);
     if (sub->socket == NULL)
-        lk_redis_slot_channels_end_locked(sub->slots); /* it is sent once there is a connection */
+        lk_redis_slot_channels_end_locked(sub->slots); /* the commands are sent on the next connection */
     else if (sub->slots->out.len > 0)
         send_locked(sub);
 }
@@ -100,13 +100,13 @@ bool lk_redis_subscription_install_locked(lk_redis_subscription *sub, lk_redis_s
 {
     struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP, .data = {.ptr = sub}};
     if (epoll_ctl(sub->shared->epoll_fd, EPOLL_CTL_ADD, socket->fd, &event) != 0) {
-        lk_redis_socket_free(socket, true); /* no memory in the kernel: waiters poll */
+        lk_redis_socket_free(socket, true); /* the kernel has no memory: waiters poll instead */
         lk_redis_reconnect_back_off_locked(sub->reconnect);
         return false;
     }
     sub->socket = socket;
     sub->ending = false;
-    sub->look = true; /* a message may be in the parser already */
+    sub->look = true; /* the parser may hold a message already */
     LK_WRITE(sub->ready, true);
     if (sub->slots != NULL) {
         lk_redis_slot_channels_begin_locked(sub->slots, sub->owner);
@@ -130,7 +130,8 @@ void lk_redis_subscription_lose_locked(lk_redis_subscription *sub)
     lk_redis_reconnect_want_locked(sub->reconnect);
 }
 
-/* The user lacks the right to it. It is told once, and tried again by who comes to wait then. */
+/* Note that the user lacks the right to the channel. The refusal is reported once, and the next waiter
+ * tries again. */
 static void refuse_locked(lk_redis_subscription *sub, const redisReply *reply) LK_REDIS_LOCKED
 {
     lk_denied(&sub->refused,
@@ -139,7 +140,7 @@ static void refuse_locked(lk_redis_subscription *sub, const redisReply *reply) L
     sub->slots->events.on_subscribed(sub->owner, NULL);
 }
 
-/* False: it is nothing that keeps the subscription up. */
+/* Handle a reply. Return false if the subscription cannot go on. */
 static bool hear_locked(lk_redis_subscription *sub, const redisReply *reply) LK_REDIS_LOCKED
 {
     if (is_push(reply, sub->slots != NULL ? "smessage" : "message", REDIS_REPLY_STRING)) {
@@ -177,7 +178,7 @@ static void read_locked(lk_redis_subscription *sub) LK_REDIS_LOCKED
         }
         if (got == 0 && drained)
             return;
-        if (got == 0 && fills++ == FILLS_MAX) { /* others want a turn, however much comes */
+        if (got == 0 && fills++ == FILLS_MAX) { /* other connections get a turn, however much comes */
             sub->look = true;
             sub->shared->svc->attend(sub->shared->svc);
             return;
@@ -185,8 +186,7 @@ static void read_locked(lk_redis_subscription *sub) LK_REDIS_LOCKED
         const ssize_t n = got == 0 ? lk_redis_socket_receive(sub->socket, data, sizeof data) : 0;
         if (n < 0 && errno == EAGAIN)
             return;
-        drained =
-            n > 0 && (size_t)n < sizeof data && !sub->socket->more; /* epoll tells of what comes later */
+        drained = n > 0 && (size_t)n < sizeof data && !sub->socket->more; /* epoll reports what comes later */
         if (n <= 0 || lk_redis_socket_feed(sub->socket, data, (size_t)n) != 0)
             lk_redis_subscription_lose_locked(sub);
     }
