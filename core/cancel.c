@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <sys/epoll.h>
 
-#include "cancel.h"
 #include "frame.h"
 #include "lk_wakeup.h"
 

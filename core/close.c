@@ -1,11 +1,8 @@
 /* close.c: closing a locker while others wait or hold, and what a fork's child does instead. */
-#include "cancel.h"
 #include "frame.h"
 #include "grant.h"
-#include "keeper.h"
 #include "lease.h"
 #include "lifetime.h"
-#include "log.h"
 
 /* Have everything that is held released. The driver does it in the background, all of it in flight at once,
  * and its close gives that its time: a locker with 100,000 locks closes in a few round trips. */
@@ -16,10 +13,8 @@ static void release_all_unlocking(locker *l) LK_REQUIRES(l->mutex)
         if (lk_lease_over_locked(l, claim, lk_now(l)))
             continue;
         for (locker_handle *handle = claim->handles; handle != NULL; handle = handle->sibling)
-            if (!handle->unlocked) {
-                handle->closed = true;
-                LK_WRITE(handle->unlocked, true);
-            }
+            if (handle->ended == LK_OPEN)
+                LK_WRITE(handle->ended, LK_CLOSED);
         claim->open_handles = 0;
         lk_let_go_unlocking(l, claim);
     }

@@ -56,6 +56,10 @@ locker_status lk_config_warn(lk_config *config, locker_error *err, const char *f
  * that every user can read, warn. */
 locker_status lk_config_trust(lk_config *config, int fd, const char *what, const char *path, bool secret,
                               locker_error *err);
+/** Read the secret of the parameter `name` from the file *path, and put it in the place of the path. `again`: gets where the
+ * file can be read later, or NULL; the caller's. (secret.c, which also defines locker_secret_read() of driver.h.) */
+locker_status lk_secret_take(lk_config *config, const char *name, char **path, char **again,
+                             locker_error *err);
 /** Free a text that nobody may find in memory afterwards; NULL is allowed. */
 void lk_wipe(const char *secret);
 locker_status lk_config_no_memory(locker_error *err);

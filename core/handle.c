@@ -4,10 +4,10 @@
 #include "claim.h"
 #include "frame.h"
 #include "grant.h"
-#include "handle.h"
 #include "lease.h"
 #include "lifetime.h"
 #include "lk_wakeup.h"
+#include "parts.h"
 
 /* Mark the handle as unlocked. OK with *last: it was the last one of its grant, which is to be released. */
 static locker_status mark_unlocked_locked(locker *l, locker_handle *held, int64_t now, bool *last,
@@ -16,27 +16,27 @@ static locker_status mark_unlocked_locked(locker *l, locker_handle *held, int64_
     lk_claim *claim = held->claim;
     const char *key = claim->pub.key;
     *last = false;
-    if (held->closed)
+    if (held->ended == LK_CLOSED)
         return locker_error_set(err, LOCKER_CLOSED, 0, "'%s' was released when its locker was closed", key);
-    if (held->unlocked)
+    if (held->ended != LK_OPEN)
         return lk_invalid(err, "'%s' was already unlocked by this handle", key);
     const bool lost = lk_lease_over_locked(l, claim, now);
     if (!lost && !l->closing && lk_in_callback(l))
         return lk_invalid(
             err, "'%s' cannot be unlocked inside a callback of its locker; unlock it in another thread", key);
-    LK_WRITE(held->unlocked, true);
+    LK_WRITE(held->ended, LK_UNLOCKED);
     claim->open_handles--;
     if (lost)
         return lk_told_lost_locked(l, claim, err);
     if (l->closing) {
-        held->closed = true; /* from here on: nobody is told CLOSED of a lock and goes on to see it HELD */
+        LK_WRITE(held->ended, LK_CLOSED); /* now: a user who is told CLOSED must not see the handle HELD */
         return locker_error_set(err, LOCKER_CLOSED, 0, "the locker is being closed, which releases '%s'",
                                 key);
     }
     *last = claim->open_handles == 0;
     if (!*last) {
-        LK_WRITE(held->counted_out, true);
-        held->told = true;
+        LK_WRITE(held->ended, LK_COUNTED_OUT);
+        held->notice = LK_TOLD;
     }
     return LOCKER_OK;
 }
@@ -58,7 +58,7 @@ static locker_status unlock_unlocking(locker *l, locker_handle *held, locker_err
 static void let_go_unlocking(locker *l, locker_handle *held) LK_REQUIRES(l->mutex)
 {
     lk_claim *claim = held->claim;
-    LK_WRITE(held->unlocked, true);
+    LK_WRITE(held->ended, LK_UNLOCKED);
     claim->open_handles--;
     if (!lk_lease_over_locked(l, claim, lk_now(l)) && claim->open_handles == 0)
         lk_let_go_unlocking(l, claim);
@@ -89,7 +89,8 @@ static bool part_begin_unlocking(locker *l, locker_handle *part, int64_t now, lo
 {
     bool last;
     *status = LOCKER_OK;
-    if (lk_in_callback(l) && !part->unlocked && !l->closing && !lk_lease_over_locked(l, part->claim, now)) {
+    if (lk_in_callback(l) && part->ended == LK_OPEN && !l->closing &&
+        !lk_lease_over_locked(l, part->claim, now)) {
         let_go_unlocking(l, part);
         return false;
     }
@@ -146,7 +147,7 @@ void lk_part_let_go(locker_handle *part)
 {
     locker *const l = part->l;
     lk_mutex_lock(&l->mutex);
-    if (!part->unlocked && !l->closing)
+    if (part->ended == LK_OPEN && !l->closing)
         let_go_unlocking(l, part);
     lk_mutex_unlock(&l->mutex);
 }
@@ -155,7 +156,7 @@ void lk_part_await(locker_handle *part)
 {
     locker *const l = part->l;
     lk_mutex_lock(&l->mutex);
-    while (part->in_callback && !lk_in_callback(l))
+    while (part->notice == LK_TELLING && !lk_in_callback(l))
         lk_await_unlocking(l);
     lk_mutex_unlock(&l->mutex);
 }
@@ -203,18 +204,18 @@ static void free_known(locker *l, locker_handle *held)
 {
     LK_NO_CANCEL;
     lk_mutex_lock(&l->mutex);
-    if (!held->unlocked && !l->closing) {
+    if (held->ended == LK_OPEN && !l->closing) {
         if (lk_in_callback(l))
             let_go_unlocking(l, held);
         else
             (void)unlock_unlocking(l, held, NULL);
     }
-    if (held->in_callback && lk_in_callback(l)) {
-        held->freed = true; /* inside its own callback: the keeper frees it afterwards */
+    if (held->notice == LK_TELLING && lk_in_callback(l)) {
+        held->notice = LK_FREED;
         lk_mutex_unlock(&l->mutex);
         return;
     }
-    while (held->in_callback)
+    while (held->notice == LK_TELLING)
         lk_await_unlocking(l);
     destroy_and_unlock(l, held);
 }
@@ -240,18 +241,19 @@ void locker_cleanup(void *held)
 static void tell_unlocking(locker *l, locker_handle *held) LK_REQUIRES(l->mutex)
 {
     const int fd = LK_READ(held->lost_fd);
-    held->told = true;
+    held->notice = LK_TOLD;
     if (fd >= 0)
         lk_wakeup_ring(fd);
-    if (held->on_lost == NULL || held->unlocked)
+    if (held->on_lost == NULL || held->ended != LK_OPEN)
         return;
-    held->in_callback = true;
+    held->notice = LK_TELLING;
     lk_mutex_unlock(&l->mutex);
     held->on_lost(held, held->user);
     lk_mutex_lock(&l->mutex);
-    held->in_callback = false;
+    const bool freed = held->notice == LK_FREED;
+    held->notice = LK_TOLD;
     lk_changed_locked(l);
-    if (!held->freed)
+    if (!freed)
         return;
     destroy_and_unlock(l, held); /* the keeper runs, so the locker has another reference: its user's */
     lk_mutex_lock(&l->mutex);
@@ -262,7 +264,7 @@ static locker_handle *untold_locked(const locker *l, const lk_claim *claim) LK_R
 {
     locker_handle *handle = claim->handles;
     (void)l;
-    while (handle != NULL && handle->told)
+    while (handle != NULL && handle->notice == LK_TOLD)
         handle = handle->sibling;
     return handle;
 }
@@ -292,7 +294,8 @@ locker_state locker_handle_state(const locker_handle *held)
     if (held->several != NULL)
         return held->several->state(held->several);
     const locker_state state = lk_claim_state(held->l, held->claim);
-    if (LK_READ(held->unlocked) && (state != LOCKER_STATE_LOST || LK_READ(held->counted_out)))
+    const uint8_t ended = LK_READ(held->ended);
+    if (ended != LK_OPEN && (state != LOCKER_STATE_LOST || ended == LK_COUNTED_OUT))
         return LOCKER_STATE_UNLOCKED;
     return state;
 }
@@ -331,16 +334,16 @@ int32_t locker_handle_slot(const locker_handle *held)
 /* The part that has the index-th key. */
 static const locker_handle *part_at(const locker_handle *held, size_t index)
 {
-    if (held != NULL && held->several != NULL)
-        return held->several->part(held->several, index);
-    return index == 0 ? held : NULL;
+    if (held == NULL || held->several == NULL)
+        return index == 0 ? held : NULL;
+    return index < held->several->count ? held->several->parts[index] : NULL;
 }
 
 size_t locker_handle_count(const locker_handle *held)
 {
     if (held == NULL)
         return 0;
-    return held->several != NULL ? held->several->count(held->several) : 1;
+    return held->several != NULL ? held->several->count : 1;
 }
 
 const char *locker_handle_key_at(const locker_handle *held, size_t index)
@@ -370,7 +373,7 @@ static locker_status keep_unlocking(locker *l, const locker_handle *part, locker
     lk_claim *const claim = part->claim;
     locker_status status;
     lk_busy_begin_unlocking(l, claim, LK_IN_KEEP);
-    if (part->unlocked) {
+    if (part->ended != LK_OPEN) {
         status = lk_invalid(err, "'%s' was already unlocked by this handle", claim->pub.key);
     } else if (lk_lease_over_locked(l, claim, lk_now(l))) {
         status = lk_lost(err, "'%s' was lost: %s", claim->pub.key, lk_lost_why_locked(l, claim));
@@ -413,14 +416,14 @@ int locker_handle_fd(locker_handle *held)
         return -1;
     }
     if (held->several != NULL)
-        return held->several->fd(held->several);
+        return held->several->open_fd(held->several);
     locker *l = held->l;
     lk_mutex_lock(&l->mutex);
     int fd = LK_READ(held->lost_fd);
     if (fd < 0) {
         fd = lk_wakeup_new();
         LK_WRITE(held->lost_fd, fd);
-        if (fd >= 0 && held->claim->phase == LK_LOST && !held->counted_out)
+        if (fd >= 0 && held->claim->phase == LK_LOST && held->ended != LK_COUNTED_OUT)
             lk_wakeup_ring(fd);
     }
     lk_mutex_unlock(&l->mutex);

@@ -6,12 +6,11 @@
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 
-#include "cancel.h"
 #include "grant.h"
-#include "keeper.h"
 #include "lease.h"
+#include "lifetime.h"
 #include "lk_thread.h"
-#include "log.h"
+#include "lk_wakeup.h"
 
 /* So many leases are renewed together: enough that a command costs little for each, and few enough that neither this
  * thread nor the service keeps others waiting for long. */
@@ -82,7 +81,7 @@ static void rest_unlocking(locker *l) LK_REQUIRES(l->mutex)
     for (int i = 0; i < n; i++) {
         void *what = events[i].data.ptr;
         if (what == &l->keeper_wakeup_fd)
-            lk_wake_keeper_done_locked(l);
+            lk_wakeup_clear(l->keeper_wakeup_fd);
         else if (what == &l->driver_fd)
             l->attend = true;
         else if (what == &l->timer_fd)

@@ -1,4 +1,5 @@
-/* lifetime.h: a locker's memory, which lasts until it is closed and its last handle is freed, and its descriptors. */
+/* lifetime.h: what a locker has from open to close: its keeper, one thread for each locker (keeper.c); its descriptors; and its
+ * memory, which lasts until it is closed and its last handle is freed. */
 #pragma once
 
 #include "config.h"
@@ -17,3 +18,8 @@ int lk_descriptors_open(locker *l);
 int lk_descriptors_add_driver(locker *l);
 /** Also in a fork's child. */
 void lk_descriptors_close(locker *l);
+
+/** Start the keeper. 0, or an errno. */
+int lk_keeper_start(locker *l) LK_EXCLUDES(l->mutex);
+/** Stop the keeper, which first tells what was lost. */
+void lk_keeper_stop(locker *l) LK_EXCLUDES(l->mutex);

@@ -4,14 +4,13 @@
  * in the key's FIFO until they are promoted, or until the holder's grant is handed over to them (grant.c). A contender makes
  * an attempt on its caller's own thread, and after BUSY sleeps until the driver wakes it or its time to try again has come.
  * Whatever ends the call but a grant, the driver is told to withdraw. */
-#include "lock.h"
-#include "cancel.h"
 #include "claim.h"
 #include "config.h"
 #include "frame.h"
 #include "grant.h"
 #include "lease.h"
 #include "lk_sized.h"
+#include "parts.h"
 #include "share.h"
 #include "text.h"
 
@@ -88,8 +87,9 @@ static bool is_owners_locked(const request *r, lk_claim *holder) LK_REQUIRES(r->
 }
 
 /* What the same owner holds of the key through this locker, so that the call enters again; NULL: nothing. */
-static lk_claim *owners_grant_locked(const request *r, lk_key *key) LK_REQUIRES(r->l->mutex)
+static lk_claim *owners_grant_locked(const request *r) LK_REQUIRES(r->l->mutex)
 {
+    lk_key *const key = r->claim->key;
     if (r->claim->owner == NULL || r->l->closing)
         return NULL;
     if (key->holder != NULL && is_owners_locked(r, key->holder))
@@ -123,17 +123,11 @@ static locker_status check_entry(request *r, const lk_claim *holder)
     return LOCKER_OK;
 }
 
-/* True if another call of the same owner holds the key now. */
-static bool owner_came_in_locked(const request *r) LK_REQUIRES(r->l->mutex)
+/* Enter what another call of the same owner holds, also if it was granted while this call was waiting or asking: the call rides on
+ * that grant then. OK without a ride: there is no such grant. */
+static locker_status enter_owners_locked(request *r) LK_REQUIRES(r->l->mutex)
 {
-    return owners_grant_locked(r, r->claim->key) != NULL;
-}
-
-/* Enter what another call of the same owner was granted while this call was waiting or asking, as a call that comes later does: the
- * call rides on that grant then. OK without a ride: there is no such grant. */
-static locker_status enter_meanwhile_locked(request *r) LK_REQUIRES(r->l->mutex)
-{
-    lk_claim *const grant = owners_grant_locked(r, r->claim->key);
+    lk_claim *const grant = owners_grant_locked(r);
     if (grant == NULL)
         return LOCKER_OK;
     const locker_status status = check_entry(r, grant);
@@ -192,7 +186,7 @@ static locker_status fifo_wait_unlocking(request *r) LK_REQUIRES(r->l->mutex)
     lk_list_append(&claim->key->fifo, &claim->link);
     while (claim->phase == LK_QUEUED) {
         const bool receives = claim->busy_with != LK_IDLE; /* a grant is being handed over to it */
-        locker_status stop = receives ? LOCKER_OK : enter_meanwhile_locked(r);
+        locker_status stop = receives ? LOCKER_OK : enter_owners_locked(r);
         if (claim->ride != NULL || stop != LOCKER_OK) {
             lk_list_remove(&claim->link);
             return stop;
@@ -287,7 +281,7 @@ static bool ask_again_locked(const request *r) LK_REQUIRES(r->l->mutex)
 static locker_status wait_for_wake_unlocking(request *r) LK_REQUIRES(r->l->mutex)
 {
     const int64_t until = lk_time_earlier(r->claim->pub.retry_at, r->deadline);
-    while ((r->claim->events & LK_WOKEN) == 0 && !owner_came_in_locked(r) && lk_now(r->l) < until &&
+    while ((r->claim->events & LK_WOKEN) == 0 && owners_grant_locked(r) == NULL && lk_now(r->l) < until &&
            why_stop_locked(r) == LOCKER_OK) {
         r->l->stats.waiting++;
         if (lk_leader_take_locked(r->l, &r->wait))
@@ -337,8 +331,8 @@ static locker_status contend_unlocking(request *r) LK_REQUIRES(r->l->mutex)
         status =
             lk_unavailable(&r->last, "earlier attempts of this call used up its command_timeout (%lld ms)",
                            (long long)(r->l->command_timeout_ns / LK_MS));
-    while (status == LOCKER_OK || owner_came_in_locked(r)) {
-        status = enter_meanwhile_locked(r);
+    while (status == LOCKER_OK || owners_grant_locked(r) != NULL) {
+        status = enter_owners_locked(r);
         if (status != LOCKER_OK || r->claim->ride != NULL)
             break;
         seen = true;
@@ -388,19 +382,6 @@ static locker_status check_use_locked(request *r, const lk_key *key) LK_REQUIRES
                : locker_other_use(&r->last, user->pub.permits, wanted);
 }
 
-static locker_status reenter_locked(request *r, lk_claim *holder) LK_REQUIRES(r->l->mutex)
-{
-    const locker_status status = check_entry(r, holder);
-    if (status != LOCKER_OK)
-        return status;
-    locker_handle *const handle = lk_board_locked(r->l, holder);
-    if (handle == NULL)
-        return LOCKER_NOMEM;
-    attach_locked(r, holder, handle);
-    r->l->stats.reentered++;
-    return LOCKER_OK;
-}
-
 /* Get the call its handle of a grant that was another's. */
 static void ride_locked(request *r, locker_handle *ride) LK_REQUIRES(r->l->mutex)
 {
@@ -417,11 +398,13 @@ static bool enter_at_once_locked(request *r, lk_key *key, locker_status *status)
     *status = check_use_locked(r, key);
     if (*status != LOCKER_OK)
         return true;
-    lk_claim *const own = owners_grant_locked(r, key);
-    if (own != NULL) {
-        *status = reenter_locked(r, own);
-        return true;
+    *status = enter_owners_locked(r);
+    if (r->claim->ride != NULL) {
+        attach_locked(r, r->claim->ride->claim, r->claim->ride);
+        r->l->stats.reentered++;
     }
+    if (*status != LOCKER_OK || r->claim->ride != NULL)
+        return true;
     if (!lk_is_shared(r->claim) || r->l->closing)
         return false;
     lk_claim *const grant =
@@ -638,18 +621,17 @@ static bool prepare_again_unlocking(request *r, locker_status *status) LK_REQUIR
     return prepared;
 }
 
-static int64_t deadline_from(int64_t start, int64_t wait_ms)
+int64_t lk_deadline(int64_t start, int64_t wait_ms)
 {
     const bool endless = wait_ms < 0 || wait_ms > LOCKER_NEVER / 4 / LK_MS;
     return endless ? LOCKER_NEVER : lk_time_after(start, wait_ms * LK_MS);
 }
 
-/* `deadline` 0: what the options say. */
 static locker_status lock_call(request *r, locker_error *err)
 {
     r->start = lk_now(r->l);
     if (r->deadline == 0)
-        r->deadline = deadline_from(r->start, r->try ? -1 : r->options->wait_ms);
+        r->deadline = lk_deadline(r->start, r->try ? -1 : r->options->wait_ms);
     if (!prepare(r))
         return tell(r, LOCKER_NOMEM, err);
     lk_mutex_lock(&r->l->mutex);
@@ -710,8 +692,8 @@ static locker_status check_lock_options(const locker *l, const locker_lock_optio
                                                 : status;
 }
 
-static locker_status lock_checked(locker *l, const char *key, const locker_lock_options *options, bool try,
-                                  int64_t deadline, locker_handle **out, locker_error *err)
+locker_status lk_lock(locker *l, const char *key, const locker_lock_options *options, bool try,
+                      int64_t deadline, locker_handle **out, locker_error *err)
 {
     static const locker_lock_options defaults = LOCKER_LOCK_OPTIONS_INIT;
     LK_NO_CANCEL;
@@ -750,22 +732,11 @@ static locker_status lock_checked(locker *l, const char *key, const locker_lock_
 locker_status locker_lock(locker *l, const char *key, const locker_lock_options *options, locker_handle **out,
                           locker_error *err)
 {
-    return lock_checked(l, key, options, false, 0, out, err);
+    return lk_lock(l, key, options, false, 0, out, err);
 }
 
 locker_status locker_try_lock(locker *l, const char *key, const locker_lock_options *options,
                               locker_handle **out, locker_error *err)
 {
-    return lock_checked(l, key, options, true, 0, out, err);
-}
-
-int64_t lk_deadline(const locker *l, const locker_lock_options *options)
-{
-    return deadline_from(lk_now(l), options->wait_ms != 0 ? options->wait_ms : -1);
-}
-
-locker_status lk_part_lock(locker *l, const char *key, const locker_lock_options *options, int64_t deadline,
-                           locker_handle **out, locker_error *err)
-{
-    return lock_checked(l, key, options, false, deadline, out, err);
+    return lk_lock(l, key, options, true, 0, out, err);
 }

@@ -10,7 +10,6 @@
 
 #include "frame.h"
 #include "lk_printable.h"
-#include "log.h"
 
 enum { LINES_AT_MOST = 1024, LINE_SIZE = 1024 };
 

@@ -5,10 +5,8 @@
 
 #include "choice.h"
 #include "frame.h"
-#include "keeper.h"
 #include "lifetime.h"
 #include "lk_sized.h"
-#include "log.h"
 #include "registry.h"
 
 static const char *limit_advice(int os_error)

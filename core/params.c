@@ -9,7 +9,6 @@
 
 #include "config.h"
 #include "lk_time.h"
-#include "secret.h"
 #include "text.h"
 
 enum { TTL, NAMESPACE, OWNER, CONNECT, COMMAND, CLEANUP, PASSWORD_FILE, COMMON };

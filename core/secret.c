@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "secret.h"
+#include "config.h"
 
 enum { SECRET_MAX = 1023, LINE_MAX_HERE = SECRET_MAX + 2 /* and the line's end */ };
 

@@ -1,6 +1,5 @@
 /* services.c: what drivers call, from any thread, also with their own locks held. */
 #include "lease.h"
-#include "log.h"
 #include "wake.h"
 
 static void wake(const locker_services *svc, locker_claim *pub)

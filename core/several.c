@@ -6,51 +6,30 @@
 #include <sys/epoll.h>
 
 #include "frame.h"
-#include "handle.h"
 #include "lk_fd.h"
 #include "lk_sized.h"
-#include "lock.h"
-
-/* What the loss of a part means, from any thread. */
-enum {
-    TAKING,  /* not all are taken yet */
-    MISSING, /* and one of them was lost again */
-    TAKEN,   /* the user is to be told */
-    TOLD     /* he was, or is not to be any more */
-};
-
-typedef struct {
-    lk_several calls;   /* first member */
-    locker_handle head; /* what the user has; its claim is the first part's */
-    locker_lost_fn on_lost;
-    void *user;
-    _Atomic int stage;
-    _Atomic bool unlocked;
-    _Atomic int fd; /* an epoll of the parts' descriptors, or -1 */
-    size_t count;   /* of the parts that are taken */
-    locker_handle *parts[];
-} several;
+#include "parts.h"
 
 /* It may be freed inside on_lost. */
 static void tell_loss(locker_handle *part, void *user)
 {
-    several *const all = user;
-    int stage = TAKING;
+    lk_several *const all = user;
+    int stage = LK_TAKING;
     (void)part;
-    if (atomic_compare_exchange_strong(&all->stage, &stage, MISSING) || stage != TAKEN ||
-        !atomic_compare_exchange_strong(&all->stage, &stage, TOLD) || all->on_lost == NULL)
+    if (atomic_compare_exchange_strong(&all->stage, &stage, LK_MISSING) || stage != LK_TAKEN ||
+        !atomic_compare_exchange_strong(&all->stage, &stage, LK_SETTLED) || all->on_lost == NULL)
         return;
     all->on_lost(&all->head, all->user);
 }
 
-static void free_parts(several *all)
+static void free_parts(lk_several *all)
 {
     while (all->count > 0)
         locker_handle_free(all->parts[--all->count]);
 }
 
 /* Release what was taken in the background, as a call for one key whose time is over withdraws its claim. */
-static void let_parts_go(several *all)
+static void let_parts_go(lk_several *all)
 {
     for (size_t i = all->count; i-- > 0;)
         lk_part_let_go(all->parts[i]);
@@ -67,9 +46,8 @@ static locker_state worse(locker_state a, locker_state b)
     return rank[a] > rank[b] ? a : b;
 }
 
-static locker_state state_of(const lk_several *calls)
+static locker_state state_of(const lk_several *all)
 {
-    const several *const all = (const several *)(const void *)calls;
     locker_state state = LOCKER_STATE_HELD;
     for (size_t i = 0; i < all->count; i++)
         state = worse(state, locker_handle_state(all->parts[i]));
@@ -87,12 +65,12 @@ typedef struct {
 } request;
 
 /* Take each key in turn. OK: all were taken; one may have been lost meanwhile. */
-static locker_status take_each(const request *r, several *all, locker_error *err)
+static locker_status take_each(const request *r, lk_several *all, locker_error *err)
 {
-    atomic_store(&all->stage, TAKING);
+    atomic_store(&all->stage, LK_TAKING);
     while (all->count < r->n) {
         const locker_status status =
-            lk_part_lock(r->l, r->keys[all->count], &r->each, r->deadline, &all->parts[all->count], err);
+            lk_lock(r->l, r->keys[all->count], &r->each, false, r->deadline, &all->parts[all->count], err);
         if (status != LOCKER_OK)
             return status;
         all->count++;
@@ -102,11 +80,11 @@ static locker_status take_each(const request *r, several *all, locker_error *err
 }
 
 /* True: none of them was lost before all were taken; from here on a loss is told. */
-static bool settle(several *all)
+static bool settle(lk_several *all)
 {
-    int stage = TAKING;
-    return state_of(&all->calls) != LOCKER_STATE_LOST && /* which the keeper may not have come to yet */
-           atomic_compare_exchange_strong(&all->stage, &stage, TAKEN);
+    int stage = LK_TAKING;
+    return state_of(all) != LOCKER_STATE_LOST && /* which the keeper may not have come to yet */
+           atomic_compare_exchange_strong(&all->stage, &stage, LK_TAKEN);
 }
 
 /* A key was lost before the last was taken. True: the call takes all of them again. A try has one command_timeout for that, and
@@ -126,7 +104,7 @@ static locker_status lost_early(const request *r, locker_status status, locker_e
 }
 
 /* OK: all are taken, and none was lost meanwhile. */
-static locker_status take(const request *r, several *all, locker_error *err)
+static locker_status take(const request *r, lk_several *all, locker_error *err)
 {
     for (bool again = false;; again = true) {
         const locker_status status = take_each(r, all, err);
@@ -140,9 +118,8 @@ static locker_status take(const request *r, several *all, locker_error *err)
     }
 }
 
-static int64_t remaining_ms(const lk_several *calls)
+static int64_t remaining_ms(const lk_several *all)
 {
-    const several *const all = (const several *)(const void *)calls;
     int64_t least = -1;
     for (size_t i = 0; i < all->count; i++) {
         const int64_t left = locker_handle_remaining_ms(all->parts[i]);
@@ -153,7 +130,7 @@ static int64_t remaining_ms(const lk_several *calls)
 }
 
 /* An epoll is readable when one of those that it watches is. */
-static int watch_parts(const several *all)
+static int watch_parts(const lk_several *all)
 {
     const int epoll = lk_fd_high(epoll_create1(EPOLL_CLOEXEC));
     for (size_t i = 0; epoll >= 0 && i < all->count; i++) {
@@ -167,9 +144,8 @@ static int watch_parts(const several *all)
     return epoll;
 }
 
-static int fd_of(lk_several *calls)
+static int fd_of(lk_several *all)
 {
-    several *const all = (several *)(void *)calls;
     int before = atomic_load(&all->fd);
     if (before >= 0)
         return before;
@@ -180,10 +156,9 @@ static int fd_of(lk_several *calls)
     return before;
 }
 
-static locker_status unlock_all(lk_several *calls, locker_error *err)
+static locker_status unlock_all(lk_several *all, locker_error *err)
 {
-    several *const all = (several *)(void *)calls;
-    if (lk_in_callback(all->head.l) && state_of(calls) <= LOCKER_STATE_SUSPECT)
+    if (lk_in_callback(all->head.l) && state_of(all) <= LOCKER_STATE_SUSPECT)
         return lk_invalid(err,
                           "'%s' and others cannot be unlocked inside a callback of their locker; "
                           "unlock them in another thread",
@@ -191,16 +166,15 @@ static locker_status unlock_all(lk_several *calls, locker_error *err)
     if (atomic_exchange(&all->unlocked, true))
         return lk_invalid(err, "'%s' and others were already unlocked by this handle",
                           locker_handle_key(&all->head));
-    atomic_store(&all->stage, TOLD);
+    atomic_store(&all->stage, LK_SETTLED);
     return lk_parts_unlock(all->head.l, all->parts, all->count, err);
 }
 
-static void free_all(lk_several *calls)
+static void free_all(lk_several *all)
 {
     LK_NO_CANCEL;
-    several *const all = (several *)(void *)calls;
     const int fd = atomic_load(&all->fd);
-    atomic_store(&all->stage, TOLD);
+    atomic_store(&all->stage, LK_SETTLED);
     for (size_t i = 0; i < all->count; i++)
         lk_part_await(all->parts[i]); /* on_lost may be asking all of them */
     if (!atomic_exchange(&all->unlocked, true))
@@ -210,25 +184,6 @@ static void free_all(lk_several *calls)
         (void)close(fd);
     free(all);
 }
-
-static const locker_handle *part_of(const lk_several *calls, size_t index)
-{
-    const several *const all = (const several *)(const void *)calls;
-    return index < all->count ? all->parts[index] : NULL;
-}
-
-static size_t count_of(const lk_several *calls)
-{
-    return ((const several *)(const void *)calls)->count;
-}
-
-static const lk_several calls_of_several = {.state = state_of,
-                                            .remaining_ms = remaining_ms,
-                                            .fd = fd_of,
-                                            .unlock = unlock_all,
-                                            .free = free_all,
-                                            .count = count_of,
-                                            .part = part_of};
 
 static int by_bytes(const void *a, const void *b)
 {
@@ -261,16 +216,27 @@ static locker_status lock_all(locker *l, const char *const *keys, size_t n,
     locker_status status = arrange(l, keys, &n, ordered, err);
     if (status != LOCKER_OK)
         return status;
-    several *const all = calloc(1, sizeof *all + n * sizeof *all->parts);
+    lk_several *const all = calloc(1, sizeof *all + n * sizeof *all->parts);
     if (all == NULL)
         return lk_out_of_memory(err);
     all->head.l = l;
-    all->calls = calls_of_several;
-    all->head.several = &all->calls;
+    all->state = state_of;
+    all->remaining_ms = remaining_ms;
+    all->open_fd = fd_of;
+    all->unlock = unlock_all;
+    all->free = free_all;
+    all->head.several = all;
     all->on_lost = options->on_lost;
     all->user = options->user;
     atomic_init(&all->fd, -1);
-    request r = {l, ordered, n, options, *options, lk_now(l), lk_deadline(l, options)};
+    const int64_t start = lk_now(l);
+    request r = {l,
+                 ordered,
+                 n,
+                 options,
+                 *options,
+                 start,
+                 lk_deadline(start, options->wait_ms != 0 ? options->wait_ms : -1)};
     r.each.on_lost = tell_loss;
     r.each.user = all;
     *out = &all->head;
@@ -280,7 +246,7 @@ static locker_status lock_all(locker *l, const char *const *keys, size_t n,
     *out = NULL;
     if (status != LOCKER_BUSY)
         let_parts_go(all); /* else the service answers: the keys are free again when the call returns */
-    free_all(&all->calls);
+    free_all(all);
     return status;
 }
 

@@ -52,16 +52,21 @@ enum {
 
 #define LK_GUARDED LK_GUARDED_BY(locker.mutex)
 
-/** What stands for several keys, above the handles of each (several.c): how handle.c asks it. */
-struct lk_several {
-    locker_state (*state)(const lk_several *all);
-    int64_t (*remaining_ms)(const lk_several *all);
-    int (*fd)(lk_several *all);
-    locker_status (*unlock)(lk_several *all, locker_error *err);
-    void (*free)(lk_several *all);
-    size_t (*count)(const lk_several *all);
-    const locker_handle *(*part)(const lk_several *all, size_t index); /**< NULL past the last */
-};
+/** What ended a handle. */
+typedef enum {
+    LK_OPEN = 0,    /**< nothing yet */
+    LK_UNLOCKED,    /**< the user's unlock */
+    LK_COUNTED_OUT, /**< the same, while other handles had the grant: what becomes of the grant is theirs */
+    LK_CLOSED       /**< locker_close() */
+} lk_ended;
+
+/** How far the loss of a handle's grant has been told. */
+typedef enum {
+    LK_UNTOLD = 0,
+    LK_TELLING, /**< the keeper runs on_lost */
+    LK_FREED,   /**< the same, and on_lost has freed the handle: the keeper frees the memory afterwards */
+    LK_TOLD     /**< on_lost has run, or will not run */
+} lk_notice;
 
 /** The closure that unlocks. The first handle of a grant lives in its claim; those that enter again are allocated. */
 struct locker_handle {
@@ -71,14 +76,34 @@ struct locker_handle {
     lk_several *several; /**< it stands for several keys: all else is theirs. Constant; NULL: it does not */
     locker_lost_fn on_lost;
     void *user;
-    _Atomic int lost_fd;   /**< eventfd, or -1; written under the mutex */
-    _Atomic bool unlocked; /**< by the user or by close; written under the mutex */
-    _Atomic bool
-        counted_out; /**< unlocked while others had the grant: what becomes of that is theirs. Likewise */
-    bool closed LK_GUARDED;      /**< it was locker_close() that unlocked */
-    bool in_callback LK_GUARDED; /**< the keeper runs on_lost */
-    bool told LK_GUARDED;        /**< on_lost has run, or will not */
-    bool freed LK_GUARDED;       /**< freed inside its own callback */
+    _Atomic int lost_fd;       /**< eventfd, or -1; written under the mutex */
+    _Atomic uint8_t ended;     /**< lk_ended; written under the mutex */
+    uint8_t notice LK_GUARDED; /**< lk_notice */
+};
+
+/** What the loss of a key means to the handle of several keys, from any thread. */
+typedef enum {
+    LK_TAKING = 0, /**< not all keys are taken yet */
+    LK_MISSING,    /**< the same, and one of them was lost again */
+    LK_TAKEN,      /**< the user is to be told */
+    LK_SETTLED     /**< the user was told, or is not to be told any more */
+} lk_stage;
+
+/** The handle of several keys, above the handles of each. The functions are several.c's, for handle.c. */
+struct lk_several {
+    locker_state (*state)(const lk_several *all);
+    int64_t (*remaining_ms)(const lk_several *all);
+    int (*open_fd)(lk_several *all);
+    locker_status (*unlock)(lk_several *all, locker_error *err);
+    void (*free)(lk_several *all);
+    locker_handle head; /**< what the user has; its claim is the first part's */
+    locker_lost_fn on_lost;
+    void *user;
+    _Atomic int stage; /**< lk_stage */
+    _Atomic bool unlocked;
+    _Atomic int fd; /**< an epoll of the parts' descriptors, or -1 */
+    size_t count;   /**< of the parts that are taken */
+    locker_handle *parts[];
 };
 
 /** A key in use here. It lives in the claim that came first, to which the others point. Guarded by the mutex. */
@@ -145,6 +170,13 @@ typedef struct {
     lk_claim *claim;
 } lk_due;
 
+/** What the call that watches the driver's descriptor does. */
+typedef enum {
+    LK_LEADER_AWAKE = 0,
+    LK_LEADER_SLEEPS, /**< it is in its poll */
+    LK_LEADER_WOKEN   /**< the same, and leader_wakeup_fd was written and not yet read */
+} lk_leading;
+
 /** A lock call in flight. Lives on its thread's stack. */
 struct lk_wait {
     pthread_cond_t cond;            /**< made when the call first sleeps */
@@ -195,26 +227,25 @@ struct locker {
     pthread_cond_t changed;       /**< lk_await_unlocking() */
     uint32_t awaiting LK_GUARDED; /**< threads that wait for that */
     bool closing LK_GUARDED;
-    bool stop LK_GUARDED;               /**< the keeper should end */
-    bool attend LK_GUARDED;             /**< dispatch is wanted */
-    bool keeper_woken LK_GUARDED;       /**< keeper_wakeup_fd was written and not yet read */
-    bool dispatching LK_GUARDED;        /**< a thread is inside driver.dispatch */
-    lk_wait *leader LK_GUARDED;         /**< the call that watches driver_fd; NULL: the keeper does */
-    bool leader_sleeps LK_GUARDED;      /**< it is in its poll */
-    bool leader_woken LK_GUARDED;       /**< leader_wakeup_fd was written and not yet read */
-    int64_t dispatch_at LK_GUARDED;     /**< when dispatch wants to be called at the latest */
-    int64_t keeper_wakes_at LK_GUARDED; /**< when the keeper means to wake up by itself; 0: it is awake */
-    uint32_t calls LK_GUARDED;          /**< calls in flight */
-    uint64_t handles LK_GUARDED;        /**< ever made */
-    lk_table keys LK_GUARDED;           /**< those in use */
-    lk_list held LK_GUARDED;            /**< granted and releasing claims */
-    lk_list lost LK_GUARDED;            /**< lost claims, for the keeper */
-    lk_list log_lines LK_GUARDED;       /**< log.h: to be told */
-    uint32_t log_count LK_GUARDED;      /**< how many are there */
-    uint64_t log_lost LK_GUARDED;       /**< how many were lost since any was told */
-    lk_list waits LK_GUARDED;           /**< the calls that wait */
-    lk_list cancelable LK_GUARDED;      /**< those with a cancel; the keeper watches what these have */
-    lk_due *heap LK_GUARDED;            /**< leases, by when they are due */
+    bool stop LK_GUARDED;           /**< the keeper should end */
+    bool attend LK_GUARDED;         /**< dispatch is wanted */
+    bool dispatching LK_GUARDED;    /**< a thread is inside driver.dispatch */
+    lk_wait *leader LK_GUARDED;     /**< the call that watches driver_fd; NULL: the keeper does */
+    lk_leading leading LK_GUARDED;  /**< what the leader does */
+    int64_t dispatch_at LK_GUARDED; /**< when dispatch wants to be called at the latest */
+    int64_t keeper_wakes_at
+        LK_GUARDED;               /**< when the keeper means to wake up by itself; 0: it is awake, or woken */
+    uint32_t calls LK_GUARDED;    /**< calls in flight */
+    uint64_t handles LK_GUARDED;  /**< ever made */
+    lk_table keys LK_GUARDED;     /**< those in use */
+    lk_list held LK_GUARDED;      /**< granted and releasing claims */
+    lk_list lost LK_GUARDED;      /**< lost claims, for the keeper */
+    lk_list log_lines LK_GUARDED; /**< to be told */
+    uint32_t log_count LK_GUARDED; /**< how many are there */
+    uint64_t log_lost LK_GUARDED;  /**< how many were lost since any was told */
+    lk_list waits LK_GUARDED;      /**< the calls that wait */
+    lk_list cancelable LK_GUARDED; /**< those with a cancel; the keeper watches what these have */
+    lk_due *heap LK_GUARDED;       /**< leases, by when they are due */
     size_t heap_len LK_GUARDED, heap_cap LK_GUARDED;
     size_t heap_reserved LK_GUARDED; /**< places promised to calls in flight */
     locker_statistics stats LK_GUARDED;
@@ -230,8 +261,27 @@ static inline int64_t lk_now(const locker *l)
     return l->clock.now(l->clock.context);
 }
 
-/* Of parts that show one thing each: what drivers call; a time for a distribution; and what was lost is
- * withdrawn and told to its handles, by the keeper, or the closer after it. */
+/* ---- services.c, stats.c, handle.c */
+/** What drivers call. */
 extern const locker_services lk_services;
+/** Count a time in a distribution. */
 void lk_histogram_add(locker_histogram *h, int64_t ns);
+/** Withdraw what was lost, and tell its handles. By the keeper, or the closer after it. */
 void lk_losses_tell_unlocking(locker *l) LK_REQUIRES(l->mutex);
+
+/* ---- log.c: lines for the application's log callback */
+/* For drivers, from any thread, also with their own locks held: locker_services tells what they do. */
+bool lk_log_wanted(const locker_services *svc, locker_log_level level);
+void lk_log(const locker_services *svc, locker_log_level level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/** Tell what is kept now, and how many lines were lost. By the opener, the keeper and the closer, one after the other. */
+void lk_log_tell_unlocking(locker *l) LK_REQUIRES(l->mutex);
+/** Return true if there is something to tell. */
+bool lk_log_waits_locked(const locker *l) LK_REQUIRES(l->mutex);
+
+/* ---- cancel.c: ending waits from outside */
+/** Let the keeper watch the cancel of a call. False: the system lacks something. */
+bool lk_cancel_watch_locked(locker *l, lk_wait *wait) LK_REQUIRES(l->mutex);
+void lk_cancel_unwatch_locked(locker *l, lk_wait *wait) LK_REQUIRES(l->mutex);
+/** Wake up calls that wait: all of them (cancel NULL: closing) or those with this cancel. By the keeper or the closer. */
+void lk_interrupt_unlocking(locker *l, const locker_cancel *cancel) LK_REQUIRES(l->mutex);

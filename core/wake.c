@@ -9,9 +9,9 @@
 
 static void wake_leader_locked(locker *l) LK_REQUIRES(l->mutex)
 {
-    if (!l->leader_sleeps || l->leader_woken)
+    if (l->leading != LK_LEADER_SLEEPS)
         return;
-    l->leader_woken = true;
+    l->leading = LK_LEADER_WOKEN;
     lk_wakeup_ring(l->leader_wakeup_fd);
 }
 
@@ -31,16 +31,10 @@ void lk_wake_call_locked(locker *l, lk_wait *wait)
 
 void lk_wake_keeper_locked(locker *l)
 {
-    if (l->keeper_woken || l->keeper_wakes_at == 0)
+    if (l->keeper_wakes_at == 0)
         return; /* awake, it looks at everything before it sleeps */
-    l->keeper_woken = true;
+    l->keeper_wakes_at = 0;
     lk_wakeup_ring(l->keeper_wakeup_fd);
-}
-
-void lk_wake_keeper_done_locked(locker *l)
-{
-    l->keeper_woken = false;
-    lk_wakeup_clear(l->keeper_wakeup_fd);
 }
 
 void lk_dispatch_unlocking(locker *l)
@@ -80,13 +74,13 @@ void lk_leader_leave_locked(locker *l, const lk_wait *wait)
 
 void lk_leader_sleep_unlocking(locker *l, int64_t until)
 {
-    l->leader_sleeps = true;
+    l->leading = LK_LEADER_SLEEPS;
     lk_mutex_unlock(&l->mutex);
     l->clock.poll(l->clock.context, l->leader_fd, until);
     lk_mutex_lock(&l->mutex);
-    l->leader_sleeps = false;
-    if (l->leader_woken) {
-        l->leader_woken = false;
+    const bool woken = l->leading == LK_LEADER_WOKEN;
+    l->leading = LK_LEADER_AWAKE;
+    if (woken) {
         lk_wakeup_clear(l->leader_wakeup_fd);
         return; /* the caller knows why; the descriptor will still be readable afterwards */
     }

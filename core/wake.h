@@ -21,8 +21,6 @@ static inline void lk_changed_locked(locker *l) LK_REQUIRES(l->mutex)
 /** Wake the call up, if it sleeps, whether it leads or not; NULL is allowed. */
 void lk_wake_call_locked(locker *l, lk_wait *wait) LK_REQUIRES(l->mutex);
 void lk_wake_keeper_locked(locker *l) LK_REQUIRES(l->mutex);
-/** The keeper is awake, and what woke it is read. */
-void lk_wake_keeper_done_locked(locker *l) LK_REQUIRES(l->mutex);
 
 /** One call of driver.dispatch. Nobody else may be inside. */
 void lk_dispatch_unlocking(locker *l) LK_REQUIRES(l->mutex);

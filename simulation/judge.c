@@ -1171,7 +1171,8 @@ static void see_loss(lk_sim_hold *hold)
         hold->over = ran;
         lk_sim_step("lost %d %llu", hold->process->pid, hold->token);
     }
-    if (hold->over >= 0 && !hold->told && !LK_READ(hold->handle->unlocked) && ran - hold->over > told_ns)
+    if (hold->over >= 0 && !hold->told && LK_READ(hold->handle->ended) == LK_OPEN &&
+        ran - hold->over > told_ns)
         lk_sim_fail("key %u: process %d lost token %llu, but was not notified", hold->key, hold->process->pid,
                     hold->token);
 }
