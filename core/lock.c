@@ -692,6 +692,19 @@ static locker_status check_lock_options(const locker *l, const locker_lock_optio
                                                 : status;
 }
 
+/* While the driver looks at the key, the call counts: locker_close() waits for it before it closes the driver. */
+static locker_status check_key(request *r, locker_error *err)
+{
+    const bool asks_driver = r->l->driver->check_key != NULL;
+    locker_status status = asks_driver ? lk_enter(r->l, "locker_lock", err) : LOCKER_OK;
+    if (status != LOCKER_OK)
+        return status;
+    status = lk_check_key(r->l, r->key, &r->key_len, err);
+    if (asks_driver)
+        lk_leave(r->l);
+    return status;
+}
+
 locker_status lk_lock(locker *l, const char *key, const locker_lock_options *options, bool try,
                       int64_t deadline, locker_handle **out, locker_error *err)
 {
@@ -722,7 +735,7 @@ locker_status lk_lock(locker *l, const char *key, const locker_lock_options *opt
     if (status == LOCKER_OK && options != NULL)
         status = check_lock_options(l, r.options, err);
     if (status == LOCKER_OK)
-        status = lk_check_key(l, key, &r.key_len, err);
+        status = check_key(&r, err);
     r.try = try || r.options->wait_ms == 0;
     if (status == LOCKER_OK)
         status = lock_call(&r, err);

@@ -973,6 +973,57 @@ static void nothing_is_granted_while_closing(void **state)
     lk_join(thread, "closing");
 }
 
+static locker *closing;
+static atomic_int key_checks;
+
+static locker_status counts_checks(void *self, const char *key, size_t key_len, locker_error *err)
+{
+    (void)self, (void)key, (void)key_len, (void)err;
+    atomic_fetch_add(&key_checks, 1);
+    return LOCKER_OK;
+}
+
+static void logs_its_end(void *self)
+{
+    const probe *const p = self;
+    p->svc->log(p->svc, LOCKER_LOG_WARN, "the driver is closed");
+}
+
+/* By the closing thread, when the driver is closed. */
+static void locks_late(locker_log_level level, const char *text, void *user)
+{
+    lk_locking call;
+    (void)level, (void)text;
+    lk_locking_start(&call, closing, "k", NULL);
+    *(locker_status *)user = lk_locking_join(&call);
+}
+
+/* Until locker_close() returns, other threads may call. Such a call must not ask a driver that is closed. */
+static void a_closed_driver_is_not_asked_about_a_key(void **state)
+{
+    probe p;
+    locker_status late = LOCKER_OK;
+    locker_options options = LOCKER_OPTIONS_INIT;
+    locker_driver_options o = LOCKER_DRIVER_OPTIONS_INIT;
+    locker_handle *h;
+    (void)state;
+    probe_init(&p);
+    p.driver.check_key = counts_checks;
+    p.driver.close = logs_its_end;
+    options.ttl_ms = PROBE_TTL_MS;
+    options.log = locks_late;
+    options.log_user = &late;
+    o.options = &options;
+    closing = probe_open_with(&p, &o);
+    atomic_store(&key_checks, 0);
+    assert_int_equal(lock(closing, &h), LOCKER_OK);
+    lk_give(h);
+    assert_int_equal(atomic_load(&key_checks), 1);
+    probe_end(&p, closing);
+    assert_int_equal(late, LOCKER_CLOSED);
+    assert_int_equal(atomic_load(&key_checks), 1);
+}
+
 static void counts(locker_handle *lost, void *user)
 {
     (void)lost;
@@ -1033,6 +1084,7 @@ int main(void)
         cmocka_unit_test(a_lock_lost_before_its_call_wakes_up_is_requested_again),
         cmocka_unit_test(every_lease_has_its_place),
         cmocka_unit_test(nothing_is_granted_while_closing),
+        cmocka_unit_test(a_closed_driver_is_not_asked_about_a_key),
         cmocka_unit_test(a_lease_that_ends_during_pass_is_not_a_grant),
         cmocka_unit_test(an_extension_during_acquire_counts),
         cmocka_unit_test(a_lease_that_is_shortened_during_acquire_is_short),
