@@ -51,7 +51,10 @@ typedef struct {
     _Atomic int watch_code;         /* errno of the last watch that was not to be had; relaxed: for a text */
     atomic_bool unqueued;           /* that tickets are not to be had */
     atomic_bool warned_tokens;      /* that the tokens' file can't be used; relaxed: a flag */
-    _Atomic uint32_t sweep_behind;  /* fresh files used up since a sweep was asked for; relaxed: a hint */
+    _Atomic uint32_t sweep_behind;  /* uses of fresh files since the last sweep began; relaxed: a hint */
+    atomic_bool sweep_due;          /* a sweep was asked for, or has parts left; relaxed: a flag */
+    long
+        sweep_at; /* dispatch: where in the directory the next part of the sweep begins; 0: at its beginning */
 
     lk_mutex mutex; /* taken before core's */
     lk_file_slots slots LK_GUARDED_BY(mutex);
@@ -66,11 +69,6 @@ typedef struct {
     bool unwatched LK_GUARDED_BY(mutex); /* some grant may have no watch: dispatch looks after all of them */
     lk_table watches LK_GUARDED_BY(mutex);    /* the claims that have a watch, by its number */
     uint64_t sweep_dice LK_GUARDED_BY(mutex); /* random: which use of a fresh file asks for a sweep */
-    uint32_t sweep_odds LK_GUARDED_BY(mutex); /* one of so many does */
-    long sweep_at
-        LK_GUARDED_BY(mutex); /* where in the directory the sweep under way goes on; 0: at its beginning */
-    bool sweep_due LK_GUARDED_BY(mutex);  /* one was asked for, or has not come to its end */
-    bool sweep_runs LK_GUARDED_BY(mutex); /* some thread is at it */
 } lk_file;
 
 static inline int64_t lk_file_now(const lk_file *self)

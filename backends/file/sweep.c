@@ -1,18 +1,21 @@
-/* sweep.c: removes lock files that nobody uses, so that at most some hundred stay, however many keys were used.
+/* sweep.c: removes lock files that are not in use, so that at most some hundred stay, however many keys were used.
  *
- * What makes a directory grow is the first grant in a fresh file. So dice are thrown at each such grant and at its
- * end, one of 64 times with success, and that asks for a sweep: by whoever runs dispatch, or at the latest by close.
- * While that one is far behind, who lets go of a fresh file removes it at once. Dice, and no count, because a process may use one key in its life, and
- * hundreds of processes some keys each. A sweep counts the lock files first, and does nothing about `most`
- * of them; of more it removes those that were used least lately, until `keep` are left. Between 512 and 1,024 there are
- * a thousand throws, of which one has success but once in ten million times.
+ * When: each first grant in a fresh file lets the directory grow. At each such grant, and at its end, the instance throws dice.
+ * One of 64 throws asks for a sweep, which dispatch runs, or close at the latest. The driver does not count instead, because a
+ * process may use one key in its life, and hundreds of processes may use some keys each. If other threads use keys faster than
+ * dispatch can sweep, each release of a fresh file removes this file at once (lk_file_sweep_own). Otherwise the directory would
+ * grow as long as the load lasts.
  *
- * How one is removed. A look through a descriptor that can't write tells whether anybody has a byte of it: closing one
- * that could would be an event for those that wait. Its token is remembered (tokens.c). Then the whole file is locked: by
- * one who holds, waits or breaks it is refused, and nobody can begin to. If then it has no greater token than what was
- * remembered, and is the file at the name, its name goes. One who had opened it before finds that it isn't the
- * file at the name, as after a forced unlock, and opens another. Nobody is killed at a wrong time: a token that was
- * remembered for nothing does no harm. */
+ * What: a sweep does nothing if there are `most` lock files or fewer. Of more files it removes the least recently used ones until
+ * `keep` are left. Between 512 and 1,024 files, dice are thrown a thousand times, and all of these throws fail but once in ten
+ * million cases. A directory with more than `list` files is swept in parts, because dispatch must not block. There all idle files
+ * go, and files in use at the directory's beginning do not hide the others.
+ *
+ * How: the sweep first looks through a read-only descriptor whether the file is in use, because closing a writable one is an event
+ * for waiters. It raises the slot of the file's token (tokens.c). Then it locks the whole file. This lock fails if another claim
+ * holds, waits or breaks, and keeps new claims out. If the file is still at its name and still has the same token, the sweep
+ * removes the name. A claim that had opened the file before finds another file at the name, or none, as after a break. If a sweep
+ * is killed after it has raised a slot, the slot does no harm. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -29,10 +32,8 @@
 #include "tokens.h"
 
 enum {
-    ODDS = 64,      /* one of so many throws asks for a sweep */
-    ODDS_MAX = 128, /* where the sweep before looked at many files in vain */
-    VAIN_FOR_A_THROW = 8,
-    FAR_BEHIND = 512, /* uses of fresh files since it was asked for */
+    ODDS = 64,        /* one of so many throws asks for a sweep */
+    FAR_BEHIND = 512, /* uses of fresh files since the last sweep began */
     MOST = 512,
     KEEP = 256,
     LIST = 2048,
@@ -43,50 +44,32 @@ enum {
 
 /* A lock file that was found. */
 typedef struct {
-    int64_t used; /* when its record was written last */
-    size_t path;  /* where it begins in the texts: from the lock directory on */
-    uint64_t token;
-    bool idle;
+    lk_list link;
+    int64_t used;   /* when its record was written last */
+    uint64_t token; /* the token in its record; the file's slot is at least as great */
+    bool idle;      /* the file was not in use, and `token` is set */
+    char path[];    /* relative to the lock directory */
 } found;
 
 typedef struct {
     lk_file *self;
     void (*between)(lk_file *self);
-    found *files;
-    size_t count, room;
-    char *texts;
-    size_t texts_len, texts_room;
-    bool no_memory;
-    lk_file_tokens tokens;
+    lk_list files;
+    size_t count;
+    int tokens; /* the descriptor of `.tokens` */
 } sweep;
 
 /* ---- the list ---- */
 
-static bool make_room(void **array, size_t *room, size_t needed, size_t element)
-{
-    if (needed <= *room)
-        return true;
-    const size_t more = 2 * needed + 64;
-    void *fresh = realloc(*array, more * element);
-    if (fresh == NULL)
-        return false;
-    *array = fresh;
-    *room = more;
-    return true;
-}
-
+/* Add a file to the list. Without memory, the file waits for a later sweep. */
 static void add(sweep *s, const char *path, size_t len)
 {
-    void *files = s->files, *texts = s->texts;
-    s->no_memory = s->no_memory || !make_room(&files, &s->room, s->count + 1, sizeof *s->files);
-    s->files = files;
-    s->no_memory = s->no_memory || !make_room(&texts, &s->texts_room, s->texts_len + len + 1, 1);
-    s->texts = texts;
-    if (s->no_memory)
+    found *const f = calloc(1, sizeof *f + len + 1);
+    if (f == NULL)
         return;
-    memcpy(s->texts + s->texts_len, path, len + 1);
-    s->files[s->count++] = (found){.path = s->texts_len};
-    s->texts_len += len + 1;
+    memcpy(f->path, path, len);
+    lk_list_append(&s->files, &f->link);
+    s->count++;
 }
 
 static DIR *list_directory(int parent, const char *name)
@@ -183,51 +166,50 @@ static void list_part(sweep *s, int parent, char *path, size_t len)
         (void)unlinkat(parent, name, AT_REMOVEDIR);
 }
 
-/* The lock files from *at on, some more than `limit` at most; *at gets where the rest begins, 0: there is none. */
-static void list_all(sweep *s, size_t limit, long *at)
+/* List the lock files from `at` on, and stop soon after `limit` files. Return where the rest begins; 0: there is no rest. */
+static long list_all(sweep *s, size_t limit, long at)
 {
     char path[LK_FILE_PATH_MAX];
     DIR *directory = list_directory(s->self->dir_fd, ".");
-    if (directory != NULL && *at != 0)
-        seekdir(directory, *at);
-    *at = 0;
-    for (const struct dirent *entry; directory != NULL && (entry = readdir(directory)) != NULL;) {
+    if (directory == NULL)
+        return 0;
+    if (at != 0)
+        seekdir(directory, at);
+    const struct dirent *entry;
+    while (s->count < limit && (entry = readdir(directory)) != NULL)
         if (lk_file_queue_is_name(entry->d_name))
             lk_file_queue_sweep(s->self, entry->d_name);
         else
             list_entry(s, directory, entry, path, 0);
-        if (s->count >= limit) {
-            *at = telldir(directory);
-            break;
-        }
-    }
-    if (directory != NULL)
-        closedir(directory);
+    const long next = s->count < limit ? 0 : telldir(directory);
+    closedir(directory);
+    return next;
 }
 
 static int compare_use(const void *a_, const void *b_)
 {
-    const found *a = a_, *b = b_;
-    return a->used < b->used ? -1 : a->used > b->used;
+    const found *const *a = a_, *const *b = b_;
+    return (*a)->used < (*b)->used ? -1 : (*a)->used > (*b)->used;
 }
 
-/* The longest unused ones first. */
-static void sort(sweep *s)
+/* Fill the array with the files that were found, the least recently used ones first. */
+static void sort(const sweep *s, found **files)
 {
-    for (size_t i = 0; i < s->count; i++) {
+    size_t i = 0;
+    LK_EACH(found, f, link, &s->files) {
         struct statx x;
-        found *f = &s->files[i];
-        f->used = statx(s->self->dir_fd, s->texts + f->path, AT_SYMLINK_NOFOLLOW, STATX_MTIME, &x) == 0
+        f->used = statx(s->self->dir_fd, f->path, AT_SYMLINK_NOFOLLOW, STATX_MTIME, &x) == 0
                       ? x.stx_mtime.tv_sec * LK_S + x.stx_mtime.tv_nsec
                       : INT64_MAX;
+        files[i++] = f;
     }
-    qsort(s->files, s->count, sizeof *s->files, compare_use);
+    qsort(files, s->count, sizeof(found *), compare_use);
 }
 
 /* ---- one file ---- */
 
-/* True if the file has a record of ours. Nothing tells whose an empty one is, so it stays: another program may have made it, and
- * hold it by flock(). Of ours only one is empty whose maker was killed right behind making it, or had no room to write. */
+/* True if the file has a record of this driver. An empty file stays: another program may have made it, and may hold it by flock().
+ * An empty file of this driver is rare: its maker was killed right after it made the file, or the disk was full. */
 static bool is_ours(int fd, uint64_t *token)
 {
     lk_file_record record;
@@ -238,53 +220,18 @@ static bool is_ours(int fd, uint64_t *token)
     return reading == LK_FILE_RECORD_GOOD;
 }
 
-/* Remember its token, if nobody uses it. */
-static void look(sweep *s, found *f)
+/* If the file is not in use, raise its slot to its token. */
+static void look(const sweep *s, found *f)
 {
     lk_file_name name;
-    if (!lk_file_name_from(&name, s->texts + f->path))
+    if (!lk_file_name_from(&name, f->path))
         return;
     const int fd = lk_file_open(s->self, &name, O_RDONLY);
     if (fd < 0)
         return;
     f->idle = !lk_file_whole_locked(fd) && is_ours(fd, &f->token) &&
-              lk_file_tokens_raise(&s->tokens, name.hash, f->token);
+              lk_file_tokens_raise(s->tokens, name.hash, f->token);
     close(fd);
-}
-
-/* It is locked as a whole. */
-static bool remove_locked_file(sweep *s, const lk_file_name *name, int parent, int fd, const lk_file_id *id)
-{
-    uint64_t token;
-    const char *last = name->text + name->last;
-    const bool removed = is_ours(fd, &token) && lk_file_tokens_cover(&s->tokens, name->hash, token) &&
-                         lk_file_compare_at(parent, last, id) == 0 && unlinkat(parent, last, 0) == 0;
-    if (removed)
-        lk_file_queue_end(s->self, id);
-    return removed;
-}
-
-/* A fork's child knows the descriptor, so that its copy of the lock ends when it closes the locker. */
-static bool remove_open_file(sweep *s, const lk_file_name *name, int parent, int fd)
-{
-    lk_file *self = s->self;
-    struct statx x;
-    if (lk_file_check(self, name, fd, &x, NULL) != LOCKER_OK)
-        return false;
-    lk_mutex_lock(&self->mutex);
-    lk_file_slot *slot = lk_file_slot_take_locked(&self->slots, fd, x.stx_ino);
-    lk_mutex_unlock(&self->mutex);
-    if (slot == NULL)
-        return false;
-    const bool locked = lk_file_whole_lock(fd, F_WRLCK) == 0;
-    const lk_file_id id = lk_file_id_of(&x);
-    const bool removed = locked && remove_locked_file(s, name, parent, fd, &id);
-    if (locked)
-        (void)lk_file_whole_lock(fd, F_UNLCK);
-    lk_mutex_lock(&self->mutex);
-    lk_file_slot_give_locked(&self->slots, slot);
-    lk_mutex_unlock(&self->mutex);
-    return removed;
 }
 
 /* The directories that lead to a file, as far as they are empty now. */
@@ -303,21 +250,49 @@ static void remove_parts(const lk_file *self, lk_file_name *name)
     }
 }
 
-static bool remove_file(sweep *s, const found *f)
+/* Remove the file, if it is not in use, is at its name, and has the token to which its slot was raised. */
+static void remove_open_file(const lk_file *self, lk_file_name *name, int parent, int fd,
+                             const lk_file_id *id, uint64_t raised)
+{
+    uint64_t token;
+    const char *last = name->text + name->last;
+    if (lk_file_whole_lock(fd, F_WRLCK) != 0)
+        return;
+    const bool removed = is_ours(fd, &token) && token == raised &&
+                         lk_file_compare_at(parent, last, id) == 0 && unlinkat(parent, last, 0) == 0;
+    if (removed)
+        lk_file_queue_end(self, id);
+    /* In one step: if byte 0 alone stayed locked, other claims would take it for the byte of a holder. */
+    (void)lk_file_whole_lock(fd, F_UNLCK);
+    if (removed)
+        remove_parts(self, name);
+}
+
+static void remove_file(lk_file *self, const found *f)
 {
     lk_file_name name;
-    (void)lk_file_name_from(&name, s->texts + f->path);
-    const int parent = lk_file_parent(s->self, &name, false);
+    struct statx x;
+    (void)lk_file_name_from(&name, f->path);
+    const int parent = lk_file_parent(self, &name, false);
     if (parent < 0)
-        return false;
-    const int fd = lk_file_open_in(s->self, parent, &name, O_RDWR);
-    const bool removed = fd >= 0 && remove_open_file(s, &name, parent, fd);
+        return;
+    const int fd = lk_file_open_in(self, parent, &name, O_RDWR);
+    if (fd >= 0 && lk_file_check(self, &name, fd, &x, NULL) == LOCKER_OK) {
+        const lk_file_id id = lk_file_id_of(&x);
+        /* A fork's child knows the descriptor by its slot. So its copy of the lock ends when the child closes the locker. */
+        lk_mutex_lock(&self->mutex);
+        lk_file_slot *slot = lk_file_slot_take_locked(&self->slots, fd, id.inode);
+        lk_mutex_unlock(&self->mutex);
+        if (slot != NULL) {
+            remove_open_file(self, &name, parent, fd, &id, f->token);
+            lk_mutex_lock(&self->mutex);
+            lk_file_slot_give_locked(&self->slots, slot);
+            lk_mutex_unlock(&self->mutex);
+        }
+    }
     if (fd >= 0)
         close(fd);
-    lk_file_parent_close(s->self, parent);
-    if (removed)
-        remove_parts(s->self, &name);
-    return removed;
+    lk_file_parent_close(self, parent);
 }
 
 /* ---- a sweep ---- */
@@ -328,46 +303,41 @@ static void pause_now_and_then(const sweep *s, size_t i)
         s->between(s->self);
 }
 
-/* The first `count`; answers how many had to stay. */
-static size_t remove_first(sweep *s, size_t count)
+/* Remove those of the `count` least recently used files that are idle. */
+static void remove_oldest(sweep *s, size_t count)
 {
-    size_t removed = 0;
-    if (!lk_file_tokens_open(s->self, &s->tokens))
-        return count;
-    for (size_t i = 0; i < count; i++) {
-        pause_now_and_then(s, i);
-        look(s, &s->files[i]);
+    lk_file *const self = s->self;
+    found **const files = malloc(s->count * sizeof *files);
+    s->tokens = files != NULL ? lk_file_tokens_open(self) : -1;
+    if (s->tokens >= 0) {
+        sort(s, files);
+        for (size_t i = 0; i < count; i++) {
+            pause_now_and_then(s, i);
+            look(s, files[i]);
+        }
+        const bool remembered = !self->sync || fdatasync(s->tokens) == 0;
+        for (size_t i = 0; i < count && remembered; i++) {
+            pause_now_and_then(s, i);
+            if (files[i]->idle)
+                remove_file(self, files[i]);
+        }
+        close(s->tokens);
     }
-    const bool remembered = !s->self->sync || lk_file_tokens_flush(&s->tokens);
-    for (size_t i = 0; i < count && remembered; i++) {
-        pause_now_and_then(s, i);
-        removed += s->files[i].idle && remove_file(s, &s->files[i]);
-    }
-    lk_file_tokens_close(&s->tokens);
-    return count - removed;
+    free(files);
 }
 
-size_t lk_file_sweep_part(lk_file *self, const lk_file_sweep_limits *limits, long *at)
+long lk_file_sweep_part(lk_file *self, const lk_file_sweep_limits *limits, long at)
 {
-    sweep *s = calloc(1, sizeof *s);
-    size_t vain = 0;
-    bool whole = *at == 0;
-    if (s == NULL)
-        return 0;
-    s->self = self;
-    s->between = limits->between;
-    list_all(s, limits->list, at);
-    whole = whole && *at == 0;
-    if (!s->no_memory && s->count > (whole ? limits->most : 0)) {
-        sort(s);
-        /* Of a directory with more than one part all that is idle goes: the parts are not compared. */
-        const size_t keep = whole ? limits->keep : 0;
-        vain = s->count > keep ? remove_first(s, s->count - keep) : 0;
-    }
-    free(s->files);
-    free(s->texts);
-    free(s);
-    return vain;
+    sweep s = {.self = self, .between = limits->between};
+    lk_list_init(&s.files);
+    const long next = list_all(&s, limits->list, at);
+    /* The parts of a longer directory are not compared, so all idle files go. */
+    const bool whole = at == 0 && next == 0;
+    if (s.count > (whole ? limits->most : 0))
+        remove_oldest(&s, s.count - (whole ? limits->keep : 0));
+    LK_EACH_SAFE(found, f, link, &s.files)
+        free(f);
+    return next;
 }
 
 /* ---- when ---- */
@@ -384,7 +354,6 @@ static uint64_t throw_locked(lk_file *self) LK_REQUIRES(self->mutex)
 /* Nobody else sees the instance yet. */
 LK_UNCHECKED void lk_file_sweep_init(lk_file *self)
 {
-    self->sweep_odds = ODDS;
     self->sweep_dice = (uint64_t)lk_time_of(CLOCK_REALTIME) ^ (uint64_t)getpid() << 40 ^ (uintptr_t)self;
 }
 
@@ -392,78 +361,42 @@ void lk_file_sweep_count_locked(lk_file *self, bool fresh)
 {
     if (!fresh)
         return;
-    if (self->sweep_due) {
-        LK_WRITE(self->sweep_behind, LK_READ(self->sweep_behind) + 1);
-    } else if (throw_locked(self) % self->sweep_odds == 0) {
-        self->sweep_due = true;
+    (void)atomic_fetch_add_explicit(&self->sweep_behind, 1, memory_order_relaxed);
+    if (throw_locked(self) % ODDS == 0 && !LK_READ(self->sweep_due)) {
+        LK_WRITE(self->sweep_due, true);
         self->svc->attend(self->svc);
     }
-}
-
-static bool begin(lk_file *self, long *at)
-{
-    lk_mutex_lock(&self->mutex);
-    const bool ours = self->sweep_due && !self->sweep_runs;
-    self->sweep_runs = self->sweep_runs || ours;
-    *at = self->sweep_at;
-    if (ours && *at == 0)
-        LK_WRITE(self->sweep_behind, 0);
-    lk_mutex_unlock(&self->mutex);
-    return ours;
 }
 
 bool lk_file_sweep_go_on(lk_file *self, void (*between)(lk_file *self))
 {
     const lk_file_sweep_limits limits = {.most = MOST, .keep = KEEP, .list = LIST, .between = between};
-    long at;
-    if (!begin(self, &at))
+    if (!LK_READ(self->sweep_due))
         return false;
-    const size_t vain = lk_file_sweep_part(self, &limits, &at);
-    lk_mutex_lock(&self->mutex);
-    self->sweep_runs = false;
-    self->sweep_at = at;
-    /* Who asked meanwhile has thrown no dice, and what came behind us was not seen. */
-    const bool due = at != 0 || LK_READ(self->sweep_behind) >= ODDS;
-    self->sweep_due = due;
-    if (!due)
+    /* A throw during the sweep asks for another one, which sees what was used meanwhile. */
+    LK_WRITE(self->sweep_due, false);
+    if (self->sweep_at == 0)
         LK_WRITE(self->sweep_behind, 0);
-    /* Many held locks would be looked at again and again. */
-    const size_t odds = ODDS + vain / VAIN_FOR_A_THROW;
-    self->sweep_odds = odds < ODDS_MAX ? (uint32_t)odds : ODDS_MAX;
-    lk_mutex_unlock(&self->mutex);
-    return due;
-}
-
-static void remove_own(sweep *s, const lk_file_claim *c)
-{
-    lk_file_name name;
-    lk_file_name_set(&name, s->self->prefix, c->claim->key, c->claim->key_len);
-    const int parent = lk_file_parent(s->self, &name, false);
-    if (parent < 0)
-        return;
-    const bool locked = lk_file_whole_lock(c->fd, F_WRLCK) == 0;
-    const bool removed = locked && lk_file_tokens_raise(&s->tokens, name.hash, c->claim->token) &&
-                         remove_locked_file(s, &name, parent, c->fd, &c->id);
-    if (locked) /* all at once: whoever met the first byte alone would take it for that of a lock that is held */
-        (void)lk_file_whole_lock(c->fd, F_UNLCK);
-    lk_file_parent_close(s->self, parent);
-    if (removed)
-        remove_parts(s->self, &name);
+    self->sweep_at = lk_file_sweep_part(self, &limits, self->sweep_at);
+    if (self->sweep_at != 0)
+        LK_WRITE(self->sweep_due, true);
+    return LK_READ(self->sweep_due);
 }
 
 void lk_file_sweep_own(lk_file *self, const lk_file_claim *c)
 {
     if (!c->fresh || self->sync || LK_READ(self->sweep_behind) < FAR_BEHIND)
         return;
-    sweep *s = calloc(1, sizeof *s);
-    if (s == NULL)
-        return;
-    s->self = self;
-    if (lk_file_tokens_open(self, &s->tokens)) {
-        remove_own(s, c);
-        lk_file_tokens_close(&s->tokens);
-    }
-    free(s);
+    lk_file_name name;
+    lk_file_name_set(&name, self->prefix, c->claim->key, c->claim->key_len);
+    const int tokens = lk_file_tokens_open(self);
+    const int parent = lk_file_parent(self, &name, false);
+    if (tokens >= 0 && parent >= 0 && lk_file_tokens_raise(tokens, name.hash, c->claim->token))
+        remove_open_file(self, &name, parent, c->fd, &c->id, c->claim->token);
+    if (parent >= 0)
+        lk_file_parent_close(self, parent);
+    if (tokens >= 0)
+        close(tokens);
 }
 
 void lk_file_sweep_close(lk_file *self)

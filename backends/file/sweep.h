@@ -14,12 +14,12 @@ typedef struct {
 void lk_file_sweep_init(lk_file *self);
 /* A fresh file was granted, or a grant of one has ended: now and then this asks dispatch for a sweep. */
 void lk_file_sweep_count_locked(lk_file *self, bool fresh) LK_REQUIRES(self->mutex);
-/* Do a part of the sweep that is due, if one is. True: there is more to do. `between` as above. */
+/* Do a part of the sweep that is due, if one is. Return true if there is more to do. `between` as above. */
 bool lk_file_sweep_go_on(lk_file *self, void (*between)(lk_file *self));
-/* The grant is about to be let go of, and its file is the one at the name: when sweeps are far behind, remove it now. */
+/* Remove the grant's fresh file if sweeps are far behind. The caller is about to let go of the grant, and has found the file at its
+ * name. */
 void lk_file_sweep_own(lk_file *self, const lk_file_claim *c);
 /* Finish what is due; the instance is being closed. */
 void lk_file_sweep_close(lk_file *self);
-/* One part of a sweep, from *at on in the directory; *at gets where the next one begins, 0: this was the last. Answers how
- * many files were looked at in vain. */
-size_t lk_file_sweep_part(lk_file *self, const lk_file_sweep_limits *limits, long *at);
+/* Sweep a part of the directory, from `at` on; 0 is the beginning. Return where the next part begins; 0: this was the last part. */
+long lk_file_sweep_part(lk_file *self, const lk_file_sweep_limits *limits, long at);

@@ -127,7 +127,7 @@ static int make(const lk_file *self)
 
 /* True if the file may be written as ours: it is not too long, and no more slots are damaged than are good. Slots that were never
  * written are zero. */
-static bool is_ours(int fd)
+static bool is_ours(lk_file *self, int fd)
 {
     slot all[LK_FILE_TOKEN_SLOTS + 1] = {0};
     int good = 0, bad = 0;
@@ -137,29 +137,24 @@ static bool is_ours(int fd)
         good += written && all[i].check == check_of(all[i].token);
         bad += written && all[i].check != check_of(all[i].token);
     }
-    return got >= 0 && got <= SIZE && bad <= good;
-}
-
-bool lk_file_tokens_open(lk_file *self, lk_file_tokens *tokens)
-{
-    int code;
-    *tokens = (lk_file_tokens){.fd = lk_file_open_in(self, self->dir_fd, &file_name, O_RDWR)};
-    if (tokens->fd < 0 && errno == ENOENT)
-        tokens->fd = make(self);
-    if (tokens->fd < 0) {
-        if (is_other(errno))
-            warn(self, "it is not a regular file");
-        return false;
-    }
-    if (!trusted(self, tokens->fd, &code)) {
-        lk_file_tokens_close(tokens);
-        return false;
-    }
-    if (is_ours(tokens->fd))
+    if (got >= 0 && got <= SIZE && bad <= good)
         return true;
     warn(self, "it is another program's file, or damaged");
-    lk_file_tokens_close(tokens);
     return false;
+}
+
+int lk_file_tokens_open(lk_file *self)
+{
+    int code;
+    int fd = lk_file_open_in(self, self->dir_fd, &file_name, O_RDWR);
+    if (fd < 0 && errno == ENOENT)
+        fd = make(self);
+    if (fd < 0 && is_other(errno))
+        warn(self, "it is not a regular file");
+    if (fd < 0 || (trusted(self, fd, &code) && is_ours(self, fd)))
+        return fd;
+    close(fd);
+    return -1;
 }
 
 static int lock_slot(int fd, uint32_t hash, short type)
@@ -168,39 +163,17 @@ static int lock_slot(int fd, uint32_t hash, short type)
     return fcntl(fd, F_OFD_SETLK, &range) == 0 ? 0 : errno;
 }
 
-bool lk_file_tokens_cover(const lk_file_tokens *tokens, uint32_t hash, uint64_t token)
+bool lk_file_tokens_raise(int fd, uint32_t hash, uint64_t token)
 {
-    return tokens->known[hash % LK_FILE_TOKEN_SLOTS] >= token;
-}
-
-bool lk_file_tokens_raise(lk_file_tokens *tokens, uint32_t hash, uint64_t token)
-{
-    if (token > INT64_MAX)
-        return false; /* no clock gives it: all names of the slot would count on from there */
-    if (lk_file_tokens_cover(tokens, hash, token))
-        return true;
-    if (lock_slot(tokens->fd, hash, F_WRLCK) != 0)
+    /* No clock gives a greater token, and all names of the slot would count on from there. */
+    if (token > INT64_MAX || lock_slot(fd, hash, F_WRLCK) != 0)
         return false;
     uint64_t last;
-    bool done = read_slot(tokens->fd, hash, &last) == 0;
+    bool done = read_slot(fd, hash, &last) == 0;
     if (done && last < token) {
         const slot s = {token, check_of(token)};
-        done = lk_file_put(tokens->fd, &s, sizeof s, place_of(hash)) == SLOT;
-        last = token;
+        done = lk_file_put(fd, &s, sizeof s, place_of(hash)) == SLOT;
     }
-    if (done)
-        tokens->known[hash % LK_FILE_TOKEN_SLOTS] = last;
-    (void)lock_slot(tokens->fd, hash, F_UNLCK);
+    (void)lock_slot(fd, hash, F_UNLCK);
     return done;
-}
-
-bool lk_file_tokens_flush(const lk_file_tokens *tokens)
-{
-    return fdatasync(tokens->fd) == 0;
-}
-
-void lk_file_tokens_close(lk_file_tokens *tokens)
-{
-    close(tokens->fd);
-    tokens->fd = -1;
 }

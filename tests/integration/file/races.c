@@ -251,8 +251,7 @@ static lk_file *sweeper;
 static void sweep_it(void)
 {
     static const lk_file_sweep_limits all = {.list = 1000};
-    long at = 0;
-    (void)lk_file_sweep_part(sweeper, &all, &at);
+    (void)lk_file_sweep_part(sweeper, &all, 0);
 }
 
 static bool has_instance(void *unused)

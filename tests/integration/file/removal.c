@@ -130,9 +130,7 @@ static locker_status bare_unlock(lk_file *self, bare_grant *g)
 
 static void sweep(lk_file *self)
 {
-    long at = 0;
-    (void)lk_file_sweep_part(self, &all, &at);
-    assert_int_equal(at, 0);
+    assert_int_equal(lk_file_sweep_part(self, &all, 0), 0);
 }
 
 /* ------------------------------------------------------------------ what is there ---- */
@@ -302,10 +300,9 @@ static void few_files_are_left_alone(void **state)
     lk_file *self = bare_open(place->locks);
     const lk_file_sweep_limits limits = {.most = 4, .keep = 2, .list = 100};
     char key[2] = "a";
-    long at = 0;
     for (; key[0] < 'e'; key[0]++)
         (void)lk_place_token(place, key);
-    (void)lk_file_sweep_part(self, &limits, &at);
+    (void)lk_file_sweep_part(self, &limits, 0);
     assert_int_equal(lock_files(place), 4);
     (void)lk_place_token(place, "e");
     static const struct timespec old[2] = {{1000000, 0}, {1000000, 0}};
@@ -314,10 +311,9 @@ static void few_files_are_left_alone(void **state)
         snprintf(name, sizeof name, "%s.lock", key);
         assert_int_equal(utimensat(AT_FDCWD, lk_place_file(place, name), old, 0), 0);
     }
-    (void)lk_file_sweep_part(self, &limits, &at);
+    assert_int_equal(lk_file_sweep_part(self, &limits, 0), 0);
     assert_int_equal(lock_files(place), 2);
     assert_true(is_there(place, "d.lock") && is_there(place, "e.lock"));
-    assert_int_equal(at, 0);
     bare_close(self);
 }
 
@@ -328,7 +324,6 @@ static void names_cut_before_a_point_are_swept(void **state)
     static const char *const ends[] = {".a", ".new-1-a-b", ".queue-1-2-3"};
     lk_place *place = *state;
     lk_file *self = bare_open(place->locks);
-    long at = 0;
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         char key[PART + 20], part[PART + 3];
         memset(key, 'a', PART);
@@ -336,7 +331,7 @@ static void names_cut_before_a_point_are_swept(void **state)
         snprintf(part, sizeof part, "%.*s.d", PART, key);
         (void)lk_place_token(place, key);
         assert_true(is_there(place, part));
-        (void)lk_file_sweep_part(self, &all, &at);
+        (void)lk_file_sweep_part(self, &all, 0);
         if (is_there(place, part))
             test_fails("the lock file of a key that goes on with '%s' stays", ends[i]);
     }
@@ -358,7 +353,7 @@ static void long_directories_are_swept_in_parts(void **state)
     long at = 0;
     int parts = 0;
     do {
-        (void)lk_file_sweep_part(self, &limits, &at);
+        at = lk_file_sweep_part(self, &limits, at);
     } while (at != 0 && ++parts < KEYS);
     assert_int_equal(at, 0);
     assert_true(lock_files(place) <= limits.most);
@@ -447,16 +442,17 @@ static void a_slot_never_goes_back(void **state)
 {
     lk_place *place = *state;
     lk_file *self = bare_open(place->locks);
-    lk_file_tokens tokens;
+    int tokens;
     uint64_t token;
-    assert_true(lk_file_tokens_open(self, &tokens));
-    assert_true(lk_file_tokens_raise(&tokens, 5, ahead));
-    assert_true(lk_file_tokens_cover(&tokens, 5, ahead) && !lk_file_tokens_cover(&tokens, 5, ahead + 1));
-    lk_file_tokens_close(&tokens);
-    assert_true(lk_file_tokens_open(self, &tokens));
-    assert_true(lk_file_tokens_raise(&tokens, 5 + LK_FILE_TOKEN_SLOTS, 7));
-    assert_true(lk_file_tokens_raise(&tokens, LK_FILE_TOKEN_SLOTS - 1, 8));
-    assert_false(lk_file_tokens_raise(&tokens, 6, UINT64_MAX - 1));
+    assert_true((tokens = lk_file_tokens_open(self)) >= 0);
+    assert_true(lk_file_tokens_raise(tokens, 5, ahead));
+    assert_int_equal(lk_file_tokens_floor(self, 5, &token), 0);
+    assert_true(token == ahead);
+    close(tokens);
+    assert_true((tokens = lk_file_tokens_open(self)) >= 0);
+    assert_true(lk_file_tokens_raise(tokens, 5 + LK_FILE_TOKEN_SLOTS, 7));
+    assert_true(lk_file_tokens_raise(tokens, LK_FILE_TOKEN_SLOTS - 1, 8));
+    assert_false(lk_file_tokens_raise(tokens, 6, UINT64_MAX - 1));
     assert_int_equal(lk_file_tokens_floor(self, 5, &token), 0);
     assert_true(token == ahead);
     assert_int_equal(lk_file_tokens_floor(self, 6, &token), 0);
@@ -464,14 +460,14 @@ static void a_slot_never_goes_back(void **state)
     assert_int_equal(lk_file_tokens_floor(self, LK_FILE_TOKEN_SLOTS - 1, &token), 0);
     assert_true(token == 8);
     /* While another raises a slot, that one can't be had, and the others can. */
-    lk_file_tokens second;
+    int second;
     struct flock range = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 80, .l_len = 16};
-    assert_true(lk_file_tokens_open(self, &second));
-    assert_int_equal(fcntl(second.fd, F_OFD_SETLK, &range), 0);
-    assert_false(lk_file_tokens_raise(&tokens, 5, ahead + 1));
-    assert_true(lk_file_tokens_raise(&tokens, 4, 9) && lk_file_tokens_raise(&tokens, 6, 9));
-    lk_file_tokens_close(&second);
-    lk_file_tokens_close(&tokens);
+    assert_true((second = lk_file_tokens_open(self)) >= 0);
+    assert_int_equal(fcntl(second, F_OFD_SETLK, &range), 0);
+    assert_false(lk_file_tokens_raise(tokens, 5, ahead + 1));
+    assert_true(lk_file_tokens_raise(tokens, 4, 9) && lk_file_tokens_raise(tokens, 6, 9));
+    close(second);
+    close(tokens);
     bare_close(self);
 }
 
@@ -480,11 +476,11 @@ static void a_damaged_slot_goes_on_from_the_clock(void **state)
 {
     lk_place *place = *state;
     lk_file *self = bare_open(place->locks);
-    lk_file_tokens tokens;
+    int tokens;
     uint64_t token;
-    assert_true(lk_file_tokens_open(self, &tokens));
-    assert_true(lk_file_tokens_raise(&tokens, 0, ahead + 12345));
-    lk_file_tokens_close(&tokens);
+    assert_true((tokens = lk_file_tokens_open(self)) >= 0);
+    assert_true(lk_file_tokens_raise(tokens, 0, ahead + 12345));
+    close(tokens);
     const int fd = open(lk_place_file(place, ".tokens"), O_RDWR | O_CLOEXEC);
     assert_true(fd >= 0);
     for (off_t i = 0; i < 16; i++) {
@@ -502,10 +498,10 @@ static void a_damaged_slot_goes_on_from_the_clock(void **state)
     close(fd);
     assert_int_equal(unlink(lk_place_file(place, ".tokens")), 0);
     /* A file with a damaged slot is of use all the same. */
-    assert_true(lk_file_tokens_open(self, &tokens));
-    assert_true(lk_file_tokens_raise(&tokens, 1, 5));
-    assert_int_equal(pwrite(tokens.fd, "xxxxxxxxxxxxxxxx", 16, 0), 16);
-    lk_file_tokens_close(&tokens);
+    assert_true((tokens = lk_file_tokens_open(self)) >= 0);
+    assert_true(lk_file_tokens_raise(tokens, 1, 5));
+    assert_int_equal(pwrite(tokens, "xxxxxxxxxxxxxxxx", 16, 0), 16);
+    close(tokens);
     uint64_t last = lk_place_token(place, "k");
     assert_true(last < ahead);
     sweep(self);
@@ -970,8 +966,7 @@ int lk_stormer_play(int argc, char **argv)
     if (strcmp(argv[0], "sweep") == 0) {
         lk_file *self = bare_open(argv[2]);
         while (s->stop == 0) {
-            long at = 0;
-            (void)lk_file_sweep_part(self, &all, &at);
+            (void)lk_file_sweep_part(self, &all, 0);
             s->sweeps++;
         }
         bare_close(self);
@@ -1009,13 +1004,13 @@ static void sweeps_in_a_storm_do_no_harm(void **state)
     put_ahead(place, "solo.lock", ahead);
     lk_file *self = bare_open(place->locks);
     lk_file_name name;
-    lk_file_tokens tokens;
-    assert_true(lk_file_tokens_open(self, &tokens));
+    int tokens;
+    assert_true((tokens = lk_file_tokens_open(self)) >= 0);
     lk_file_name_set(&name, "", "b", 1);
-    assert_true(lk_file_tokens_raise(&tokens, name.hash, ahead));
+    assert_true(lk_file_tokens_raise(tokens, name.hash, ahead));
     lk_file_name_set(&name, "", long_key(0), strlen(long_key(0)));
-    assert_true(lk_file_tokens_raise(&tokens, name.hash, ahead));
-    lk_file_tokens_close(&tokens);
+    assert_true(lk_file_tokens_raise(tokens, name.hash, ahead));
+    close(tokens);
     bare_close(self);
     for (int i = 0; i < CHILDREN; i++)
         child[i] =
@@ -1043,8 +1038,7 @@ int lk_sweeper_play(int argc, char **argv)
     char line[LK_LINE_MAX];
     lk_side_say("listens");
     while (self != NULL && lk_side_hear(line)) {
-        long at = 0;
-        (void)lk_file_sweep_part(self, &all, &at);
+        (void)lk_file_sweep_part(self, &all, 0);
     }
     return 0;
 }

@@ -538,18 +538,17 @@ static void a_sweep_removes_files_of_dead_readers(void **state)
     const lk_file_sweep_limits limits = {.most = 0, .keep = 0, .list = 100};
     lk_child *dead = lk_puppet_start(place->uri), *living = lk_puppet_start(place->uri);
     void *self;
-    long at = 0;
     assert_int_equal(lk_puppet_take(dead, key, &share), LOCKER_OK);
     assert_int_equal(lk_puppet_take(living, key, &share), LOCKER_OK);
     (void)locker_driver_of(place->l, &self);
     lk_child_kill(dead);
-    (void)lk_file_sweep_part(self, &limits, &at);
+    (void)lk_file_sweep_part(self, &limits, 0);
     assert_int_equal(access(lk_place_file(place, file), F_OK), 0);
     lk_expect_busy(place->l, key);
     require_holders(place, 1);
     lk_child_kill(living);
-    (void)lk_file_sweep_part(self, &limits, &at);
-    (void)lk_file_sweep_part(self, &limits, &at);
+    (void)lk_file_sweep_part(self, &limits, 0);
+    (void)lk_file_sweep_part(self, &limits, 0);
     assert_int_equal(access(lk_place_file(place, file), F_OK), -1);
     assert_int_equal(count_others(place), 1); /* the tokens of files that were removed */
 }
@@ -571,19 +570,18 @@ static void a_sweep_takes_a_record_without_a_ticket_with_its_file(void **state)
     lk_child *dead = lk_puppet_start(place->uri);
     locker_handle *held = take(place->l, &share);
     void *self;
-    long at = 0;
     char command[200];
     (void)locker_driver_of(place->l, &self);
     assert_int_equal(lk_puppet_take(dead, key, &share), LOCKER_OK);
     (void)snprintf(command, sizeof command, "rm %s/.queue-*/[0-9a-f]*", place->locks);
     assert_int_equal(system(command), 0);
     assert_int_equal(count_in_queues(place), 2);
-    (void)lk_file_sweep_part(self, &all, &at);
+    (void)lk_file_sweep_part(self, &all, 0);
     assert_int_equal(count_in_queues(place), 2);
     lk_give(held);
     lk_child_kill(dead);
     assert_int_equal(count_in_queues(place), 1);
-    (void)lk_file_sweep_part(self, &all, &at);
+    (void)lk_file_sweep_part(self, &all, 0);
     assert_int_equal(access(lk_place_file(place, file), F_OK), -1);
     (void)snprintf(command, sizeof command, "ls -d %s/.queue-* >/dev/null 2>&1", place->locks);
     assert_int_not_equal(system(command), 0); /* its queue has gone, too */
