@@ -1,14 +1,15 @@
 /*
- * etcd.pml: a lock in etcd is the oldest of the keys below its name, each on a lease. Until when may its holder believe
- * that the key is there?
+ * etcd.pml: a lock in etcd is the oldest of the keys below its name, and each key is on a lease. Until when
+ * may a holder believe that its key exists?
  *
- * No lease is ever kept alive: now and then a new one is granted, all keys are put again with it, and the old one
- * ends, or is revoked (rotation). D is the lease's that the key is proven to be on: TTL from before that was asked for. One
- * locker with some claims on one key, whose requests are carried out late, more than once, or never, and whose answers are late or
- * lost; it does nothing for any time. Others come and go, and have the lock whenever their key is the oldest. The leader ends what
- * has expired by its clock; one who has been deposed goes on, and ends by the new one what had expired by its own.
+ * No lease is kept alive. From time to time a new lease is granted, all keys are put on it, and the old
+ * lease ends or is revoked (rotation). D belongs to the lease that the key is proven to be on: TTL from
+ * before this lease was requested. One locker has some claims on one key. Its requests are carried out late,
+ * more than once or never, and answers are late or lost. It stops for any time. Other clients come and go,
+ * and hold the lock whenever their key is the oldest. The leader ends expired leases by its clock. A deposed
+ * leader goes on, and has the new leader end what had expired by its own clock.
  *
- * models/README.md tells which code this stands for, and what it leaves out. The servers are as in etcd 3.4.23: lease/lessor.go
+ * models/README.md says which code this stands for, and what it leaves out. The servers are as in etcd 3.4.23: lease/lessor.go
  * (Grant, Renew, Promote, findExpiredLeases), EtcdServer.LeaseRevoke. The run with WAY_A and OLD_IS_SILENT shows that keeping a lease
  * alive would be right if a deposed leader ended nothing.
  *
@@ -18,26 +19,26 @@
  * run full: -DTTL=3 -DGENS=2 -DELECTIONS=1
  * run full: -DTTL=2 -DGENS=2 -DCLAIMS=2 -DOTHERS=0
  * run full: -DTTL=3 -DWAY_A -DOLD_IS_SILENT
- * fault KEEP_ALIVE: one lease is kept alive, each answer proven by a request that the majority orders; the deposed leader did not hear of it
- * fault BACKWARDS: a key is put again guarded by its create revision alone: late, this takes it back to an older lease
- * fault FROM_ANSWER: D counts from when the answer came that there is a lease
- * fault FROM_PUT: D counts from when the key was put
+ * fault KEEP_ALIVE: one lease is kept alive, and a request that the majority orders proves each answer; the deposed leader did not learn of it
+ * fault BACKWARDS: a put is guarded by the create revision alone: a late put takes the key back to an older lease
+ * fault FROM_ANSWER: D counts from the answer to the lease request
+ * fault FROM_PUT: D counts from the put
  * fault REVOKE_BETWEEN: a lease is revoked that no key is known to be on, though a put to it had no answer
- * fault DOOMED: a place is found on a lease whose end has been asked for, and is granted before it is on another
+ * fault DOOMED: a place on a lease whose revocation was sent is granted before it is on another lease
  * fault EARLY_REVOKE: the old lease is revoked before all keys are on the new one
  * fault REVOKE_RELEASING: the old lease is revoked while a release has no answer
- * fault RESURRECTS: a key is put again whether it is there or not
- * fault NAMED: a place that was found on an older lease has the D of the one that was named last
- * fault THERE: a key that is there is taken for one that is on the new lease
- * fault HINT_GRANTS: the deletion of the place ahead is a grant, though others may be ahead
+ * fault RESURRECTS: a put makes the key again if it is missing
+ * fault NAMED: a place that was found on an older lease has the D of the lease that was named last
+ * fault THERE: a key that exists counts as being on the new lease
+ * fault HINT_GRANTS: the deletion of the place ahead is a grant, though other places may be ahead
  * fault GIVEN_UP: a place whose create has no answer is given up and not deleted
- * fault KEEPS_ANOTHER: a place is deleted only if it has the create revision that is known; one that was created twice stays behind
- * fault TRUSTS_READS: a waiter is granted by a read of a member that stood still, asked for when its place had been broken
- * fault UNPROVEN: a lease is kept alive, and any answer to that is believed; the deposed leader ends nothing
+ * fault KEEPS_ANOTHER: a place is deleted only with the known create revision: a place that was created twice stays
+ * fault TRUSTS_READS: a read at a member that was stopped grants a place after it was broken
+ * fault UNPROVEN: a lease is kept alive, and each answer counts; the deposed leader ends nothing
  * witness ROTATED: a holder has its key on a third lease
  * witness WAITED: a claim that waited is granted, on a newer lease than it began with
  * witness DEPOSED: a deposed leader ends a lease that the new one would not end yet
- * witness STALE: a member that stood still shows a place as the first that had been broken
+ * witness STALE: a member that was stopped shows a broken place as first
  * witness GHOST: a create is carried out after its place was deleted
  *
  * What a trace shows (script/prove --traces), each of one lease, or of one claim: a place's name, from one use of it to the next.

@@ -1,24 +1,26 @@
 /*
- * handover.pml: core's claims. A lock is granted, renewed, passed on inside the process, lost, given back, while
- * calls are cancelled and the locker is closed. Is every loss seen, and every claim ended exactly once?
+ * handover.pml: core's claims. A lock is granted, renewed, passed on inside the process, lost and released,
+ * while calls are canceled and the locker is closed. Is every loss seen, and does every claim end exactly
+ * once?
  *
- * Everything about a claim changes under core's mutex (a d_step here), which is not held inside the driver: an
- * operation begins, things happen, it ends. What came for the claim meanwhile is judged when it ends.
+ * Core's mutex (a d_step here) guards all state of a claim, and is not held inside the driver. So an
+ * operation of the driver begins, events happen, and the operation ends. Events for the claim are handled
+ * when the operation ends.
  *
- * models/README.md tells which code this stands for, and what it leaves out.
+ * models/README.md says which code this stands for, and what it leaves out.
  *
  * run quick: -DCALLERS=2 -DROUNDS=2
  * run full: -DCALLERS=3 -DROUNDS=1
- * fault DROPPED: a loss that meets an acquire or a pass is not kept
- * fault DROPPED_ALL: the loss of all grants reaches none that is inside the driver
- * fault CANCEL_IN_PASS: a claim that is cancelled leaves the queue while the lock is passed to it
- * fault TWICE: unlocking a lost lock withdraws it, though the keeper has
- * fault MEETS_RENEW: unlocking does not wait until a renewal has left the driver
+ * fault DROPPED: a loss during acquire or pass is forgotten
+ * fault DROPPED_ALL: the loss of all grants does not reach a grant that is inside the driver
+ * fault CANCEL_IN_PASS: a canceled claim leaves the queue while the lock is passed to it
+ * fault TWICE: unlocking a lost lock withdraws it, though the keeper has withdrawn it
+ * fault MEETS_RENEW: unlock does not wait until a renewal has left the driver
  * fault ASKED_OVER: a grant that proves nothing is not withdrawn before it is asked for again
- * fault LEFT_BEHIND: a cancelled attempt is not withdrawn
+ * fault LEFT_BEHIND: a canceled attempt is not withdrawn
  * fault CLOSED_LATE: an attempt that ends while the locker is closed counts as a grant
  * witness PASSED: a lock is passed on
- * witness LOST_IN_PASS: a loss meets a pass
+ * witness LOST_IN_PASS: a grant is lost during a pass
  * witness CLOSED: the locker is closed, and nothing is left
  */
 #ifndef CALLERS

@@ -1,11 +1,12 @@
 /*
- * lease.pml: a lock in Redis is a key with a time to live. Are there ever two who are certain to hold it?
+ * lease.pml: a lock in Redis is a key with a time to live. Are there ever two clients that are certain to
+ * hold it?
  *
- * Each client counts its local deadline D from before the request that took or renewed the lease was sent; for
- * a lease that a release handed over, from before its last attempt that was found busy was sent, because the
- * hand-over came after that. Requests, answers and messages are late or lost; clients stop for any time.
+ * Each client counts its local deadline D from before it sent the request that took or renewed the lease.
+ * After a hand-over, D counts from before the client sent its last attempt that found the lock busy, because
+ * the hand-over came after that. Requests, answers and messages are late or lost. Clients stop for any time.
  *
- * models/README.md tells which code this stands for, and what it leaves out.
+ * models/README.md says which code this stands for, and what it leaves out.
  *
  * run quick: -DTICKS=3 -DGRANTS=3
  * run full: -DTICKS=2 -DGRANTS=2 -DLATE=1
@@ -13,10 +14,10 @@
  * run full: -DTICKS=5 -DGRANTS=3
  * fault RECEIVED: D counts from when the answer came
  * fault ARRIVAL: a hand-over's D counts from when its message came
- * fault OLD_MESSAGE: a message is taken although its number had been given out when the lock was found busy
- * fault RENEW_XX: a renewal is a SET XX, which does not look whose the lock is
- * fault RELEASE_DEL: a release is a DEL, which does not look whose the lock is
- * fault NO_MARGIN: clocks run at different speeds, and nothing is left for that
+ * fault OLD_MESSAGE: a message counts although its number had been given out before the lock was found busy
+ * fault RENEW_XX: a renewal is a SET XX, which does not check the holder
+ * fault RELEASE_DEL: a release is a DEL, which does not check the holder
+ * fault NO_MARGIN: clocks run at different speeds, and D leaves no margin for that
  * witness GIVEN: a message grants the lock
  * witness RENEWED: a lease is renewed
  *

@@ -10,7 +10,7 @@
  * its own deletion before, is left out: nobody breaks a lock here.
  * The steps of a place are those of backends/zookeeper/lock/place.h: each says what is known.
  *
- * models/README.md tells which code this stands for, and what it leaves out.
+ * models/README.md says which code this stands for, and what it leaves out.
  *
  * run quick: -DCUTS=1
  * run quick: -DCUTS=1 -DREADERS=6
@@ -18,21 +18,21 @@
  * run full: -DCUTS=1 -DREADERS=3
  * run full: -DCUTS=1 -DREADERS=5
  * run full: -DCUTS=2 -DREADERS=6
- * fault TRY_QUEUED: a try that came second stays behind an unknown one, and is first when one of ours goes
- * fault HINT_GRANTS: the predecessor's deletion is a grant, though others may be ahead
- * fault LEFT: a place whose recovery gets no answer counts as gone, and our own place behind it as first
+ * fault TRY_QUEUED: a try that came second stays behind an unknown place, and is first when one of ours goes
+ * fault HINT_GRANTS: the deletion of the predecessor is a grant, though other places may be ahead
+ * fault LEFT: a place whose recovery has no answer counts as gone, and our own place behind it as first
  * fault FORGOTTEN: a name that a search did not find is forgotten
- * fault GIVEN_UP: a claim that is given up while its create is under way is forgotten
+ * fault GIVEN_UP: a claim that is given up while its create is in flight is forgotten
  * fault UNSEEN_GONE: a name that a search did not find is used again as if nothing had been asked
- * fault EAGER_SWEEP: a name of ours whose create has not been answered yet is swept away as nobody's
- * fault FOLLOWER_GRANTED: one that was shown by no list, behind a place of the same locker, is first when that has gone
- * fault SUCCEEDS_BETWEEN: a place succeeds one of its locker although another place stands in between
+ * fault EAGER_SWEEP: a name of ours whose create has no answer yet is swept away as if no claim had it
+ * fault FOLLOWER_GRANTED: a place that no list showed, behind a place of the same locker, is first when that place has gone
+ * fault SUCCEEDS_BETWEEN: a place succeeds another of its locker although a place stands in between
  * fault SUCCEEDS_WAITER: a place succeeds one of its locker that was not first
  * fault SUCCEEDS_EARLY: a place succeeds one of its locker before that one's delete is answered
  * fault SUCCEEDS_READER: a writer succeeds a reader of its locker, although another reader may be ahead of that
  * fault NEXT_OF_MORE: a place is first when its predecessor is deleted, although a list showed two ahead
- * fault NEXT_OF_OURS: the same, by the delete of a place of its own locker that is sent and not executed
- * fault NEAREST_READER: a reader looks at the place right before it, and passes a writer that stands before another reader
+ * fault NEXT_OF_OURS: the same by the delete of a place of its own locker that is sent and not executed
+ * fault NEAREST_READER: a reader checks only the place right before it, and passes a writer ahead of another reader
  * fault READERS_ALONE: a writer waits for writers only
  * witness FOLLOWED: a claim that was shown by the list of another one of its locker is granted
  * witness SUCCEEDED: a claim that read only itself behind its predecessor's delete is granted

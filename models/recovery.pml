@@ -1,38 +1,40 @@
 /*
- * recovery.pml: Redis loses its data: by a restart without them, by a failover to a replica that lacks the last writes, or because
- * somebody removes them. Do holders keep their locks, and is there ever a second one?
+ * recovery.pml: Redis loses its data: by a restart without them, by a failover to a replica without the last
+ * writes, or because a client deletes them. Do holders keep their locks, and is there ever a second holder?
  *
- * The design, which the scripts of backends/redis/lua/recovery carry out:
- * - Among the data is a mark of the life of the server that they are of. Each request says which life its client speaks with,
- *   as a handshake told, and does nothing but fail when the mark is not of that: then the client connects anew.
- * - Who connects and finds another's mark, or none, writes this life's, and the time at which RECOVERY is over. Until then
- *   nothing is granted, and a release hands nothing on. RECOVERY is no shorter than any lease: when it is over, every holder of
- *   before has set its lock again, or knows that it has lost it, and all that the replica had of before has ended.
- * - Until then a renewal sets a lock that is not there, or that is not known to have a greater token. What is set again says its
- *   token, so that a renewal which comes late takes nothing from a later holder who has been there; and the counter is
- *   lifted above it.
- * - Until then a release of a lock that is not there answers that it is released, if the deadline has not passed.
+ * The design, which the scripts in backends/redis/lua/recovery.lua carry out:
  *
- * models/README.md tells which code this stands for, and what it leaves out.
+ * - The data contain a mark of the server's life. Each request names the life that its client learned at the
+ *   handshake. If the mark is of another life, the request only fails, and the client connects again.
+ * - A client that connects and finds no mark, or that of another life, writes the mark of this life, and the
+ *   time at which RECOVERY is over. Until then nothing is granted, and a release hands no lock over.
+ *   RECOVERY is no shorter than any lease. So when it is over, each earlier holder has set its lock again or
+ *   knows that it is lost, and all leases that the replica knew have ended.
+ * - Until then, a renewal sets its lock if the lock is missing, or is not known to have a greater token. The
+ *   lock is set with its token, so that a late renewal takes nothing from a later holder. The counter is
+ *   raised above the token.
+ * - Until then, the release of a missing lock answers OK if the deadline has not passed.
+ *
+ * models/README.md says which code this stands for, and what it leaves out.
  *
  * run quick: -DLATE_MOST=0
  * run full: -DLATE_MOST=1
  * run full: -DLATE_MOST=0 -DLOSSES=2
- * fault NO_MARK: a request is served whichever life the mark is of
- * fault NO_WAIT: who writes the mark does not begin to wait
+ * fault NO_MARK: a request is served whatever life the mark is of
+ * fault NO_WAIT: the client that writes the mark does not begin to wait
  * fault SHORT: RECOVERY is shorter than a lease
- * fault MARK_OF_SERVER: the mark names the server, and not its life: one that is master again is taken for what it was
- * fault HAND_ON: a release hands the lock on although not all holders are known
- * fault AFTER: a lock is set again when the time is over, too
- * fault NO_TOKEN: what is set again does not say its token, and gives way to whoever comes
- * fault NO_LIFT: the counter is not lifted, and the server's clock was set back
- * fault KEPT: a lock that is not there is lost, as without recovery
- * fault FOREIGN: a client that knows of no mark takes the lock meanwhile
+ * fault MARK_OF_SERVER: the mark names the server and not its life: a server that is master again counts as the same life
+ * fault HAND_ON: a release hands the lock over although not all holders are known
+ * fault AFTER: a lock is set again after RECOVERY, too
+ * fault NO_TOKEN: a lock that is set again has no token, and gives way to any holder
+ * fault NO_LIFT: the counter is not raised, and the server's clock was set back
+ * fault KEPT: a missing lock is lost, as without recovery
+ * fault FOREIGN: a client that knows no mark takes the lock meanwhile
  * witness SET_AGAIN: a lock is set again
- * witness TAKEN_OVER: ... in place of an earlier holder's
+ * witness TAKEN_OVER: a lock is set again in place of an earlier holder's
  * witness TWICE: the data are lost again while nothing is granted
- * witness LATE: a renewal sets a lock again whose holder has given up
- * witness AGAIN: another has the lock when the time is over
+ * witness LATE: a renewal sets a lock again after its holder has given up
+ * witness AGAIN: another client has the lock when RECOVERY is over
  */
 #if defined(MARK_OF_SERVER) || defined(TWICE)
 #define LOSSES 2

@@ -12,25 +12,25 @@
  *   D = A's sending + T - MARGIN. The connection's own (re)establishment is such an A, from which on B needs
  *   no distance, because the leader itself was asked. B is needed, because that leader may have been deposed.
  *
- * models/README.md tells which code this stands for, and what it leaves out.
+ * models/README.md says which code this stands for, and what it leaves out.
  *
  * run quick: -DTICKS=8     T is 8 units
  * run full: -DTICKS=8 -DLEADER_SERVES     the client is connected to the leader itself
  * run full: -DTICKS=8 -DOBSERVER -DINTERVALS=2     an observer behind a follower, with two intervals in P
- * fault FORMER: D is 3/4 T after the sending of the last request answered
+ * fault FORMER: D is 3/4 T after the sending of the last answered request
  * fault HALF: D is 1/2 T after that
- * fault STOPPED: a first grant is believed for 1/4 T without a second request; the client was stopped before
- * fault NO_STALL: P is the PINGs' interval alone, without the leader's stall
- * fault LONG_STALL: the leader sends no PING for longer than P allows, and goes on ordering
- * fault SLOW_LINK: a PING travels, or its follower stands still, for longer than P allows
- * fault OBSERVER: an observer behind a follower (observerMasterPort) has two tables on the way
+ * fault STOPPED: a first grant counts for 1/4 T without a second request; the client was stopped before
+ * fault NO_STALL: P is the interval of the PINGs alone, without the leader's stall
+ * fault LONG_STALL: the leader sends no PING for longer than P allows, and still orders requests
+ * fault SLOW_LINK: a PING travels, or its follower is stopped, for longer than P allows
+ * fault OBSERVER: an observer behind a follower (observerMasterPort) adds a second table
  * fault RECEIVED: D counts from when A's answer came
- * fault NO_MARGIN: clocks run at different speeds, and nothing is left for that
- * fault SYNC: B is a sync, which a leader answers that has been deposed
- * fault CONNECTED: a connection is believed without B
- * fault READ: B is a read, which its server answers by itself
- * witness GRANTED: a deadline is reached for by the rule
- * witness MOVED: the client connects anew
+ * fault NO_MARGIN: clocks run at different speeds, and D leaves no margin for that
+ * fault SYNC: B is a sync, which a deposed leader answers
+ * fault CONNECTED: a connection counts without B
+ * fault READ: B is a read, which a server answers alone
+ * witness GRANTED: the rule gives a deadline in the future
+ * witness MOVED: the client connects again
  * witness ENDED: the session ends while the client goes on
  */
 #ifndef TICKS

@@ -1,23 +1,25 @@
 /*
- * shared.pml: while several share a lock in Redis, its key is a marker that names the set of those who do. Does a writer ever hold
- * the key beside a reader, and is anybody kept by what is no more?
+ * shared.pml: while several clients share a lock in Redis, its key is a marker that names the set of these
+ * holders. Does a writer ever hold the lock beside a reader, and does a set that is gone keep any client
+ * from the lock?
  *
- * Every request may be carried out at any time after it was sent, in any order, or never be answered. A claim's value is used
- * once. Somebody may delete the key, once: who held it then may not know it until his next renewal, but is never renewed.
+ * Each request may be carried out at any time after it was sent, in any order, or never be answered. A
+ * claim's value is used once. A client may delete the key, once: earlier holders may not know that until
+ * their next renewal, which then fails.
  *
- * models/README.md tells which code this stands for, and what it leaves out.
+ * models/README.md says which code this stands for, and what it leaves out.
  *
  * run quick: -DEND=2
  * run full: -DEND=3
  * run full: -DEND=1 -DWRITERS=2
  * fault CONSTANT: the marker is the same for each set
- * fault BLIND: a renewal extends the key without looking whether it is the marker
- * fault NOT_LOWERED: the marker stays as it is when the one with the longest lease leaves
- * fault SHORTENED: a renewal sets the marker to its own lease's end, not to the latest
- * fault OLDER_RELEASE: an older client hands its lock on to a shared waiter as to a plain one
- * fault REVIVED: a renewal brings back one that is not in the set any more
- * witness BOTH: two hold it shared at once
- * witness FOLLOWS: a writer holds it after readers did
+ * fault BLIND: a renewal extends the key without checking that it is the marker
+ * fault NOT_LOWERED: the marker keeps its end when the holder with the longest lease leaves
+ * fault SHORTENED: a renewal sets the marker's end to that of its own lease, not to the latest
+ * fault OLDER_RELEASE: an older client hands its lock over to a shared waiter as to an exclusive one
+ * fault REVIVED: a renewal brings back a holder that is not in the set any more
+ * witness BOTH: two clients hold the lock shared at once
+ * witness FOLLOWS: a writer holds the lock after readers
  */
 #ifndef READERS
 #define READERS 2 /* claims that share */

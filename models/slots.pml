@@ -1,25 +1,26 @@
 /*
- * slots.pml: permits in etcd. Who waits has a place in a queue of its own, and the first there takes one of N slots, for which its
- * place goes; who only tries takes one if nobody waits. Are there ever more than N, or two with one slot, or a slot that is
- * nobody's and stays; is anybody passed; and is the key ever used with two numbers, or as a lock, at once?
+ * slots.pml: permits in etcd. A waiter has a place in a queue of its own. The first place takes one of N
+ * slots, and goes. A try takes a slot if no client waits. Are there ever more than N holders, or two with
+ * the same slot, or a slot without a holder that stays? Is a waiter ever overtaken? Is the key ever used
+ * with two numbers, or as a lock, at once?
  *
- * Requests for a slot are carried out late; the first claim's more than once, and their answers are lost, which taints the lease
- * that they name: it is revoked when nothing that counts is on it (etcd.pml).
+ * Requests for a slot are carried out late, and those of the first claim more than once. Their answers are
+ * lost, which taints the lease that they name: it is revoked when nothing that counts is on it (etcd.pml).
  *
- * models/README.md tells which code this stands for, and what it leaves out.
+ * models/README.md says which code this stands for, and what it leaves out.
  *
  * run quick: -DN=2
  * run full: -DN=1
- * fault BLIND: a slot is taken without a look whether it is taken
+ * fault BLIND: a slot is taken without checking that it is free
  * fault PLACELESS: a slot is taken for a place that has gone
- * fault PASSES: a try takes a slot that was free, without a look whether somebody waits by now
- * fault LOCK_UNSEEN: a try takes a slot without a look whether the key is locked by now
- * fault OTHER_NUMBER: who tries, or begins to wait, does so without a look whether the key is used with another number by now
- * fault UNTAINTED: what had no answer is forgotten, and its lease lives on
+ * fault PASSES: a try takes a free slot without checking that no client waits by now
+ * fault LOCK_UNSEEN: a try takes a slot without checking that the key is not locked by now
+ * fault OTHER_NUMBER: a try or a new waiter does not check that the key is not used with another number by now
+ * fault UNTAINTED: an unanswered request is forgotten, and its lease lives on
  * witness FULL: all slots are held
  * witness LEFT: a slot is taken late, for a claim that has gone
- * witness UNTOLD: a claim has a slot by a request that had no answer
- * witness BESIDE: a foreign mutex is held beside permits, as it knows nothing of them
+ * witness UNTOLD: a claim has a slot by a request without an answer
+ * witness BESIDE: a foreign mutex, which knows nothing of permits, is held beside them
  */
 #ifndef N
 #define N 2
