@@ -280,18 +280,13 @@ static locker_status judge_locked(const lk_zk_attempt *a) LK_REQUIRES(*a->z->net
 locker_status lk_zk_acquire(void *self, locker_claim *claim, locker_error *err)
 {
     char key[LK_ZK_PARENT_MAX], queue[LK_ZK_PATH_MAX];
-    lk_zk_attempt a;
-    a.z = self;
-    a.claim = claim;
-    a.data = claim->data;
-    a.err = err;
-    a.status = LOCKER_OK;
-    a.outcome = LK_ZK_DONE;
-    a.until = claim->attempt_until;
-    a.turn_until = 0;
-    a.key = a.parent = key;
-    a.has_room = a.looked = a.fresh = a.busy = a.used_up = false;
-    a.rc = a.checks = 0; /* what else is in it is set as it goes: it is more than two kilobytes */
+    lk_zk_attempt a = {.z = self,
+                       .claim = claim,
+                       .data = claim->data,
+                       .err = err,
+                       .until = claim->attempt_until,
+                       .key = key,
+                       .parent = key};
     if (!lk_zk_parent_path(a.z, claim->key, claim->key_len, key))
         return lk_zk_check_key(self, claim->key, claim->key_len, err);
     if (claim->permits > 0 && lk_zk_join(queue, key, LK_ZK_LOCKS))

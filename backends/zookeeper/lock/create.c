@@ -5,8 +5,7 @@
 
 #include "place.h"
 
-enum { PARENTS_TRIES = 8 }; /* how often vanishing parents are made again */
-enum { COME_MOST = 4 };     /* places of one key that come at once */
+enum { COME_MOST = 4 }; /* places of one key that come at once */
 
 /* Queues in doubt: how many are kept in mind, for how many session time-outs, and how many are searched at once. */
 enum { DOUBTS_MAX = 4096, DOUBTED_FOR = 16, SEARCHES_MAX = 16 };
@@ -65,7 +64,7 @@ static void created_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
         lk_zk_node_fail_locked(z, node, node->create_rc, "entering a queue");
     } else if (node->tries > 0 && node->parent_rc != ZOK) {
         lk_zk_node_fail_locked(z, node, node->parent_rc, "creating the parents of a queue");
-    } else if (node->tries >= PARENTS_TRIES) {
+    } else if (node->tries >= LK_ZK_PARENTS_TRIES) {
         lk_zk_node_fail_locked(z, node, ZNONODE,
                                "creating the parents of a queue, which another client keeps deleting,");
     } else {
@@ -155,7 +154,8 @@ static bool send_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
         return false;
     }
     const bool follows = node->claim->will_wait && lk_zk_ours_ahead_locked(z, node) != NULL;
-    if (!follows && !lk_zk_list_for_locked(z, node, first_list_done_locked))
+    if (!follows && !lk_zk_node_asks(node, LK_ZK_LISTING,
+                                     lk_zk_list_locked(z->net, node->parent, first_list_done_locked, node)))
         lk_zk_node_doubt_locked(z, node); /* the connection broke in between, or there is no memory */
     return true;
 }

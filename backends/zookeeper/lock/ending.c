@@ -63,20 +63,15 @@ void lk_zk_node_vanish_locked(lk_zk *z, lk_zk_node *node)
 }
 
 /* What was there is gone with the session, or will be when the servers count it out. */
-static void list_vanish_locked(lk_zk *z, lk_list *list, const char *why) LK_REQUIRES(*z->net)
-{
-    LK_EACH_SAFE(lk_zk_node, node, link, list)
-        vanish_locked(z, node, why);
-}
-
 void lk_zk_all_vanish_locked(lk_zk *z)
 {
     static const char why[] = "its session with ZooKeeper has ended";
+    lk_list *const lists[] = {&z->nodes, &z->left, &z->doubtful};
     z->may_stray = true;
     z->svc->lease_lost(z->svc, NULL, why);
-    list_vanish_locked(z, &z->nodes, why);
-    list_vanish_locked(z, &z->left, why);
-    list_vanish_locked(z, &z->doubtful, why);
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        LK_EACH_SAFE(lk_zk_node, node, link, lists[i])
+            vanish_locked(z, node, why);
 }
 
 static void delete_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply) LK_REQUIRES(*z->net)

@@ -6,8 +6,6 @@
 
 #include "place.h"
 
-enum { PARENTS_TRIES = 8 }; /* how often a vanishing parent is made again */
-
 /* A server removes a container only once it has had a child. So the parent of permits is made right before the first of them,
  * in the same flight, and never for a claim that only waits. If no permit comes after all, it is deleted (ending.c). */
 static void make_parent_locked(lk_zk *z, const lk_zk_node *node) LK_REQUIRES(*z->net)
@@ -33,7 +31,7 @@ static void count_again_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
 {
     if (node->parent_rc != ZOK)
         lk_zk_node_fail_locked(z, node, node->parent_rc, "creating the parent of permits");
-    else if (node->tries++ >= PARENTS_TRIES)
+    else if (node->tries++ >= LK_ZK_PARENTS_TRIES)
         lk_zk_node_fail_locked(z, node, ZNONODE,
                                "taking a permit, whose parent another client keeps deleting,");
     else
@@ -97,8 +95,7 @@ void lk_zk_node_take_locked(lk_zk *z, lk_zk_node *node)
             node, lk_zk_exchange_locked(z->net, place, permit, node->claim->owner, taken_locked, node))) {
         if (node->held == LK_ZK_PLACE)
             node->held = LK_ZK_EITHER;
-        if (lk_zk_watches_any_locked(z->net))
-            lk_zk_watchers_tell_locked(z->net, place); /* their lists follow in the same flight */
+        lk_zk_watchers_tell_locked(z->net, place); /* their lists follow in the same flight */
         if (lk_zk_node_asks(node, LK_ZK_EXCHANGING, lk_zk_get_locked(z->net, permit, read_locked, node)))
             return;
     }

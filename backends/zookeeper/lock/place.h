@@ -7,6 +7,8 @@
 enum { LK_ZK_OWN_WATCH_MS = 20 };
 /* What shows that a place is there is believed for so long. */
 enum { LK_ZK_RECENT_MS = 100 };
+/* How often parents that another client deletes are made again, those of a queue or of permits. */
+enum { LK_ZK_PARENTS_TRIES = 8 };
 
 /* What is known of a place: of its node, and of who is ahead. What leads from one to another stands in place.c. */
 typedef enum {
@@ -294,9 +296,7 @@ void lk_zk_node_list_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);
 const lk_zk_node *lk_zk_ours_ahead_locked(const lk_zk *z, const lk_zk_node *node) LK_REQUIRES(*z->net);
 /* The node is there, and no list was asked for with it: wait behind one of ours, or ask for one; nobody's is deleted. */
 void lk_zk_node_follow_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net);
-/* Send a list that ends so, and refers to the node. False: it could not be sent. */
-bool lk_zk_list_for_locked(lk_zk *z, lk_zk_node *node, lk_zk_done_fn done) LK_REQUIRES(*z->net);
-/* Its answer: the node's place is found in it if it was there when that was asked for. */
+/* The answer to a list: the node's place is found in it if it was there when that was asked for. */
 void lk_zk_list_answered_locked(lk_zk *z, lk_zk_node *node, const lk_zk_reply *reply) LK_REQUIRES(*z->net);
 /* Delete what a list of a queue shows of ours that belongs to no claim. */
 void lk_zk_queue_sweep_locked(lk_zk *z, const char *parent, const struct String_vector *names)

@@ -209,14 +209,11 @@ static void list_done_locked(lk_zk *z, void *context, const lk_zk_reply *reply) 
     lk_zk_list_answered_locked(z, node, reply);
 }
 
-bool lk_zk_list_for_locked(lk_zk *z, lk_zk_node *node, lk_zk_done_fn done)
-{
-    return lk_zk_node_asks(node, LK_ZK_LISTING, lk_zk_list_locked(z->net, node->parent, done, node));
-}
-
 static void list_again_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
 {
-    if (node->flight == LK_ZK_IDLE && !lk_zk_list_for_locked(z, node, list_done_locked))
+    if (node->flight == LK_ZK_IDLE &&
+        !lk_zk_node_asks(node, LK_ZK_LISTING,
+                         lk_zk_list_locked(z->net, node->parent, list_done_locked, node)))
         lk_zk_stalled_locked(z);
 }
 

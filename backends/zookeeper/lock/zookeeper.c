@@ -68,20 +68,16 @@ static bool finish_unlocking(lk_zk *z, int64_t until) LK_REQUIRES(*z->net)
     return answers;
 }
 
-static void free_list_locked(lk_zk *z, lk_list *list) LK_REQUIRES(*z->net)
-{
-    LK_EACH_SAFE(lk_zk_node, node, link, list)
-        lk_zk_node_free_locked(z, node);
-}
-
 static void zookeeper_close_instance(void *self)
 {
     lk_zk *z = self;
     lk_zk_enter(z->net);
     const bool answers = finish_unlocking(z, lk_time_after(lk_zk_now(z), z->cleanup_ns));
     lk_zk_net_close_unlocking(z->net, answers);
-    free_list_locked(z, &z->left);
-    free_list_locked(z, &z->doubtful); /* a create that comes after the good-bye is refused */
+    LK_EACH_SAFE(lk_zk_node, without_claim, link, &z->left)
+        lk_zk_node_free_locked(z, without_claim);
+    LK_EACH_SAFE(lk_zk_node, doubtful, link, &z->doubtful)
+        lk_zk_node_free_locked(z, doubtful); /* a create that comes after the good-bye is refused */
     lk_zk_leave(z->net);
     destroy(z);
 }
