@@ -125,8 +125,8 @@ void locker_mock_wake(locker_mock *mock, const char *key)
     for (lk_mock_entry *entry = mock->entries; entry != NULL; entry = entry->next) {
         if (key != NULL && strcmp(key, entry->key) != 0)
             continue;
-        for (locker_claim *c = entry->first; c != NULL; c = lk_mock_place_of(c)->next)
-            lk_mock_place_of(c)->host->svc->wake(lk_mock_place_of(c)->host->svc, c);
+        LK_EACH(const lk_mock_place, p, link, &entry->queue)
+            p->host->svc->wake(p->host->svc, p->claim);
     }
     lk_mutex_unlock(&mock->mutex);
 }

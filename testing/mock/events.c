@@ -18,11 +18,11 @@ static void release_again_locked(locker_mock *m, const lk_mock_host *host) LK_RE
 void lk_mock_end_session_locked(locker_mock *m, lk_mock_host *host)
 {
     host->session_until = host->beat_at = LOCKER_NEVER;
-    for (locker_claim *c = host->claims; c != NULL; c = lk_mock_place_of(c)->host_next) {
-        lk_mock_take_away_locked(m, c);
-        if (m->options.leases == LOCKER_MOCK_LEASES_SESSION && lk_mock_place_of(c)->state == LK_MOCK_QUEUED) {
-            lk_mock_leave_queue_locked(m, lk_mock_place_of(c)->grant->entry, c);
-            host->svc->wake(host->svc, c);
+    LK_EACH(const lk_mock_place, p, of_host, &host->claims) {
+        lk_mock_take_away_locked(m, p->claim);
+        if (m->options.leases == LOCKER_MOCK_LEASES_SESSION && p->state == LK_MOCK_QUEUED) {
+            lk_mock_leave_queue_locked(m, p->grant->entry, p->claim);
+            host->svc->wake(host->svc, p->claim);
         }
     }
     release_again_locked(m, host);
@@ -34,12 +34,12 @@ void lk_mock_end_session_locked(locker_mock *m, lk_mock_host *host)
 /* What was lost meanwhile and no renewal will show; and the waiters ask again. */
 static void catch_up_locked(locker_mock *m, lk_mock_host *host) LK_REQUIRES(m->mutex)
 {
-    for (locker_claim *c = host->claims; c != NULL; c = lk_mock_place_of(c)->host_next) {
-        const lk_mock_place *p = lk_mock_place_of(c);
+    LK_EACH(const lk_mock_place, p, of_host, &host->claims) {
         if (p->answered && p->state == LK_MOCK_LOST && m->options.leases != LOCKER_MOCK_LEASES_RENEWED)
-            host->svc->lease_lost(host->svc, c, "the lock was taken away while the service was unreachable");
+            host->svc->lease_lost(host->svc, p->claim,
+                                  "the lock was taken away while the service was unreachable");
         if (!p->answered)
-            host->svc->wake(host->svc, c);
+            host->svc->wake(host->svc, p->claim);
     }
 }
 

@@ -11,9 +11,9 @@ void lk_mock_cut_locked(locker_mock *m, lk_mock_host *host)
     if (host->svc == NULL)
         return;
     host->svc->suspect(host->svc, true);
-    for (locker_claim *c = host->claims; c != NULL; c = lk_mock_place_of(c)->host_next)
-        if (c->mode == LOCKER_SHARED && lk_mock_place_of(c)->answered)
-            host->svc->awaited(host->svc, c); /* it would not hear of it */
+    LK_EACH(const lk_mock_place, p, of_host, &host->claims)
+        if (p->claim->mode == LOCKER_SHARED && p->answered)
+            host->svc->awaited(host->svc, p->claim); /* it would not hear of it */
     for (lk_mock_entry *entry = m->entries; entry != NULL; entry = entry->next)
         lk_mock_admit_locked(m, entry); /* nobody waits for it in a queue */
 }

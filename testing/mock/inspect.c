@@ -43,18 +43,18 @@ static locker_status describe_queue_locked(const locker_mock *m, const lk_mock_e
 {
     size_t n = 0;
     (void)m;
-    for (const locker_claim *c = entry->first; c != NULL; c = lk_mock_place_of(c)->next)
+    LK_EACH(const lk_mock_place, p, link, &entry->queue)
         n++;
     info->waiters = (int64_t)n;
     info->queue = n > 0 ? calloc(n, sizeof *info->queue) : NULL;
     info->queue_stride = sizeof *info->queue;
     if (n > 0 && info->queue == NULL)
         return LOCKER_NOMEM;
-    for (const locker_claim *c = entry->first; c != NULL; c = lk_mock_place_of(c)->next) {
+    LK_EACH(const lk_mock_place, p, link, &entry->queue) {
         locker_waiter *const told = &info->queue[info->queue_len++];
-        (void)strncpy(told->owner, c->owner, LOCKER_OWNER_MAX);
-        told->mode = c->mode;
-        told->permits = c->permits;
+        (void)strncpy(told->owner, p->claim->owner, LOCKER_OWNER_MAX);
+        told->mode = p->claim->mode;
+        told->permits = p->claim->permits;
     }
     return LOCKER_OK;
 }

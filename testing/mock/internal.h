@@ -86,12 +86,12 @@ struct lk_mock_host {
     const locker *l LK_MOCK_GUARDED;            /**< for comparing alone */
     const locker_services *svc LK_MOCK_GUARDED; /**< NULL: closed, or not yet open */
     const char *owner LK_MOCK_GUARDED;          /**< interned; constant after open */
-    locker_claim *claims LK_MOCK_GUARDED;       /**< all that it was shown and has not let go of */
-    bool cut LK_MOCK_GUARDED;                   /**< disconnected */
-    bool session_lost LK_MOCK_GUARDED;          /**< the session has ended, and the locker was not told */
-    int64_t session_ns LK_MOCK_GUARDED;         /**< its time-out; constant after open */
-    int64_t session_until LK_MOCK_GUARDED;      /**< LOCKER_NEVER: there is none */
-    int64_t beat_at LK_MOCK_GUARDED;            /**< the next heartbeat; LOCKER_NEVER: none */
+    lk_list claims LK_MOCK_GUARDED;     /**< places of all claims that it was shown and has not let go of */
+    bool cut LK_MOCK_GUARDED;           /**< disconnected */
+    bool session_lost LK_MOCK_GUARDED;  /**< the session has ended, and the locker was not told */
+    int64_t session_ns LK_MOCK_GUARDED; /**< its time-out; constant after open */
+    int64_t session_until LK_MOCK_GUARDED; /**< LOCKER_NEVER: there is none */
+    int64_t beat_at LK_MOCK_GUARDED;       /**< the next heartbeat; LOCKER_NEVER: none */
 };
 
 /** Where a claim stands at the service. */
@@ -104,10 +104,11 @@ typedef enum {
 
 /** The driver's bytes of a claim. */
 typedef struct {
-    lk_mock_host *host LK_MOCK_GUARDED;                        /**< NULL: not seen yet */
-    lk_mock_grant *grant LK_MOCK_GUARDED;                      /**< its own, as long as it has a host */
-    locker_claim *prev LK_MOCK_GUARDED, *next LK_MOCK_GUARDED; /**< in the entry's queue */
-    locker_claim *host_prev LK_MOCK_GUARDED, *host_next LK_MOCK_GUARDED; /**< in the host's claims */
+    locker_claim *claim LK_MOCK_GUARDED;  /**< set with the host */
+    lk_mock_host *host LK_MOCK_GUARDED;   /**< NULL: not seen yet */
+    lk_mock_grant *grant LK_MOCK_GUARDED; /**< its own, as long as it has a host */
+    lk_list link LK_MOCK_GUARDED;         /**< in the entry's queue */
+    lk_list of_host LK_MOCK_GUARDED;      /**< in the host's claims */
     lk_mock_state state LK_MOCK_GUARDED;
     bool answered LK_MOCK_GUARDED; /**< acquire has answered OK: core holds it */
     bool interrupted LK_MOCK_CLOCKED;
@@ -140,8 +141,8 @@ struct lk_mock_entry {
     lk_mock_entry *next LK_MOCK_GUARDED;
     lk_list grants LK_MOCK_GUARDED; /**< those who hold it: by slot if they have permits, else as they came */
     uint64_t token LK_MOCK_GUARDED; /**< the last that was given for it */
-    locker_claim *first LK_MOCK_GUARDED, *last LK_MOCK_GUARDED; /**< the queue */
-    char key[];                                                 /**< constant */
+    lk_list queue LK_MOCK_GUARDED;  /**< places of those who wait */
+    char key[];                     /**< constant */
 };
 
 /** An answer to a renewal that is on its way. */

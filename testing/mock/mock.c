@@ -136,6 +136,7 @@ LK_UNCHECKED static lk_mock_host *make_host(locker_mock *m)
         return NULL;
     h->mock = m;
     h->owner = "";
+    lk_list_init(&h->claims);
     h->session_until = h->beat_at = LOCKER_NEVER;
     h->clock = lk_mock_clock_table(h);
     h->kick_fd = lk_wakeup_new();

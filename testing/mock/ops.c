@@ -33,7 +33,7 @@ static locker_status settle_locked(locker_mock *m, lk_mock_flight *f, locker_sta
     if (status != LOCKER_OK && f->fault.retry_ms > 0)
         claim->retry_at = lk_mock_now(m) + f->fault.retry_ms * LK_MS;
     p->answered = status == LOCKER_OK;
-    claim->alone = p->answered && claim->mode == LOCKER_SHARED && p->grant->entry->first == NULL;
+    claim->alone = p->answered && claim->mode == LOCKER_SHARED && lk_list_empty(&p->grant->entry->queue);
     f->call.token = status == LOCKER_OK ? claim->token : 0;
     if (p->answered && f->fault.what == LOCKER_FAULT_LOSE_LOCK)
         lk_mock_take_away_locked(m, claim);
@@ -170,9 +170,9 @@ static void mock_close(void *self)
     const bool leases = m->options.leases == LOCKER_MOCK_LEASES_RENEWED;
     lk_mock_keeper(m, h, false);
     lk_mutex_lock(&m->mutex);
-    for (const locker_claim *c = h->claims; c != NULL; c = lk_mock_place_of(c)->host_next)
+    LK_EACH(const lk_mock_place, p, of_host, &h->claims)
         m->claims_left++;
-    h->claims = NULL;
+    lk_list_init(&h->claims);
     h->svc = NULL;
     h->l = NULL;
     for (lk_mock_entry *entry = m->entries; entry != NULL; entry = entry->next)

@@ -38,24 +38,22 @@ void lk_mock_renew(void *self, locker_claim *const *grants, size_t count)
     lk_mutex_unlock(&m->mutex);
 }
 
-static bool is_kept_locked(const locker_mock *m, const locker_claim *claim) LK_REQUIRES(m->mutex)
+static bool is_kept_locked(const locker_mock *m, const lk_mock_place *p) LK_REQUIRES(m->mutex)
 {
     (void)m;
-    return lk_mock_place_of(claim)->answered && claim->renewed;
+    return p->answered && p->claim->renewed;
 }
 
 void lk_mock_beat_locked(locker_mock *m, lk_mock_host *h)
 {
     size_t together = 0;
     bool heard = false;
-    for (const locker_claim *c = h->claims; c != NULL; c = lk_mock_place_of(c)->host_next)
-        together += is_kept_locked(m, c);
-    for (locker_claim *c = h->claims, *next; c != NULL; c = next) {
-        next = lk_mock_place_of(c)->host_next;
-        heard = (is_kept_locked(m, c) && renew_one_locked(m, h, c, together)) || heard;
-    }
+    LK_EACH(const lk_mock_place, p, of_host, &h->claims)
+        together += is_kept_locked(m, p);
+    LK_EACH_SAFE(const lk_mock_place, p, of_host, &h->claims)
+        heard = (is_kept_locked(m, p) && renew_one_locked(m, h, p->claim, together)) || heard;
     if ((heard || together == 0) && h->session_until != LOCKER_NEVER)
         h->session_until = lk_mock_now(m) + h->session_ns;
-    if (h->claims == NULL) /* nothing to keep it up for */
+    if (lk_list_empty(&h->claims)) /* nothing to keep it up for */
         h->session_until = h->beat_at = LOCKER_NEVER;
 }

@@ -44,6 +44,7 @@ LK_UNCHECKED static lk_mock_entry *make_entry(const char *key, size_t length)
         return NULL;
     memcpy(entry->key, key, length);
     lk_list_init(&entry->grants);
+    lk_list_init(&entry->queue);
     return entry;
 }
 
@@ -101,32 +102,17 @@ static void tell_awaited_locked(const locker_mock *m, const lk_mock_entry *entry
 void lk_mock_enqueue_locked(const locker_mock *m, lk_mock_entry *entry, locker_claim *claim)
 {
     lk_mock_place *p = lk_mock_place_of(claim);
-    if (entry->first == NULL)
+    if (lk_list_empty(&entry->queue))
         tell_awaited_locked(m, entry);
     p->state = LK_MOCK_QUEUED;
-    p->next = NULL;
-    p->prev = entry->last;
-    if (entry->last != NULL)
-        lk_mock_place_of(entry->last)->next = claim;
-    else
-        entry->first = claim;
-    entry->last = claim;
+    lk_list_append(&entry->queue, &p->link);
 }
 
-static void unqueue_locked(const locker_mock *m, lk_mock_entry *entry, const locker_claim *claim)
-    LK_REQUIRES(m->mutex)
+static void unqueue_locked(const locker_mock *m, const locker_claim *claim) LK_REQUIRES(m->mutex)
 {
     lk_mock_place *p = lk_mock_place_of(claim);
     (void)m;
-    if (p->prev != NULL)
-        lk_mock_place_of(p->prev)->next = p->next;
-    else
-        entry->first = p->next;
-    if (p->next != NULL)
-        lk_mock_place_of(p->next)->prev = p->prev;
-    else
-        entry->last = p->prev;
-    p->prev = p->next = NULL;
+    lk_list_remove(&p->link);
     p->state = LK_MOCK_NEW;
 }
 
@@ -138,10 +124,10 @@ static bool can_be_next_locked(const locker_mock *m, const locker_claim *claim) 
 
 static locker_claim *first_locked(const locker_mock *m, const lk_mock_entry *entry) LK_REQUIRES(m->mutex)
 {
-    locker_claim *first = entry->first;
-    while (first != NULL && !can_be_next_locked(m, first))
-        first = lk_mock_place_of(first)->next;
-    return first;
+    LK_EACH(const lk_mock_place, p, link, &entry->queue)
+        if (can_be_next_locked(m, p->claim))
+            return p->claim;
+    return NULL;
 }
 
 static bool luck_decides_locked(const locker_mock *m) LK_REQUIRES(m->mutex)
@@ -153,10 +139,10 @@ static bool luck_decides_locked(const locker_mock *m) LK_REQUIRES(m->mutex)
 static bool passes_a_writer_locked(const locker_mock *m, const lk_mock_entry *entry,
                                    const locker_claim *claim) LK_REQUIRES(m->mutex)
 {
-    for (const locker_claim *c = entry->first; c != NULL; c = lk_mock_place_of(c)->next) {
-        if (c == claim)
+    LK_EACH(const lk_mock_place, p, link, &entry->queue) {
+        if (p->claim == claim)
             return false;
-        if (locker_claim_is_plain(c) && can_be_next_locked(m, c))
+        if (locker_claim_is_plain(p->claim) && can_be_next_locked(m, p->claim))
             return true;
     }
     return false;
@@ -175,9 +161,9 @@ static locker_claim *next_locked(locker_mock *m, const lk_mock_entry *entry) LK_
     locker_claim *chosen = first_locked(m, entry);
     uint64_t n = 0;
     if (luck_decides_locked(m))
-        for (locker_claim *c = chosen; c != NULL; c = lk_mock_place_of(c)->next)
-            if (can_be_next_locked(m, c) && random_locked(m) % ++n == 0)
-                chosen = c;
+        LK_EACH(const lk_mock_place, p, link, &entry->queue)
+            if (can_be_next_locked(m, p->claim) && random_locked(m) % ++n == 0)
+                chosen = p->claim;
     return chosen;
 }
 
@@ -231,7 +217,7 @@ void lk_mock_admit_locked(locker_mock *m, lk_mock_entry *entry)
         locker_claim *const claim = next_locked(m, entry);
         if (claim == NULL || !fits_locked(m, entry, claim))
             return;
-        unqueue_locked(m, entry, claim);
+        unqueue_locked(m, claim);
         lk_mock_grant_locked(m, claim);
         lk_mock_place_of(claim)->host->svc->wake(lk_mock_place_of(claim)->host->svc, claim);
     }
@@ -246,7 +232,7 @@ void lk_mock_free_locked(locker_mock *m, lk_mock_grant *grant)
 
 void lk_mock_leave_queue_locked(locker_mock *m, lk_mock_entry *entry, locker_claim *claim)
 {
-    unqueue_locked(m, entry, claim);
+    unqueue_locked(m, claim);
     lk_mock_admit_locked(m, entry);
 }
 
@@ -277,7 +263,7 @@ static locker_status ask_locked(locker_mock *m, lk_mock_entry *entry, locker_cla
         return locker_other_use(err, use, claim->permits);
     if (fits_locked(m, entry, claim) && is_its_turn_locked(m, entry, claim)) {
         if (queued)
-            unqueue_locked(m, entry, claim);
+            unqueue_locked(m, claim);
         lk_mock_grant_locked(m, claim);
         lk_mock_admit_locked(m, entry);
         return LOCKER_OK;
@@ -355,11 +341,8 @@ bool lk_mock_adopt_locked(locker_mock *m, lk_mock_host *host, lk_mock_entry *ent
     p->grant->owner = lk_mock_intern_locked(m, claim->owner);
     p->grant->mode = claim->mode;
     p->grant->permits = claim->permits;
-    p->host_prev = NULL;
-    p->host_next = host->claims;
-    if (host->claims != NULL)
-        lk_mock_place_of(host->claims)->host_prev = claim;
-    host->claims = claim;
+    p->claim = claim;
+    lk_list_prepend(&host->claims, &p->of_host);
     return true;
 }
 
@@ -367,12 +350,7 @@ static void forget_locked(locker_mock *m, const locker_claim *claim) LK_REQUIRES
 {
     lk_mock_place *p = lk_mock_place_of(claim);
     lk_mock_reply **link = &m->replies;
-    if (p->host_prev != NULL)
-        lk_mock_place_of(p->host_prev)->host_next = p->host_next;
-    else
-        p->host->claims = p->host_next;
-    if (p->host_next != NULL)
-        lk_mock_place_of(p->host_next)->host_prev = p->host_prev;
+    lk_list_remove(&p->of_host);
     p->host = NULL;
     while (*link != NULL) {
         lk_mock_reply *reply = *link;
