@@ -66,17 +66,11 @@ static void name_file(lk_choice *c, const char *profile)
     c->origin = c->named;
 }
 
-locker_status lk_choose_profile(lk_choice *c, const char *file, const char *profile)
+locker_status lk_choose_file(lk_choice *c, const char *file, const char *profile, locker_error *err)
 {
     *c = (lk_choice){.file = file, .origin = ""};
-    name_file(c, profile);
-    return LOCKER_OK;
-}
-
-locker_status lk_choose_file(lk_choice *c, const char *profile, locker_error *err)
-{
-    *c = (lk_choice){.uri = NULL};
-    look_for_file(c);
+    if (file == NULL)
+        look_for_file(c);
     if (c->file == NULL)
         return lk_misconfigured(
             err,
@@ -108,7 +102,7 @@ locker_status lk_choose(lk_choice *c, locker_error *err)
     if (c->uri != NULL)
         return LOCKER_OK;
     if (variable("LOCKER_PROFILE") != NULL)
-        return lk_choose_file(c, NULL, err);
+        return lk_choose_file(c, NULL, NULL, err);
     look_for_file(c);
     if (c->file == NULL)
         return choose_embedded(c, err);

@@ -20,9 +20,6 @@ typedef struct {
 /** Choose the service: LOCKER_URI, else the configuration file (lk_choose_file), else the embedded default. OK or CONFIG. */
 locker_status lk_choose(lk_choice *choice, locker_error *err);
 
-/** Choose the configuration file: LOCKER_CONFIG, else the user's file, else /etc/locker.conf. `profile` NULL: LOCKER_PROFILE,
- * else "default". OK or CONFIG; CONFIG too where there is no such file. */
-locker_status lk_choose_file(lk_choice *choice, const char *profile, locker_error *err);
-
-/** Choose a file that the program names; `profile` as above. OK. */
-locker_status lk_choose_profile(lk_choice *choice, const char *file, const char *profile);
+/** Choose the configuration file `file`; NULL: LOCKER_CONFIG, else the user's file, else /etc/locker.conf. `profile` NULL:
+ * LOCKER_PROFILE, else "default". OK or CONFIG; CONFIG too where there is no usual file. */
+locker_status lk_choose_file(lk_choice *choice, const char *file, const char *profile, locker_error *err);

@@ -399,27 +399,21 @@ static locker_status check_scheme(const char *uri, size_t length, locker_error *
     return LOCKER_OK;
 }
 
-/* What people write for a scheme that there is; NULL: nothing that is known. */
+/* What people write for a scheme that there is, where more than one letter differs (lk_text_is_slip() finds the others); NULL:
+ * nothing that is known. */
 static const char *meant_scheme(const char *scheme)
 {
-    static const char *const meant[][2] = {{"redis-sentinel", "redis+sentinel"},
-                                           {"redis-cluster", "redis+cluster"},
-                                           {"sentinel", "redis+sentinel"},
-                                           {"rediss-sentinel", "rediss+sentinel"},
+    static const char *const meant[][2] = {{"sentinel", "redis+sentinel"},
                                            {"redis-socket", "redis+unix"},
-                                           {"redis-unix", "redis+unix"},
                                            {"unix", "redis+unix"},
                                            {"redis-tls", "rediss"},
                                            {"redis+tls", "rediss"},
                                            {"redis+ssl", "rediss"},
                                            {"zoo", "zookeeper"},
-                                           {"zookeepers", "zookeeper"},
-                                           {"etcd3", "etcd"},
                                            {"etcd+tls", "etcds"},
                                            {"etcd-tls", "etcds"},
                                            {"http", "etcd"},
                                            {"https", "etcds"},
-                                           {"files", "file"},
                                            {"mem", "memory"},
                                            {"inmemory", "memory"}};
     for (size_t i = 0; i < sizeof meant / sizeof *meant; i++)

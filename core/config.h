@@ -21,8 +21,7 @@ typedef struct {
     char **again;         /**< what pub.secret_files is; NULL: not made yet */
     size_t again_count;
     const char *file; /**< the configuration file, for messages; the caller's. NULL: a URI */
-    bool
-        is_users; /**< `file` was found by HOME or XDG_CONFIG_HOME, so it has to be this user's own, or root's */
+    bool is_users; /**< HOME or XDG_CONFIG_HOME led to `file`, so it has to be this user's own, or root's */
     const char *origin; /**< what named the service, for messages; the caller's. NULL: the program's URI */
     char *warnings[LK_CONFIG_WARNINGS]; /**< lines for the log; NULL past the last */
 } lk_config;

@@ -187,15 +187,11 @@ static locker_status fifo_wait_unlocking(request *r) LK_REQUIRES(r->l->mutex)
     while (claim->phase == LK_QUEUED) {
         const bool receives = claim->busy_with != LK_IDLE; /* a grant is being handed over to it */
         locker_status stop = receives ? LOCKER_OK : enter_owners_locked(r);
-        if (claim->ride != NULL || stop != LOCKER_OK) {
-            lk_list_remove(&claim->link);
-            return stop;
-        }
-        if (!receives)
+        if (!receives && stop == LOCKER_OK && claim->ride == NULL)
             stop = why_stop_locked(r);
-        if (stop == LOCKER_OK && r->try && !answer_comes_locked(r))
+        if (stop == LOCKER_OK && claim->ride == NULL && r->try && !answer_comes_locked(r))
             stop = unless_unknown_locked(r, LOCKER_BUSY);
-        if (stop != LOCKER_OK) {
+        if (stop != LOCKER_OK || claim->ride != NULL) {
             lk_list_remove(&claim->link);
             return stop;
         }
@@ -546,24 +542,20 @@ gone:
     return status;
 }
 
-/* True if the driver's last answer was BUSY with a text that says more. */
-static bool is_hint(const locker_error *last)
-{
-    return last->text[0] != '\0' && last->status == LOCKER_BUSY;
-}
-
 static locker_status tell(const request *r, locker_status status, locker_error *err)
 {
     static const char held_here[] =
         "this locker itself; to lock it again while it is held, give both calls the same owner";
     const char *key = r->key;
+    const bool hints =
+        r->last.text[0] != '\0' && r->last.status == LOCKER_BUSY; /* the driver's BUSY said more */
     switch (status) {
     case LOCKER_OK:
         return lk_ok(err);
     case LOCKER_BUSY:
         return locker_error_set(err, status, 0, "'%s' is held by %s%s%s", key,
-                                r->held_here ? held_here : "another", is_hint(&r->last) ? "; " : "",
-                                is_hint(&r->last) ? r->last.text : "");
+                                r->held_here ? held_here : "another", hints ? "; " : "",
+                                hints ? r->last.text : "");
     case LOCKER_CANCELED:
         return locker_error_set(err, status, 0, "waiting for '%s' was canceled", key);
     case LOCKER_CLOSED:

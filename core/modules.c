@@ -194,8 +194,7 @@ static void discard(modules *list)
 /* The file's whole text, to be freed; NULL and errno. */
 static char *text_of(const char *path)
 {
-    const int fd =
-        lk_fd_high(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)); /* it may be a pipe without a writer */
+    const int fd = lk_fd_high(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)); /* not to wait for a pipe */
     char *const text = fd < 0 ? NULL : malloc(DESCRIPTION_MAX + 1);
     const ssize_t length = text == NULL ? -1 : read(fd, text, DESCRIPTION_MAX + 1);
     const int failure = length < 0 ? errno : EFBIG;

@@ -15,8 +15,7 @@ static const char *limit_advice(int os_error)
         return "raise the limit on open files (ulimit -n)";
     if (os_error == EAGAIN) /* of pthread_create() */
         return "raise the limit on processes and threads (ulimit -u, or TasksMax= of a service)";
-    if (os_error ==
-        EINVAL) /* of pthread_create(): clone(2) makes no thread in another PID namespace than its process */
+    if (os_error == EINVAL) /* of pthread_create(): clone(2) refuses a thread in another PID namespace */
         return "a process cannot start threads after it has unshared its PID namespace; use unshare "
                "--pid --fork, or fork first";
     return os_error == ENOSPC ? "raise fs.epoll.max_user_watches" : "free memory";
@@ -30,11 +29,6 @@ static void tell_warnings(locker *l, const lk_config *config)
     lk_mutex_lock(&l->mutex);
     lk_log_tell_unlocking(l);
     lk_mutex_unlock(&l->mutex);
-}
-
-static void tell_opened(locker *l)
-{
-    l->services.log(&l->services, LOCKER_LOG_INFO, "the locks are kept by %s (%s)", l->service, l->origin);
 }
 
 static locker_status start(locker *l, const lk_config *config, locker_error *err)
@@ -74,7 +68,8 @@ static locker_status open_parsed(locker_status status, lk_config *config, const 
     }
     if (l != NULL && status == LOCKER_OK) {
         *out = l;
-        tell_opened(l);
+        l->services.log(&l->services, LOCKER_LOG_INFO, "the locks are kept by %s (%s)", l->service,
+                        l->origin);
         (void)lk_ok(err);
     } else if (l != NULL) {
         lk_mutex_lock(&l->mutex);
@@ -154,8 +149,7 @@ locker_status locker_open_profile(const char *file, const char *profile, const l
     if (status == LOCKER_OK && file != NULL && *file == '\0')
         return lk_invalid(err, "locker_open_profile needs a file, or NULL for the usual files");
     if (status == LOCKER_OK)
-        status = file != NULL ? lk_choose_profile(&choice, file, is_named ? profile : NULL)
-                              : lk_choose_file(&choice, is_named ? profile : NULL, err);
+        status = lk_choose_file(&choice, file, is_named ? profile : NULL, err);
     return status == LOCKER_OK ? open_choice(&choice, options, out, err) : status;
 }
 

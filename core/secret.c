@@ -73,9 +73,8 @@ static char *path_again(int fd, const char *path)
 locker_status lk_secret_take(lk_config *c, const char *name, char **path, char **again, locker_error *err)
 {
     char *secret = NULL;
-    const int fd =
-        open(*path, O_RDONLY | O_CLOEXEC); /* any descriptor: it is only read, and closed at once */
-    if (fd < 0)                            /* without a slash it may be the secret itself */
+    const int fd = open(*path, O_RDONLY | O_CLOEXEC); /* any descriptor: only read, and closed at once */
+    if (fd < 0)                                       /* without a slash it may be the secret itself */
         return locker_error_set(err, LOCKER_CONFIG, errno, "cannot open %s %.200s: %s", name,
                                 strchr(*path, '/') != NULL ? *path : "(a name without '/' is not shown)",
                                 strerror(errno));

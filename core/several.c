@@ -262,8 +262,7 @@ locker_status locker_lock_all(locker *l, const char *const *keys, size_t n,
         return lk_invalid(err, "locker_lock_all needs a locker, keys and a pointer for the handle");
     if (n == 0 || n > LOCKER_KEYS_MAX)
         return lk_invalid(err, "locker_lock_all takes 1 to %d keys, not %zu", LOCKER_KEYS_MAX, n);
-    locker_status status =
-        lk_enter(l, "locker_lock_all", err); /* between two keys, too, closing waits for it */
+    locker_status status = lk_enter(l, "locker_lock_all", err); /* closing waits between two keys, too */
     if (status != LOCKER_OK)
         return status;
     if (options != NULL)

@@ -111,9 +111,8 @@ typedef struct {
     lk_table_link entry; /**< in locker.keys */
     lk_claim *holder;    /**< plain, and granted, releasing, or lost and not yet withdrawn */
     lk_list sharers;     /**< others that are: shared ones, or permits */
-    lk_claim *
-        contender; /**< the one that the driver has when the service has no queue; else a shared one, which takes
-                              those behind it along */
+    /** The claim that the driver has when the service has no queue; else a shared one, which takes those behind it along. */
+    lk_claim *contender;
     lk_list fifo;          /**< the claims behind it, likewise */
     uint32_t writers;      /**< plain ones that contend, when the service has a queue */
     int64_t passing_since; /**< when the service granted what has been handed over locally since */
@@ -124,13 +123,12 @@ typedef struct {
 
 /** Core's part of a claim; the driver's bytes follow `pub`, then the key's text. */
 struct lk_claim {
-    lk_key *key LK_GUARDED;    /**< NULL: none yet */
-    lk_key own_key LK_GUARDED; /**< of the key's first claim, which lasts as long as the key has users */
-    lk_list link LK_GUARDED;   /**< in key's FIFO, in locker.held or in locker.lost */
-    lk_list among LK_GUARDED;  /**< in key's sharers */
-    locker_handle *ride
-        LK_GUARDED;             /**< of one that stood in the FIFO: on another's grant, not yet its call's */
-    locker_handle first_handle; /**< the call's own; unused when it entered another claim again */
+    lk_key *key LK_GUARDED;         /**< NULL: none yet */
+    lk_key own_key LK_GUARDED;      /**< of the key's first claim, which lasts as long as the key has users */
+    lk_list link LK_GUARDED;        /**< in key's FIFO, in locker.held or in locker.lost */
+    lk_list among LK_GUARDED;       /**< in key's sharers */
+    locker_handle *ride LK_GUARDED; /**< a handle of another claim's grant, which the call is to have */
+    locker_handle first_handle;     /**< the call's own; unused when it entered another claim again */
     locker_handle *handles LK_GUARDED; /**< handles that refer to it */
     lk_wait *wait LK_GUARDED;          /**< the call that waits for it; NULL once granted */
     const char *lost_why LK_GUARDED;   /**< static text; NULL: the deadline passed */
@@ -152,7 +150,7 @@ struct lk_claim {
     bool shut LK_GUARDED;         /**< a shared grant: nobody comes to ride on it any more */
     int64_t extended LK_GUARDED;  /**< an event: until when lease_extended said; 0: it didn't */
     int64_t shortened
-        LK_GUARDED; /**< an event: until when at most, as lease_shortened said; LOCKER_NEVER: it didn't */
+        LK_GUARDED; /**< the same of lease_shortened, until when at most; LOCKER_NEVER: it didn't */
     locker_claim pub;
     _Alignas(16) char data[]; /**< the driver's */
 };
