@@ -1,60 +1,70 @@
-/* acquire.c: one attempt to take a lock, in one round trip. On a lock that is likely to be free, and whose
- * counter is likely to be there, it is two plain commands in one flight, which cost the server the least: SET
- * key value NX PX ttl; INCR counter, which gives the fencing number. On another it is a script that takes the
- * lock and numbers the grant, or tells how long the holder's lease goes on and puts us in the queue
- * (scripts.h). A release elsewhere may have handed the lock to us meanwhile: then the message that said so is
- * enough, and nothing is sent.
+/* acquire.c: make a single attempt to take a lock in Redis, in one round trip.
  *
- * The numbers of plain commands grow from grant to grant: the SET of a later grant runs after the release or the end of this
- * grant's lease, and each INCR stands right behind its SET in the stream. Attempts that find the lock busy use up numbers. But the
- * stream may be cut between SET and INCR, and break and another's grant come in between, with a lower number
- * than ours. Then our grant is one that nobody has been told of; and break takes a lock only from the value
- * that it was shown, after it has waited for up to 70 ms for that grant to be noted, which it is after its
- * INCR was answered (inspect.c). So it takes a tear that lasts longer than that, and somebody who breaks the
- * lock of a holder that is not known. */
+ * A lock is a string key. Its value identifies the claim that holds the lock. An attempt can be granted in
+ * three ways:
+ *
+ *   - Plain commands (call_plain): `SET key value NX PX ttl` takes the lock, and `INCR counter`
+ *     gives the fencing number. Both are sent in the same flight, which costs the server the least.
+ *     Used if the lock is probably free and its counter is probably above the floor (plain_first).
+ *   - Script (call_script): the acquire script takes the lock and numbers the grant. If the lock is
+ *     held, the script enqueues the claim and returns the rest of the holder's lease (scripts.h).
+ *     Shared locks and permits have their own script (call_shared).
+ *   - Hand-over by message (take_given): a release in any process may have handed the lock to this
+ *     claim. The message is the grant, so the attempt sends nothing.
+ *
+ * The fencing numbers of plain commands grow from grant to grant. The SET of a later grant runs after the
+ * end of this grant, and each INCR is sent right behind its SET. BUSY attempts use up numbers.
+ *
+ * There is an exception. If the connection drops between SET and INCR, a break and another client's grant
+ * may come in between. The next holder then gets a lower number than our grant. At that time our grant has
+ * no info. Break waits up to 70 ms for the info of such a holder, and then takes the lock only from the
+ * value that the query showed (inspect.c). We write the info after INCR was answered. So the exception
+ * needs a gap of more than 70 ms, and an operator who breaks the lock of an unknown holder. */
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "instance.h"
 #include "net/command.h"
 
-static const unsigned busy_step = 4; /* an attempt that was found busy outweighs so many that were not */
+static const unsigned busy_step = 4; /* added to busy_lately by a BUSY attempt; a grant subtracts 1 */
 static const int64_t quick_poll_ns = 10 * LK_MS;
 
 enum {
-    CONFIRM_MAX = 2, /* so often is a lease that comes short started anew */
-    QUICK_POLLS = 8, /* so many waits of 10, 20, 40 ms and so on */
-    PLACES = 1 << 24 /* a queue has no more, as the script tells of it */
+    CONFIRM_MAX = 2, /* limit of extra attempts to restart a short lease */
+    QUICK_POLLS = 8, /* value of `polls` that ends quick polling, which waits 10, 20, 40 ms, ... */
+    PLACES = 1 << 24 /* radix of the script's `state`: see busy() */
 };
-/* As the scripts have it: no counter of ours comes to it. */
+/* Limit of fencing numbers, which no valid counter reaches; NUMBER_END in the scripts. */
 static const long long number_end = INT64_C(1) << 53;
-static const int64_t hash_state = INT64_C(1) << 52; /* the scripts' HASH_STATE */
+/* FREE_BASE in the scripts: added to the state of a lock that is a hash */
+static const int64_t hash_state = INT64_C(1) << 52;
 
 struct attempt {
     lk_redis *r;
-    lk_redis_node *node; /* that is asked */
+    lk_redis_node *node; /* the server that gets the attempt */
     locker_claim *claim;
     lk_redis_claim *data;
     locker_error *err; /* never NULL */
     lk_redis_keys keys;
     char value[LK_REDIS_VALUE_LEN + 1];
-    char member[LK_REDIS_MEMBER_MAX]; /* "": don't queue */
+    char member[LK_REDIS_MEMBER_MAX]; /* the claim's queue entry; "": do not enqueue */
     char ttl[LK_REDIS_NUMBER_MAX], numbers[LK_REDIS_NUMBER_MAX];
     uint8_t numbers_most; /* `numbers` as a number; a grant may have fewer */
     unsigned hops;
-    lk_redis_call call; /* the one under way, and what came of it */
-    bool again;         /* OK is no grant: another call at once, by the script */
-    bool shares;        /* it is to be one of several who hold it */
+    lk_redis_call call; /* the latest call and its result */
+    bool again;         /* True if OK does not mean a grant: call again at once, by the script. */
+    bool shares;        /* True for a shared lock or a permit. */
 };
 
-/* Whether a grant with that deadline has come so late that it is of little use. */
+/* Return true if less than half of the lease remains. */
 static bool is_short(const struct attempt *a, int64_t valid_until)
 {
     return valid_until - lk_redis_now(&a->r->shared) < a->claim->ttl_ns / 2;
 }
 
-/* `last`: the last of its fencing numbers, of which there are `numbers`. No other thread uses these members until core knows
- * the grant. */
+/* Record a grant and return OK. `last` is the last of its `numbers` fencing numbers (0: no fencing).
+ * `sent` is when the request was sent from which the lease counts, `since` when the lock was granted.
+ * Needs no mutex: no other thread uses these members before core knows of the grant. */
 static locker_status granted(struct attempt *a, uint64_t last, uint8_t numbers, int64_t sent, int64_t since)
 {
     locker_claim *claim = a->claim;
@@ -66,7 +76,7 @@ static locker_status granted(struct attempt *a, uint64_t last, uint8_t numbers, 
     data->since = since;
     data->era = a->call.era;
     lk_redis_clock_note(a->node, data);
-    /* a command may leave late on a busy machine; core counts from when it asked */
+    /* `sent` may be late on a busy machine; core counts the lease from asked_at */
     data->valid_until =
         lk_redis_valid_until(a->node, sent < claim->asked_at ? sent : claim->asked_at, claim->ttl_ns);
     claim->token = LK_READ(data->fence);
@@ -76,13 +86,19 @@ static locker_status granted(struct attempt *a, uint64_t last, uint8_t numbers, 
     return LOCKER_OK;
 }
 
-/* Was it handed to us by a message? That grant came after our last attempt was found busy, so the lease
- * counts from when that one was sent. That it did is told by the number: a message with one that had been
- * given out by then is of an earlier grant, which we did not notice and which has ended. Where that can't be
- * compared (no counter then, one that may have begun anew, or that of another server), an attempt finds out
- * whose the lock is. So it does when one that came after that attempt was not answered: it may have been
- * granted since, with a greater number. And in a cluster a slot may have moved since, and the lock have been broken at another
- * server. Its model is models/lease.pml. */
+/* Accept the grant from a hand-over message. Return false if there is no usable message: then an attempt
+ * must ask the server.
+ *
+ * The hand-over came after our last BUSY attempt, so the lease counts from when that attempt was sent
+ * (models/lease.pml). The fencing number proves the order. If it is not above busy_fence, the message
+ * belongs to an earlier grant, which we did not notice and which has ended. The message is not used
+ *   - if busy_fence is unknown, may have been reset, or came from another server;
+ *   - if a later attempt got no answer, because that attempt may have been granted a greater number;
+ *   - with wait_replicas, because the replicas may not have the grant;
+ *   - in a cluster, because the slot may have moved, and the lock may have been broken at the other
+ *     server;
+ *   - if a server's clock has leapt since;
+ *   - if less than half of the lease would remain. */
 static bool take_given_locked(struct attempt *a) LK_REDIS_LOCKED
 {
     lk_redis_claim *data = a->data;
@@ -97,11 +113,11 @@ static bool take_given_locked(struct attempt *a) LK_REDIS_LOCKED
         return false;
     const int64_t now = lk_redis_now(&a->r->shared);
     if (is_short(a, lk_redis_valid_until(a->node, data->busy_sent, a->claim->ttl_ns)))
-        return false; /* an attempt confirms it, and its lease starts anew */
+        return false; /* an attempt confirms the grant, and restarts the lease */
     return granted(a, given, data->given_numbers, data->busy_sent, now) == LOCKER_OK;
 }
 
-/* Under the mutex, so that the word of a break finds it either waiting or holding. */
+/* Accept a hand-over under the mutex, so that a break's message finds the claim either waiting or holding. */
 static bool take_given(struct attempt *a)
 {
     if (!a->data->in_table)
@@ -112,7 +128,8 @@ static bool take_given(struct attempt *a)
     return taken;
 }
 
-/* Whether the word of a break overtook the answer: it may be about this grant, and another attempt tells. */
+/* Return true if a break's message arrived during the attempt. The break may concern the new grant, so the
+ * caller makes another attempt to find out. */
 static bool was_broken(const struct attempt *a)
 {
     lk_redis_lock(&a->r->shared);
@@ -121,8 +138,12 @@ static bool was_broken(const struct attempt *a)
     return broken;
 }
 
-/* Wait until the replicas have the lock too. They are asked on the connection that took it: on another one
- * another master's replicas might answer. */
+/* Wait until enough replicas have the lock. WAIT goes out on the connection that took the lock: on another
+ * connection, another master's replicas might confirm. Returns
+ *   - OK: enough replicas have the lock
+ *   - CANCELED: interrupted
+ *   - UNAVAILABLE: too few replicas, or no answer; core tries again at retry_at
+ *   - any other status: the server answered with an error */
 static locker_status wait_replicas(struct attempt *a)
 {
     lk_redis *r = a->r;
@@ -134,7 +155,7 @@ static locker_status wait_replicas(struct attempt *a)
     const lk_redis_outcome outcome = lk_redis_ask(a->node->commands, &call, &argv, 1, a->err);
     if (outcome == LK_REDIS_CALL_INTERRUPTED)
         return LOCKER_CANCELED;
-    a->claim->retry_at = lk_redis_now(&r->shared) + LK_REDIS_AGAIN_NS; /* what is UNAVAILABLE here passes */
+    a->claim->retry_at = lk_redis_now(&r->shared) + LK_REDIS_AGAIN_NS; /* UNAVAILABLE is temporary here */
     if (outcome != LK_REDIS_CALL_ANSWERED)
         return lk_unavailable(a->err, "the server did not confirm that replicas have the "
                                       "lock, so the lock is given back; try again");
@@ -152,8 +173,8 @@ static locker_status wait_replicas(struct attempt *a)
     return status;
 }
 
-/* Nobody has to wait for a lock that too few replicas have, and no retry of ours takes it again before those
- * who stand in its queue. The claim is as new: its next attempt goes by another value. */
+/* Release a lock that too few replicas have, so that queued waiters get it before our retry. Reset the
+ * claim: its next attempt uses a new value. */
 static void give_back(struct attempt *a)
 {
     lk_redis *r = a->r;
@@ -165,8 +186,9 @@ static void give_back(struct attempt *a)
     lk_redis_unlock(&r->shared);
 }
 
-/* It was granted, and the answer came so late that not much is left of the lease. The server has it, so
- * another attempt, which core asks for at once, starts the lease anew. One that tries takes what it gets. */
+/* Return BUSY with retry_at now, for a grant with a late answer or a possible break. Core makes another
+ * attempt at once. That attempt finds our value in the lock, and restarts the lease. Not used for a try,
+ * which accepts a short lease. */
 static locker_status start_anew(struct attempt *a)
 {
     lk_redis_claim_unknown(a->data);
@@ -175,8 +197,10 @@ static locker_status start_anew(struct attempt *a)
     return LOCKER_BUSY;
 }
 
-/* One that the server has no place for comes back when the holder's lease would end, and now and then, because others don't tell
- * when they release. Soon, and then at twice the time each, when the lock was left free for foreign clients. */
+/* Return the time in ns until a waiter without a queue entry polls again: when the holder's lease would
+ * expire (pttl_ms; below 0: never), and every `poll` interval, because foreign clients do not notify on
+ * release. If the lock was left free for foreign clients, poll after 10 ms, and double the interval each
+ * time. */
 static int64_t again_locked(struct attempt *a, int64_t pttl_ms) LK_REDIS_LOCKED
 {
     lk_redis *r = a->r;
@@ -190,7 +214,8 @@ static int64_t again_locked(struct attempt *a, int64_t pttl_ms) LK_REDIS_LOCKED
     return wait;
 }
 
-/* When to come back, if no message comes before. `left_free`: the lock stays free for so long, for foreign clients. */
+/* Return the time of the next attempt if no message arrives. left_free: the lock stays free for
+ * s->left_ms, for foreign clients. */
 static int64_t retry_locked(struct attempt *a, bool left_free, const lk_redis_standing *s) LK_REDIS_LOCKED
 {
     const int64_t now = lk_redis_now(&a->r->shared);
@@ -201,11 +226,13 @@ static int64_t retry_locked(struct attempt *a, bool left_free, const lk_redis_st
         return data->ask_at = now + lk_redis_wait_locked(a->r, data, s);
     if (data->enqueued && data->in_table && s->rank >= 0 && (data->polls == 0 || data->polls == QUICK_POLLS))
         return lk_redis_look_after_locked(a->r, data, s);
-    /* a foreign lease may last for ages */
+    /* a foreign client's lease may be arbitrarily long, so cap left_ms */
     return now + again_locked(a, lk_time_earlier(s->left_ms, 2 * a->r->set.poll_ns / LK_MS));
 }
 
-/* Another has it, or may have it now. `counter`: of fencing numbers; 0: not known. `state`: as lua/acquire.lua answers it. */
+/* Handle a BUSY answer: record the server's state for take_given_locked(), and set retry_at. A waiting
+ * claim enters the table, where messages find it, and subscribes. `counter`: the fencing counter; 0:
+ * unknown. `state`: as lua/acquire.lua returns it. Returns BUSY, or the error of a refused subscription. */
 static locker_status busy(struct attempt *a, int64_t left_ms, int64_t counter, int64_t state)
 {
     lk_redis *r = a->r;
@@ -215,12 +242,12 @@ static locker_status busy(struct attempt *a, int64_t left_ms, int64_t counter, i
     const lk_redis_standing standing = {left_ms, queue % PLACES / 2 - 1, queue / PLACES};
     if (state >= hash_state)
         (void)lk_redis_hash_is_busy(a->keys.lock, a->err);
-    /* a message of another server's tells nothing */
+    /* a hand-over by another server grants nothing here */
     if (data->busy_era != a->call.era)
         LK_WRITE(data->given, 0);
     data->busy_era = a->call.era;
     data->busy_sent = a->call.sent;
-    /* one from before the connection may have begun anew since that message was sent */
+    /* a counter below the floor may have been reset since that message was sent */
     data->busy_fence = lifted ? (uint64_t)counter : 0;
     if (lifted)
         lk_redis_fence_seen(&a->node->fences, data->slot);
@@ -231,20 +258,21 @@ static locker_status busy(struct attempt *a, int64_t left_ms, int64_t counter, i
     lk_redis_lock(&r->shared);
     lk_redis_claims_add_locked(&r->claims, data);
     const locker_status refused = lk_redis_net_take_refusal_locked(a->node->net, a->err);
-    lk_redis_net_subscribe_locked(a->node->net, data->slot, true); /* try again after a refusal */
+    lk_redis_net_subscribe_locked(a->node->net, data->slot, true); /* even after a refusal, to try again */
     a->claim->retry_at = retry_locked(a, (queue & 1) != 0, &standing);
     lk_redis_unlock(&r->shared);
     return refused != LOCKER_OK ? refused : LOCKER_BUSY;
 }
 
-/* The grant could not be numbered, and not because of a passing state of the server. */
+/* Return true if the counter's key holds no usable number, which is a permanent error. */
 static bool is_no_counter(const redisReply *reply)
 {
     return strstr(reply->str, "WRONGTYPE") != NULL || strstr(reply->str, "not an integer") != NULL ||
            strstr(reply->str, "overflow") != NULL;
 }
 
-/* Not all of those who wait come at once. */
+/* Return the time of the next attempt: after the recovery period, of which left_ms remain, plus up to 20
+ * ms of jitter, so that the waiters do not all come at once. */
 static int64_t when_recovered(lk_redis *r, int64_t left_ms)
 {
     lk_redis_lock(&r->shared);
@@ -253,7 +281,8 @@ static int64_t when_recovered(lk_redis *r, int64_t left_ms)
     return lk_redis_now(&r->shared) + (left_ms + 1) * LK_MS + (int64_t)jitter;
 }
 
-/* The server answered with an error. */
+/* Handle an error reply. Return OK with a->again set to repeat the call at once, else the status of the
+ * attempt. retry_at is set if the error is temporary. */
 static locker_status refused(struct attempt *a, const redisReply *reply)
 {
     const lk_redis_fault fault = lk_redis_reply_fault(reply);
@@ -266,7 +295,7 @@ static locker_status refused(struct attempt *a, const redisReply *reply)
             a->claim->retry_at = when_recovered(a->r, left_ms);
         return status;
     }
-    lk_redis_claim_unknown(a->data); /* a script may have got half-way */
+    lk_redis_claim_unknown(a->data); /* the script may have failed after a write */
     lk_redis_heed(a->node, a->data->slot, reply);
     if (fault == LK_REDIS_FAULT_MOVED && a->hops++ < LK_REDIS_HOPS_MAX)
         a->again = true;
@@ -283,15 +312,16 @@ static locker_status refused(struct attempt *a, const redisReply *reply)
     return lk_redis_reply_error(reply, "taking a lock", a->err);
 }
 
-/* There was no answer. */
+/* Handle a missing answer. Return OK with a->again set to repeat the call at once, else the status of the
+ * attempt. */
 static locker_status unanswered(struct attempt *a, lk_redis_outcome outcome)
 {
     if (a->call.sent != 0)
         lk_redis_claim_unknown(a->data);
     if (outcome == LK_REDIS_CALL_AWAY)
-        a->claim->retry_at = lk_redis_now(&a->r->shared); /* it may be up again before core has heard of it */
+        a->claim->retry_at = lk_redis_now(&a->r->shared); /* the server may be back already */
     switch (outcome) {
-    case LK_REDIS_CALL_CUT: /* it waits for the connection */
+    case LK_REDIS_CALL_CUT: /* the repeated call waits for the connection */
     case LK_REDIS_CALL_REMAPPED:
         a->again = true;
         return LOCKER_OK;
@@ -304,7 +334,8 @@ static locker_status unanswered(struct attempt *a, lk_redis_outcome outcome)
     }
 }
 
-/* `SET key value NX PX ttl`, as every simple client does: OK is a grant, nil is busy. Fencing adds the number. */
+/* Send `SET key value NX PX ttl`, as every simple client does: the answer OK is a grant, nil is BUSY. With
+ * fencing, INCR follows and gives the number. */
 static lk_redis_outcome call_plain(struct attempt *a)
 {
     const lk_redis_command argv[] = {
@@ -314,19 +345,20 @@ static lk_redis_outcome call_plain(struct attempt *a)
     return lk_redis_ask(a->node->commands, &a->call, argv, a->data->numbers > 0 ? 2 : 1, a->err);
 }
 
-/* Where earlier releases counted, which knew no cluster: its name may be of another slot. */
+/* Return the key of the counter that earlier releases used. They knew no Cluster, and in a Cluster this
+ * key may be in another slot: then return the slot's counter instead. */
 static const char *old_counter(struct attempt *a)
 {
     return a->r->map == NULL ? lk_redis_keys_companion(&a->keys, LK_REDIS_OLD_FENCE) : a->keys.fence;
 }
 
-/* One that waits may be queued. */
+/* Allow the server to enqueue a waiting claim, if it is in the table and its channel has a subscription. */
 static void allow_enqueue(struct attempt *a)
 {
     lk_redis_claim *const data = a->data;
     if (!a->claim->will_wait || !lk_redis_net_is_subscribed(a->node->net, data->slot))
         return;
-    lk_redis_lock(&a->r->shared); /* before a message can come */
+    lk_redis_lock(&a->r->shared); /* before a message can arrive */
     lk_redis_claims_add_locked(&a->r->claims, data);
     data->enqueued = data->enqueued || data->in_table;
     lk_redis_unlock(&a->r->shared);
@@ -341,7 +373,7 @@ static lk_redis_outcome call_script(struct attempt *a)
     (void)lk_redis_number_text(queue_ttl, (uint64_t)(lk_redis_queue_ns(a->r) / LK_MS));
     allow_enqueue(a);
     a->member[0] = '\0';
-    /* One from before may stand in the queue still: it stays, and is taken out by a grant. */
+    /* An entry of an earlier attempt may still be in the queue. It stays, and a grant removes it. */
     if (data->enqueued)
         lk_redis_member_text(a->r->values.name, a->claim, a->value, a->member);
     lk_redis_command argv;
@@ -353,13 +385,15 @@ static lk_redis_outcome call_script(struct attempt *a)
     const lk_redis_fault fault = outcome == LK_REDIS_CALL_ANSWERED && a->call.reply->type == REDIS_REPLY_ERROR
                                      ? lk_redis_reply_fault(a->call.reply)
                                      : LK_REDIS_FAULT_OTHER;
-    /* What was not sent, or refused, has put nothing into the queue; but PTTL may fail after it has. */
+    /* A call that was not sent, or was refused as a whole (MOVED, say), has enqueued nothing. After other
+     * errors, as of PTTL, the entry may exist. */
     if (a->call.sent == 0 || (fault != LK_REDIS_FAULT_DENIED && fault != LK_REDIS_FAULT_OTHER))
         data->enqueued = was_enqueued;
     return outcome;
 }
 
-/* What may have been put into the queue, and what into the set, is known to have been only where the server said so. */
+/* Run the script of shared locks and permits. `known` says that the server may have a queue entry or a
+ * place in the set for this value. */
 __attribute__((noinline)) static lk_redis_outcome call_shared(struct attempt *a)
 {
     char queue_ttl[LK_REDIS_NUMBER_MAX];
@@ -375,15 +409,16 @@ __attribute__((noinline)) static lk_redis_outcome call_shared(struct attempt *a)
     return lk_redis_ask_script(a->node, &a->call, LK_REDIS_SCRIPT_SHARED_ACQUIRE, &argv, a->err);
 }
 
-/* Whether the number that the counter gave is of a time before the connection; a foreign client may have put the counter
- * below 0. */
+/* Return true if the fencing number is not above the floor, so that the counter may have been reset. A
+ * foreign client may also have set the counter below 0 or above the limit. */
 static bool is_untrusted(const struct attempt *a)
 {
     const long long number = a->call.reply->integer;
     return number < 0 || number >= number_end || (uint64_t)number <= lk_redis_fence_least(a->call.server_us);
 }
 
-/* A try by plain commands has found the key in use. Answer CONFIG if it holds an application's data, else BUSY. */
+/* Find the type of a key that a try by plain commands found in use. Return CONFIG if it holds an
+ * application's data, else BUSY. */
 static locker_status check_type(struct attempt *a)
 {
     const lk_redis_command argv = LK_REDIS_COMMAND("TYPE", a->keys.lock);
@@ -400,14 +435,16 @@ static locker_status check_type(struct attempt *a)
     return status;
 }
 
-/* What the plain commands' answers mean. */
+/* Read the answers to the plain commands. Return OK for a grant, or with a->again set; else the status of
+ * the attempt. */
 static locker_status read_plain(struct attempt *a)
 {
     const bool fenced = a->data->numbers > 0;
     const redisReply *set = a->call.replies[0], *last = a->call.reply;
     const bool counted = fenced && last->type == REDIS_REPLY_INTEGER;
     if (set->type == REDIS_REPLY_NIL) {
-        a->again = a->claim->will_wait; /* the script tells for how long, and enrols */
+        /* the script returns the rest of the lease, and enqueues the claim */
+        a->again = a->claim->will_wait;
         if (a->again)
             return LOCKER_OK;
         const locker_status status = busy(a, -1, 0, 0);
@@ -416,18 +453,19 @@ static locker_status read_plain(struct attempt *a)
     if (set->type != REDIS_REPLY_STATUS)
         return refused(a, set);
     if (fenced && !counted)
-        return refused(a, last); /* it is given back by a withdraw */
+        return refused(a, last); /* a withdraw releases the lock */
     if (fenced && is_untrusted(a)) {
         lk_redis_claim_unknown(a->data);
-        a->again = true; /* the script lifts the counter */
+        a->again = true; /* the script raises the counter */
         return LOCKER_OK;
     }
     lk_redis_lately_lower(&a->r->busy_lately);
     return granted(a, fenced ? (uint64_t)last->integer : 0, fenced, a->call.sent, a->call.sent);
 }
 
-/* A place in the queue is the earlier the better, and it takes somebody who listens: at its first attempt one that waits sees to that
- * before it says that it waits. False: it can't be had now, and comes later, or it polls. */
+/* Wait up to 100 ms for the subscription, at a claim's first attempt. The server enqueues only claims with
+ * a subscription, and an early place in the queue is worth the wait. Return false if there is no
+ * subscription yet: it comes later, or the claim polls. */
 static bool will_listen(const struct attempt *a)
 {
     lk_redis *const r = a->r;
@@ -441,7 +479,7 @@ static bool will_listen(const struct attempt *a)
     return lk_redis_net_is_subscribed(a->node->net, a->data->slot);
 }
 
-/* The claim may be let in after `left_ms`. */
+/* Handle the BUSY answer for a shared lock or a permit. The claim may get it after `left_ms`. */
 static locker_status shared_busy(struct attempt *a, int64_t left_ms, int64_t counter, int64_t state)
 {
     const bool first = a->data->busy_sent == 0 && a->claim->will_wait && !a->data->enqueued;
@@ -450,7 +488,10 @@ static locker_status shared_busy(struct attempt *a, int64_t left_ms, int64_t cou
     return a->again ? LOCKER_OK : status;
 }
 
-/* {1, token, slot, epoch}: it is in. {2, ms, state, counter}: it waits. {3, permits, ..}: the lock is used in another way. */
+/* Read the script's answer:
+ *   - {1, token, slot, epoch}: a grant
+ *   - {2, ms, state, counter}: BUSY
+ *   - {3, permits, 0, 0}: one of our locks uses the key in another way */
 static locker_status read_shared(struct attempt *a)
 {
     locker_claim *const claim = a->claim;
@@ -511,26 +552,27 @@ static locker_status try_once(struct attempt *a, bool plain)
     lk_redis_call_clear(&a->call);
     if (status == LOCKER_OK && !a->again && a->data->leaps != LK_READ(a->r->shared.leaps)) {
         lk_redis_claim_unknown(a->data);
-        a->again = true; /* the lease may be from before the leap: it starts anew */
+        a->again = true; /* the request may be from before the leap: restart the lease */
     }
     if (status == LOCKER_OK && !a->again && a->r->set.wait_replicas > 0) {
         status = wait_replicas(a);
         if (status == LOCKER_UNAVAILABLE)
             give_back(a);
     }
-    if (status != LOCKER_OK && lk_redis_claim_is_held(a->data)) /* granted, and perhaps not at the replicas */
+    if (status != LOCKER_OK && lk_redis_claim_is_held(a->data)) /* granted, but perhaps not at the replicas */
         lk_redis_claim_unknown(a->data);
     return status;
 }
 
-/* Plain commands serve a lock that is free; one that waits for a lock which is likely to be held would need the
- * script behind them. A counter is started by the server's own time, which they can't ask for: by the time that we
- * sent, it would be set back where that was under way for long and the data were lost meanwhile. And a user who may
- * not run scripts could take a lock by them and not give it back. */
+/* Return true if the attempt uses the plain commands. They are for a lock that is probably free: if it is
+ * held, a waiting claim needs the script after them. They cannot raise a counter, which starts at the
+ * server's time. A time that we send would be too low if the request were in flight for long and the data
+ * were lost meanwhile. A user who may not run scripts could take a lock with plain commands, but not
+ * release it. */
 static bool plain_first(const struct attempt *a)
 {
     const lk_redis_claim *data = a->data;
-    /* with `recovery`, they don't look whether the data are known */
+    /* with `recovery`, plain commands would not check the mark */
     if (a->shares || LK_READ(data->place) == LK_REDIS_UNKNOWN || data->enqueued || data->numbers > 1 ||
         !LK_READ(a->r->trusted) || a->r->map != NULL || a->r->recovery.mark != NULL)
         return false;
@@ -539,21 +581,23 @@ static bool plain_first(const struct attempt *a)
     return data->numbers == 0 || lk_redis_fence_is_lifted(&a->node->fences, data->slot);
 }
 
-/* A claim's first attempt: its value, and how many numbers its grant is to have: more than one where grants
- * are handed over inside the process. */
+/* Begin a claim's first attempt: choose its value, and how many fencing numbers the grant is to have. It
+ * has more than one where grants are handed over inside the process. */
 static void start_claim(const struct attempt *a)
 {
     lk_redis *r = a->r;
     lk_redis_claim *data = a->data;
-    data->core = a->claim; /* others read it once it is in the table */
+    data->core = a->claim; /* other threads read it once the claim is in the table */
     data->number = lk_redis_value_next(&r->values);
     data->slot = lk_redis_slot_of(&r->slots, &r->set.prefix, a->claim->key, a->claim->key_len);
-    data->busy_era = lk_redis_era(lk_redis_node_of(r, data->slot)->commands); /* messages come from here on */
+    /* messages count from here on */
+    data->busy_era = lk_redis_era(lk_redis_node_of(r, data->slot)->commands);
     if (r->set.fencing)
         data->numbers = LK_READ(r->pass_lately) > 0 && !a->shares ? LK_REDIS_PASS_RESERVE : 1;
 }
 
-/* It shares the lock, so it is known already: messages of a break find it. */
+/* Mark a grant of a shared lock or a permit as noted, so that a break's message finds it: the script has
+ * written its info. */
 static void watch(lk_redis *r, lk_redis_claim *data)
 {
     lk_redis_lock(&r->shared);
@@ -564,7 +608,7 @@ static void watch(lk_redis *r, lk_redis_claim *data)
 locker_status lk_redis_acquire(void *self, locker_claim *claim, locker_error *err)
 {
     lk_redis *r = self;
-    struct attempt a; /* large: nothing in it is cleared that need not be */
+    struct attempt a; /* large: only members that are read are cleared */
     locker_error spare;
     a.r = r;
     a.claim = claim;
@@ -583,7 +627,7 @@ locker_status lk_redis_acquire(void *self, locker_claim *claim, locker_error *er
         lk_redis_note_grant(r, a.data);
         return LOCKER_OK;
     }
-    a.data->busy_fence = 0; /* until this attempt is found busy, too */
+    a.data->busy_fence = 0; /* unknown until this attempt is BUSY too */
     if (!lk_redis_keys_of_claim(r, &a.keys, claim))
         return lk_out_of_memory(err);
     lk_redis_value_text(&r->values, a.data->number, a.value);

@@ -1,4 +1,5 @@
-/* claim.h: the driver's bytes of a claim: its name in the queue, and finding it by its value. */
+/* claim.h: a claim in the Redis driver: its value, its queue entry, its state, and the table that finds it
+ * by its value. */
 #pragma once
 
 #include <stdbool.h>
@@ -12,96 +13,113 @@
 
 /* ------------------------------------------------------------------ values ---- */
 
-/* The values that say whose a lock is: 127 bits of the instance (redis.c) plus a number, as hex digits, of which the
- * first half names the instance; and numbers, read back from texts of ours. */
+/* A value identifies the claim that holds a lock. It is 32 hex digits: 127 random bits of the instance
+ * (redis.c) plus the claim's number. The first half names the instance. The functions below also read
+ * numbers from the server's texts. */
 
 enum { LK_REDIS_VALUE_LEN = 32 /* hex digits of a value, and of an instance's name */ };
 
 typedef struct {
-    /* The instance's: the half that all values begin with, twice. Constant, as the next. */
+    /* the instance's name: the first half of all its values, twice; constant, as are `hex` and `low` */
     char name[LK_REDIS_VALUE_LEN + 1];
-    char hex[256][2];             /* the digits of a byte */
-    uint64_t low;                 /* what numbers are added to */
-    atomic_uint_fast64_t counter; /* relaxed: it orders nothing */
+    char hex[256][2];             /* the two hex digits of each byte */
+    uint64_t low;                 /* random; a claim's number is added to this */
+    atomic_uint_fast64_t counter; /* the last number given out; relaxed: it orders nothing else */
 } lk_redis_values;
 
-/* From so many random bits. */
+/* Make the instance's name and `low` from 128 random bits. */
 void lk_redis_values_init(lk_redis_values *values, const uint64_t random[2]);
 
-/* A number that no claim had before; never 0. */
+/* Return a number that no other claim of the instance has; never 0. */
 static inline uint64_t lk_redis_value_next(lk_redis_values *values)
 {
     return atomic_fetch_add_explicit(&values->counter, 1, memory_order_relaxed) + 1;
 }
 
-/* Ended by a NUL. */
+/* Write the value with this number into `text`, with a NUL at the end. */
 void lk_redis_value_text(const lk_redis_values *values, uint64_t number, char text[LK_REDIS_VALUE_LEN + 1]);
-/* True if the text begins with 32 hex digits, as values and names of instances do, and then `end`. */
+/* Return true if the text begins with 32 hex digits, as values and names of instances do, followed by
+ * `end`. */
 bool lk_redis_is_name(const char *text, char end);
-/* Back from the text; false when it isn't one of this instance's values. */
+/* Read the number of the value at the start of `text`. Return false if the value is not this instance's. */
 bool lk_redis_value_number(const lk_redis_values *values, const char *text, uint64_t *number);
 
-enum { LK_REDIS_DIGITS_MAX = 17 /* of a number that Lua's doubles hold, as all of ours are */ };
+/* enough for numbers below 2^53, which Lua's doubles hold exactly, as all our numbers are */
+enum { LK_REDIS_DIGITS_MAX = 17 };
 
-/* A number, and what ends it. Moves *text behind them. */
+/* Read a number that is followed by `end`, and move *text behind both. Return false if there is none. */
 bool lk_redis_read_number(const char **text, char end, int64_t *number);
 enum { LK_REDIS_MEMBER_MAX = LK_REDIS_VALUE_LEN * 2 + LOCKER_OWNER_MAX + 32 };
 
-/* Where a renewal under way refers to a claim. Guarded by the mutex. */
+/* A reference from a renewal in flight to a claim. Guarded by the mutex. */
 typedef struct lk_redis_renewed {
-    locker_claim *claim;            /* NULL: gone meanwhile */
-    struct lk_redis_renewed *older; /* another renewal's of the same claim */
+    locker_claim *claim;            /* NULL: the claim has ended meanwhile */
+    struct lk_redis_renewed *older; /* the reference of an older renewal of the same claim */
 } lk_redis_renewed;
 
-/* What the server holds of a claim, as far as the claim's own thread knows (DESIGN.md has the changes). */
+/* The data that the server has for a claim, as far as the claim's own thread knows. DESIGN.md lists the
+ * changes. */
 typedef enum {
-    LK_REDIS_ABSENT = 0, /* neither a lock nor, unless it is enqueued, a queue entry */
+    LK_REDIS_ABSENT = 0, /* no lock; a queue entry only if `enqueued` is set */
     LK_REDIS_UNKNOWN,    /* an attempt of unknown outcome may have left a lock or a queue entry */
     LK_REDIS_HELD,
-    LK_REDIS_GONE /* it is being given back: no renewal and no note refers to it any more */
+    LK_REDIS_GONE /* the lock is being released: no renewal and no note refers to the claim any more */
 } lk_redis_place;
 
-/* What messages have said since the claim's latest query was sent. */
+/* The latest news from messages since the keeper's last poll for the claim was sent. */
 typedef enum { LK_REDIS_NO_HINT = 0, LK_REDIS_NEAR_HEAD, LK_REDIS_DOUBTED } lk_redis_hint;
 
-/* Used by the claim's own thread; what another thread touches is marked, and guarded by the mutex. */
+/* The driver's data of a claim. The claim's own thread uses them. A member that other threads use too is
+ * marked "guarded": the mutex guards it. */
 typedef struct {
-    locker_claim *core;  /* core's side of it */
-    uint64_t number;     /* its value's, of the instance's values; 0: none yet */
-    int64_t busy_sent;   /* when the last attempt answered BUSY was sent */
-    uint64_t busy_fence; /* the counter of fencing numbers then: a message with no more is old; 0: any is */
-    atomic_uint_fast64_t fence; /* the first number of the grant; 0: no fencing. Relaxed: HELD publishes it */
-    uint64_t epoch;             /* of a shared grant or a permit: of the set that it is in (lua/sets.lua) */
-    unsigned era;               /* where the lease was confirmed last (guarded once granted) */
-    unsigned asks;              /* how often that server had been asked for its time then (likewise) */
-    unsigned busy_era;          /* the same of the last attempt that answered BUSY, or when the claim began */
-    unsigned leaps; /* how often a server's clock had leapt when the last attempt was sent (net/shared.h) */
-    int64_t valid_until; /* the local deadline; once granted: as last confirmed (guarded) */
-    int64_t since;       /* when it was granted; set before it stands in the list of notes */
-    int64_t direct_us;   /* how long the lock had been handed on when it came to us; 0: it was free */
-    atomic_uint_fast64_t
-        given;              /* by message: the last fencing number; 0: none. Relaxed: it brings only itself */
-    int64_t look_at;        /* when the keeper looks at the lock that it waits for; 0: not now (guarded) */
-    int64_t ask_at;         /* when one that would share the lock asks again; 0: it asks now (guarded) */
-    lk_table_link table;    /* of claims (guarded) */
-    lk_list note;           /* in the list of those to be noted (guarded once it is there) */
-    lk_redis_caller caller; /* the attempt under way (guarded) */
-    lk_redis_renewed *renewals;     /* where renewals under way refer to it (guarded) */
-    struct lk_redis_release *begun; /* its release was begun (release.c); NULL: it was not */
-    _Atomic(lk_redis_place) place;  /* written by its own thread; HELD with release, GONE under the mutex */
-    lk_redis_hint hint;             /* (guarded) */
-    bool in_table;                  /* messages find it (guarded) */
-    bool noted;                     /* the server was told whose grant it is (guarded) */
-    bool broken;                    /* since this attempt began, when nobody knew of a grant (guarded) */
-    bool enqueued;                  /* an attempt asked the server to queue it */
-    bool looking;                   /* the keeper's query is in flight (guarded) */
-    uint16_t slot;                  /* of the lock's name, once the claim has a value */
-    uint8_t numbers;                /* how many fencing numbers a grant wants, and then has; 0: no fencing */
-    uint8_t given_numbers;          /* how many the message brought (guarded) */
-    uint8_t allowed;  /* so many percent of the lease are left to the server's clock (guarded once granted) */
-    uint8_t confirms; /* grants that were asked for anew, because they came late */
+    locker_claim *core; /* core's part of the claim */
+    uint64_t number;    /* number of the claim's value (lk_redis_values); 0: no value yet */
+    int64_t busy_sent;  /* when the last BUSY attempt was sent */
+    /* fencing counter at the last BUSY attempt: a hand-over message without a greater number is old; 0:
+     * unknown, so every such message counts as old */
+    uint64_t busy_fence;
+    /* the grant's first fencing number; 0: no fencing. Relaxed: HELD publishes it */
+    atomic_uint_fast64_t fence;
+    /* for a shared lock or a permit: the epoch of the set that has the grant (lua/sets.lua) */
+    uint64_t epoch;
+    unsigned era; /* era of the server that confirmed the lease last (guarded once granted) */
+    /* number of TIME requests that this server had been sent by then (guarded once granted) */
+    unsigned asks;
+    unsigned busy_era;   /* era at the last BUSY attempt, or when the claim began */
+    unsigned leaps;      /* lk_redis_shared.leaps when the last attempt was sent */
+    int64_t valid_until; /* the local deadline; once granted: of the latest confirmation (guarded) */
+    int64_t since;       /* when the lock was granted; set before the claim enters the list of notes */
+    /* how long the lock had been handed over from holder to holder before this grant, in us; 0: it was
+     * free */
+    int64_t direct_us;
+    atomic_uint_fast64_t given; /* last fencing number in the hand-over message; 0: no message. Relaxed */
+    int64_t look_at;            /* when the keeper next polls for this waiter; 0: no poll is due (guarded) */
+    /* when a claim that shares the lock makes its next attempt; 0: an attempt is running (guarded) */
+    int64_t ask_at;
+    lk_table_link table;    /* link in the table of claims (guarded) */
+    lk_list note;           /* link in the list of grants to note (guarded once in the list) */
+    lk_redis_caller caller; /* the attempt in flight (guarded) */
+    /* the references of renewals in flight to this claim, the newest first (guarded) */
+    lk_redis_renewed *renewals;
+    struct lk_redis_release *begun; /* the release that was begun (release.c); NULL: none */
+    /* written by the claim's own thread: HELD with release order, GONE under the mutex */
+    _Atomic(lk_redis_place) place;
+    lk_redis_hint hint; /* (guarded) */
+    bool in_table;      /* True if the table has the claim, so that messages find it (guarded). */
+    bool noted;         /* True if the server has the holder's info (guarded). */
+    /* True if a break's message came during this attempt, before a grant was known (guarded). */
+    bool broken;
+    bool enqueued; /* True if an attempt asked the server to enqueue the claim. */
+    bool looking;  /* True while the keeper's poll for the claim is in flight (guarded). */
+    uint16_t slot; /* hash slot of the lock's name; set together with `number` */
+    /* before a grant: how many fencing numbers are wanted; after: how many the grant has; 0: no fencing */
+    uint8_t numbers;
+    uint8_t given_numbers; /* how many fencing numbers the hand-over message brought (guarded) */
+    /* percent of the lease that `valid_until` reserves for clock drift (guarded once granted) */
+    uint8_t allowed;
+    uint8_t confirms; /* how many grants came so late that the attempt was repeated */
     uint8_t passes;   /* hand-overs inside the process since the server's grant */
-    uint8_t polls;    /* quick ones made, plus 1; 0: none is due (guarded) */
+    uint8_t polls;    /* number of quick polls made, plus 1; 0: none is due (guarded) */
 } lk_redis_claim;
 
 static inline lk_redis_claim *lk_redis_claim_of(const locker_claim *claim)
@@ -109,7 +127,7 @@ static inline lk_redis_claim *lk_redis_claim_of(const locker_claim *claim)
     return claim->data;
 }
 
-/* Each change of `place`. */
+/* The functions below make each change of `place`. */
 static inline void lk_redis_claim_held(lk_redis_claim *data)
 {
     atomic_store_explicit(&data->place, LK_REDIS_HELD, memory_order_release);
@@ -125,57 +143,64 @@ static inline void lk_redis_claim_gone_locked(lk_redis_claim *data) LK_REDIS_LOC
     LK_WRITE(data->place, LK_REDIS_GONE);
 }
 
-/* True if it was granted. A thread that reads this too early wakes the claim once too often. */
+/* Return true if the claim was granted (and perhaps is being released). A thread that reads this too early
+ * wakes the claim once for nothing. */
 static inline bool lk_redis_claim_is_granted(const lk_redis_claim *data)
 {
     return atomic_load_explicit(&data->place, memory_order_acquire) >= LK_REDIS_HELD;
 }
 
-/* True if it was granted and is not being given back. */
+/* Return true if the claim was granted and is not being released. */
 static inline bool lk_redis_claim_is_held(const lk_redis_claim *data)
 {
     return atomic_load_explicit(&data->place, memory_order_acquire) == LK_REDIS_HELD;
 }
 
-/* For how long the lock has been handed on, without being free, when the claim gives it back: us. */
+/* Return how long the lock has been handed over from holder to holder without becoming free, at the time
+ * when this claim releases it, in us; 0: this claim found it free. */
 static inline int64_t lk_redis_claim_direct_us(const lk_redis_claim *data, int64_t now)
 {
     return data->direct_us > 0 ? data->direct_us + (now - data->since) / LK_US : 0;
 }
 
-/* Renewals under way tell of another claim from now on; NULL: of none. */
+/* Make the renewals in flight of `from` refer to `to` instead; NULL: to no claim. */
 void lk_redis_claim_renewals_to_locked(lk_redis_claim *from, locker_claim *to) LK_REDIS_LOCKED;
 
-/* The name of a claim in a lock's queue: "instance value ttl_ms numbers owner", with a 0 before the numbers. Of one that shares the lock
- * "Sinstance value ttl_ms 0 told owner", and of one that wants a permit "Pinstance value ttl_ms permits told owner"; `told` is 3 if it is told its
- * number, and else 2. The 0, 2 and 3 mark a waiter that answers when another doubts that it lives (lua/prelude.lua). Earlier releases
- * don't answer; they write no 0, and 1 or 0 for `told`. */
+/* Write a claim's entry in the lock's queue:
+ *   - "instance value ttl_ms numbers owner" for a lock, with a 0 before the numbers
+ *   - "Sinstance value ttl_ms 0 told owner" for a shared lock
+ *   - "Pinstance value ttl_ms permits told owner" for a permit
+ *
+ * `told` is 3 if the holder gets to know its fencing number, else 2. The 0, 2 and 3 mark a waiter that
+ * answers if another client doubts that the waiter is alive (lua/prelude.lua). Waiters of earlier releases
+ * do not answer. Their entries have no 0, and 1 or 0 for `told`. */
 void lk_redis_member_text(const char *instance, const locker_claim *claim, const char *value,
                           char out[LK_REDIS_MEMBER_MAX]);
 
-/* The table of claims, for messages. Those that asked the server to queue them are in it, from before they ask until they
- * end, and grants from when they are noted; so a message that hands a lock to a value which is not in it is for a claim
- * that has ended. Where there is no memory a claim does not get there: it is not queued, and polls. */
+/* The table of claims, in which messages find their claims. A claim that asks the server to enqueue it is
+ * in the table from before the request until the claim ends. A grant is in the table from when it is
+ * noted. So a hand-over message whose value is not in the table belongs to an ended claim. If memory runs
+ * out, a claim stays out of the table: it is not enqueued, and polls. */
 void lk_redis_claims_add_locked(lk_table *claims, lk_redis_claim *data) LK_REDIS_LOCKED;
 void lk_redis_claims_remove_locked(lk_table *claims, lk_redis_claim *data) LK_REDIS_LOCKED;
-/* By the number of its value; NULL: it is not there. */
+/* Return the claim whose value has this number; NULL: the table does not have it. */
 lk_redis_claim *lk_redis_claims_find_locked(const lk_table *claims, uint64_t number) LK_REDIS_LOCKED;
-/* The next one, in any order; NULL: the first, and that there is none. */
+/* Return the claim after `data` (NULL: the first claim), in any order, or NULL at the end. */
 lk_redis_claim *lk_redis_claims_after_locked(const lk_table *claims,
                                              const lk_redis_claim *data) LK_REDIS_LOCKED;
 
 /* ------------------------------------------------------------------ markers of shared locks ---- */
 
-/* What the key of a lock says that several hold (lua/sets.lua). */
+/* A marker is the value of a lock that several claims hold at once (lua/sets.lua). */
 
 enum { LK_REDIS_MARKER_MAX = 2 * LK_REDIS_NUMBER_MAX + 2 };
 
-/* What the lock's key says of the set that the grant is in. */
+/* Write the marker of the set that has the grant. */
 void lk_redis_marker_text(const locker_claim *grant, char out[LK_REDIS_MARKER_MAX]);
 
-/* What `value` of a lock's key says. False: it is no marker. */
+/* The parts of a marker. lk_redis_marker_read() returns false if `value` is not a marker. */
 typedef struct {
     uint64_t epoch;
-    int32_t permits; /* 0: it is shared */
+    int32_t permits; /* number of permits; 0: a shared lock */
 } lk_redis_marker;
 bool lk_redis_marker_read(const char *value, lk_redis_marker *marker);

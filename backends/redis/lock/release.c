@@ -1,8 +1,10 @@
-/* release.c: giving a lock back: to the server while a caller waits for the outcome (release), to the server in the background
- * (withdraw), and to a waiter of the same locker without asking the server (pass).
+/* release.c: release a lock in one of three ways: at the server while a caller waits for the outcome
+ * (release); at the server in the background (withdraw); or to a waiter of the same locker without a
+ * request (pass).
  *
- * In the background, a lock or a queue entry that no caller here wants is released again after each reconnection, until
- * cleanup_timeout is over. After that a lock ends with its lease. A queue entry, which would be handed the lock, has a minute. */
+ * A background release (cleanup) removes a lock or a queue entry that no caller here wants any more. It is
+ * sent again after each reconnection, until cleanup_timeout is over. After that the lock ends with its
+ * lease. A queue entry, to which a release could still hand the lock, is removed for at least a minute. */
 #include <stdlib.h>
 
 #include "instance.h"
@@ -11,7 +13,7 @@
 
 /* ------------------------------------------------------------------ the command ---- */
 
-/* What the claim's place at the server is. */
+/* Return the kind of the claim's lock at the server. */
 static lk_redis_given_back kind_of(const lk_redis_claim *data)
 {
     if (!locker_claim_is_plain(data->core))
@@ -19,7 +21,8 @@ static lk_redis_given_back kind_of(const lk_redis_claim *data)
     return data->noted ? LK_REDIS_NOTED : LK_REDIS_UNNOTED;
 }
 
-/* With `recovery`, `token` and `marker` name what the server may have lost: "0" and "": only what it has is given back. */
+/* Build the release command. With `recovery`, `token` and `marker` describe a lock that the server may
+ * have lost. "0" and "": release only a lock that the server has. */
 static lk_redis_script begin_command(lk_redis *r, lk_redis_command *a, lk_redis_given_back what,
                                      lk_redis_keys *keys, const char *value, const char *member,
                                      const char *direct_us, const char *token, const char *marker)
@@ -36,7 +39,7 @@ static lk_redis_script begin_command(lk_redis *r, lk_redis_command *a, lk_redis_
     return script;
 }
 
-/* What lk_redis_ask_script() adds to a command. `whole`: send the script's text. */
+/* Append the arguments that lk_redis_ask_script() appends to a command. `whole`: send the script's text. */
 static void end_command_locked(lk_redis_node *node, lk_redis_command *a, lk_redis_script script, bool whole,
                                char least[LK_REDIS_FENCE_DIGITS + 1]) LK_REDIS_LOCKED
 {
@@ -50,20 +53,20 @@ static void end_command_locked(lk_redis_node *node, lk_redis_command *a, lk_redi
 
 /* ------------------------------------------------------------------ cleanup ---- */
 
-/* A value that is to be released, or withdrawn from the queue. Guarded by the mutex. */
+/* A background release: of a lock with this value, and of the value's queue entry. Guarded by the mutex. */
 typedef struct {
     lk_redis *r;
     lk_list link;
     lk_redis_keys keys;
     uint16_t slot;
     char value[LK_REDIS_VALUE_LEN + 1];
-    char member[LK_REDIS_MEMBER_MAX]; /* to take out of the queue; "": none */
-    int64_t deadline;                 /* given up then */
-    int64_t retry_at;                 /* 0: at once */
+    char member[LK_REDIS_MEMBER_MAX]; /* the queue entry to remove; "": none */
+    int64_t deadline;                 /* when to give up */
+    int64_t retry_at;                 /* when to send again; 0: at once */
     lk_redis_given_back what;
-    bool sent, whole; /* awaiting its answer; send the script's text */
-    unsigned hops;    /* how often it was sent to another server, in a row */
-    bool migrating;   /* its slot is being migrated */
+    bool sent, whole; /* sent: the answer has not come yet; whole: send the script's text */
+    unsigned hops;    /* consecutive redirections to other servers */
+    bool migrating;   /* True while the slot is being migrated. */
 } lk_redis_cleanup;
 
 static void remove_locked(lk_redis_cleanup *c) LK_REDIS_LOCKED
@@ -82,7 +85,8 @@ static lk_redis_node *node_of(const lk_redis_cleanup *c)
 
 static void done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED;
 
-/* There may be no connection to where the key has gone, and none is reported when it comes up. */
+/* Handle the answer in a migrating slot. If there was no connection to the target, retry after a pause: no
+ * callback reports when that connection comes up. */
 static void migrating_done_locked(void *context, redisReply *reply, lk_redis_pipeline *on) LK_REDIS_LOCKED
 {
     lk_redis_cleanup *const c = context;
@@ -94,7 +98,7 @@ static void migrating_done_locked(void *context, redisReply *reply, lk_redis_pip
     done_locked(c, reply);
 }
 
-/* The lock, the place in its queue, and the info, each by itself. */
+/* Remove the lock, its queue entry and its info by a separate command each. */
 static void submit_migrating_locked(lk_redis_cleanup *c) LK_REDIS_LOCKED
 {
     const lk_redis_command forget = LK_REDIS_COMMAND("DEL", lk_redis_keys_companion(&c->keys, LK_REDIS_INFO));
@@ -115,7 +119,7 @@ static void done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED
     lk_redis_cleanup *c = context;
     c->sent = false;
     if (reply == NULL)
-        return; /* sent again once there is a connection */
+        return; /* sent again on the next connection */
     switch (lk_redis_reply_fault(reply)) {
     case LK_REDIS_FAULT_NOSCRIPT:
         c->whole = true;
@@ -138,10 +142,10 @@ static void done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED
     case LK_REDIS_FAULT_MOVED:
         lk_redis_heed_locked(node_of(c), c->slot, reply);
         if (c->r->map == NULL || c->hops++ == LK_REDIS_HOPS_MAX || !submit_locked(c)) {
-            c->hops = 0; /* it goes with the next connection, or after a pause */
+            c->hops = 0; /* retry on the next connection, or after a pause */
             c->retry_at = lk_redis_now(&c->r->shared) + LK_REDIS_AGAIN_NS;
         }
-        lk_redis_attend(c->r); /* another server's connection is pumped now */
+        lk_redis_attend(c->r); /* the keeper must pump the other server's connection */
         break;
     case LK_REDIS_FAULT_DENIED:
         LK_WRITE(c->r->trusted, false);
@@ -214,36 +218,37 @@ void lk_redis_cleanups_free(lk_redis *r)
 
 typedef struct lk_redis_release {
     lk_redis *r;
-    lk_redis_node *node;        /* that is asked */
-    const lk_redis_claim *data; /* GONE: no other thread writes to it */
+    lk_redis_node *node;        /* the server that gets the request */
+    const lk_redis_claim *data; /* its place is GONE: no other thread writes to it */
     lk_redis_keys keys;
     char value[LK_REDIS_VALUE_LEN + 1];
     char direct_us[LK_REDIS_NUMBER_MAX];
     char token[LK_REDIS_NUMBER_MAX];
-    char marker[LK_REDIS_MARKER_MAX]; /* of the set that it is in */
+    char marker[LK_REDIS_MARKER_MAX]; /* marker of the set that has the grant */
     int64_t until;
-    bool in_table; /* messages find the claim */
+    bool in_table; /* True if the table has the claim. */
     lk_redis_given_back what;
-    bool broken;    /* a mark of a break was seen */
-    bool migrating; /* its slot is being migrated */
-    bool maybe;     /* a request whose answer was lost may have released it */
-    bool whole;     /* the server did not know the script: what is begun again has its text */
+    bool broken;    /* True if the mark of a break was found. */
+    bool migrating; /* True if the slot is being migrated. */
+    bool maybe;     /* True if a request without an answer may have released the lock. */
+    bool whole;     /* True if the server did not know the script: send its text next time. */
     unsigned hops;
-    lk_redis_op *op;    /* the request that was sent when it was begun; NULL: none */
-    lk_redis_call call; /* ... and what is known of that */
+    lk_redis_op *op;    /* the request of lk_redis_begin_release(); NULL: none */
+    lk_redis_call call; /* the state of `op`'s call */
 } release;
 
-/* True if the server's answer to a begun request is out of date: its connection was replaced since, or another server has the
- * slot now. It must not be followed: that would end the new connection, or bring the old server back. */
+/* Return true if the answer to a begun request is out of date: its connection was replaced since, or
+ * another server has the slot now. A redirection in such an answer must not be followed. It would end the
+ * new connection, or assign the slot to the old server again. */
 static bool is_stale(const release *x, const lk_redis_call *call)
 {
     return call == &x->call && (call->on != LK_READ(x->node->commands->connection) ||
                                 x->node != lk_redis_node_of(x->r, x->data->slot));
 }
 
-/* The server says that it isn't ours, and that nobody broke it. If a lost request may have released it, our
- * lease is not over, and the server is the one that confirmed the lease, then nobody but that request can
- * have taken it away. `era`: of that server. */
+/* Return the status if the lock does not have our value, and no break left a mark. The status is OK if
+ * only our own lost request can have removed the lock: such a request was sent, the lease is not over, and
+ * the server is the one that confirmed the lease. `era`: of the server that answered. */
 static locker_status not_ours(const release *x, unsigned era, locker_error *err)
 {
     if (!x->maybe)
@@ -260,7 +265,7 @@ static locker_status not_ours(const release *x, unsigned era, locker_error *err)
                             "lock is not held any more, but it may have been lost before unlock");
 }
 
-/* The text says why. */
+/* Return UNKNOWN, and keep the error's text. */
 static locker_status unknown(locker_error *err)
 {
     if (err != NULL)
@@ -268,7 +273,7 @@ static locker_status unknown(locker_error *err)
     return LOCKER_UNKNOWN;
 }
 
-/* OK with *again: ask once more. */
+/* Return the status that an answer means. OK with *again set: send the request again. */
 static locker_status read_answer(release *x, const lk_redis_call *call, bool *again, locker_error *err)
 {
     const redisReply *reply = call->reply;
@@ -278,7 +283,7 @@ static locker_status read_answer(release *x, const lk_redis_call *call, bool *ag
         return lk_lost(err, "the lock was lost before unlock: it was broken");
     if (reply->type == REDIS_REPLY_INTEGER && reply->integer == 2 &&
         lk_redis_now(&x->r->shared) < x->data->valid_until)
-        return LOCKER_OK; /* the server has lost it, and grants nothing before our deadline (recovery.c) */
+        return LOCKER_OK; /* the server lost the lock, but grants nothing before our deadline */
     if (reply->type == REDIS_REPLY_INTEGER)
         return reply->integer == 1 ? LOCKER_OK : not_ours(x, call->era, err);
     if (lk_redis_recovery_refuses(x->r, reply, NULL, err) != LOCKER_OK)
@@ -298,7 +303,7 @@ static locker_status read_answer(release *x, const lk_redis_call *call, bool *ag
     return unknown(err);
 }
 
-/* Delete the info of the lock, which ends with the lease at the latest, without waiting. */
+/* Delete the lock's info without waiting for the answer. If this fails, the info ends with the lease. */
 static void forget_info(release *x)
 {
     const lk_redis_command forget = LK_REDIS_COMMAND("DEL", lk_redis_keys_companion(&x->keys, LK_REDIS_INFO));
@@ -308,7 +313,8 @@ static void forget_info(release *x)
     lk_redis_unlock(&x->r->shared);
 }
 
-/* In a migrating slot: answer as the script does, but hand the lock to no waiter. */
+/* Release a lock in a migrating slot. The call gets the same answer as from the script, but no waiter gets
+ * the lock. */
 __attribute__((noinline)) static lk_redis_outcome ask_migrating(release *x, lk_redis_call *call,
                                                                 locker_error *err)
 {
@@ -340,7 +346,7 @@ __attribute__((noinline)) static lk_redis_outcome ask_migrating(release *x, lk_r
     return outcome;
 }
 
-/* What became of a request. OK with *again: ask once more. */
+/* Return the status that the outcome of a request means. OK with *again set: send the request again. */
 static locker_status judge(release *x, lk_redis_call *call, lk_redis_outcome outcome, bool *again,
                            locker_error *err)
 {
@@ -383,7 +389,7 @@ static locker_status ask(release *x, bool *again, locker_error *err)
     return judge(x, &call, outcome, again, err);
 }
 
-/* Send a request, if there is a connection now. */
+/* Send a request if there is a connection. */
 static void send_locked(release *x) LK_REDIS_LOCKED
 {
     char least[LK_REDIS_FENCE_DIGITS + 1];
@@ -394,8 +400,8 @@ static void send_locked(release *x) LK_REDIS_LOCKED
     x->op = lk_redis_call_begin_locked(x->node->commands, &x->call, &a);
 }
 
-/* True if a request is to be sent: there is none, or its connection was lost, or its answer says nothing about the lock. Without
- * the mutex: nobody else waits for the answer. */
+/* Return true if a request must be sent: none is in flight, its connection was lost, or its answer says
+ * nothing about the lock. Needs no mutex: no other thread waits for the answer. */
 static bool is_unsettled(const release *x)
 {
     bool cut;
@@ -409,7 +415,8 @@ static bool is_unsettled(const release *x)
            (fault == LK_REDIS_FAULT_MOVED && x->hops < LK_REDIS_HOPS_MAX);
 }
 
-/* Learn what a request tells that did not settle it, and drop it. False: its answer is final, after all. */
+/* Use the answer of a request that did not settle the release, and free the request. Return false if the
+ * answer is final after all. */
 static bool drop_locked(release *x) LK_REDIS_LOCKED
 {
     bool cut;
@@ -429,7 +436,8 @@ static bool drop_locked(release *x) LK_REDIS_LOCKED
     return true;
 }
 
-/* Wait for the answer to the request that was sent last. */
+/* Wait for the answer to the begun request, and return its status. OK with *again set: send the request
+ * again. */
 static locker_status await_begun(release *x, bool *again, locker_error *err)
 {
     x->call.until = x->until;
@@ -442,7 +450,7 @@ static locker_status await_begun(release *x, bool *again, locker_error *err)
     return LOCKER_OK;
 }
 
-/* No renewal and no note is sent for the claim any more, and no answer finds it. */
+/* Stop the claim's renewals and notes, and let no answer refer to the claim any more. */
 static void silence_locked(lk_redis *r, lk_redis_claim *data) LK_REDIS_LOCKED
 {
     lk_redis_note_forget_locked(r, data);
@@ -450,9 +458,9 @@ static void silence_locked(lk_redis *r, lk_redis_claim *data) LK_REDIS_LOCKED
     lk_redis_claim_gone_locked(data);
 }
 
-/* The claim ends. It stays in the table till now: a late message of its grant, if it found no claim, would
- * give the lock back behind the release's back, which would then be told that the lock was not ours. With keys, what may
- * be at the server is given back in the background. */
+/* End a claim. With keys, release in the background what the server may still have of it. The claim stays
+ * in the table until here. Otherwise a late hand-over message would find no claim and would trigger a
+ * background release, and the release by the caller would report a lost lock. */
 static void let_go_unlocking(lk_redis *r, lk_redis_claim *data, lk_redis_keys *keys,
                              const locker_claim *queued) LK_REDIS_LOCKED
 {
@@ -463,7 +471,7 @@ static void let_go_unlocking(lk_redis *r, lk_redis_claim *data, lk_redis_keys *k
     lk_redis_pump_unlocking(lk_redis_node_of(r, data->slot)->commands);
 }
 
-/* No renewal may come after it. Its keys are NULL: no memory. */
+/* Begin a release, and stop the claim's renewals. The keys are NULL if memory ran out. */
 static void start(release *x, lk_redis *r, const locker_claim *grant)
 {
     lk_redis_claim *const data = lk_redis_claim_of(grant);
@@ -471,7 +479,7 @@ static void start(release *x, lk_redis *r, const locker_claim *grant)
     lk_redis_value_text(&r->values, data->number, x->value);
     lk_redis_lock(&r->shared);
     silence_locked(r, data);
-    x->in_table = data->in_table; /* from here on nobody puts it there */
+    x->in_table = data->in_table; /* after this, no thread adds the claim to the table */
     x->what = kind_of(data);
     const int64_t direct_us = lk_redis_claim_direct_us(data, lk_redis_now(&r->shared));
     lk_redis_unlock(&r->shared);
@@ -483,7 +491,7 @@ static void start(release *x, lk_redis *r, const locker_claim *grant)
     (void)lk_redis_keys_of_claim(r, &x->keys, grant);
 }
 
-/* Return the release that was begun for a grant, from now on at the latest. NULL: no memory. */
+/* Return the begun release of a grant; begin it if needed. NULL: no memory. */
 static release *begun(lk_redis *r, const locker_claim *grant)
 {
     lk_redis_claim *const data = lk_redis_claim_of(grant);
@@ -530,7 +538,7 @@ locker_status lk_redis_release(void *self, locker_claim *grant, int64_t until, l
         status = await_begun(x, &again, err);
     while (again)
         status = ask(x, &again, err);
-    if (status != LOCKER_UNKNOWN) /* else it goes on in the background */
+    if (status != LOCKER_UNKNOWN) /* UNKNOWN: a background release follows */
         lk_redis_keys_clear(&x->keys);
     if (x->in_table || status == LOCKER_UNKNOWN) {
         lk_redis_lock(&r->shared);
@@ -547,7 +555,7 @@ void lk_redis_withdraw(void *self, locker_claim *claim)
     lk_redis *r = self;
     lk_redis_claim *data = lk_redis_claim_of(claim);
     lk_redis_keys keys = {0};
-    /* Something may be at the server. */
+    /* The server may have a lock or a queue entry. */
     if (LK_READ(data->place) != LK_REDIS_ABSENT || data->enqueued)
         (void)lk_redis_keys_of_claim(r, &keys, claim);
     lk_redis_lock(&r->shared);
@@ -558,12 +566,15 @@ void lk_redis_withdraw(void *self, locker_claim *claim)
 
 /* ------------------------------------------------------------------ hand-over inside the process ---- */
 
-/* A holder hands its lock on to a waiter of the same locker, without asking the server: the value stays,
- * the claim that it belongs to is another. Each hand-over takes the next fencing number of those that the grant took
- * at the server, so nobody else is ever given the same. A grant takes many numbers only while hand-overs are asked
- * for: after the first that was, which is refused. Other processes don't starve: after LK_REDIS_PASS_RESERVE - 1
- * hand-overs the lock is released. So is one whose holder the server knows: whoever breaks that holder's lock must not
- * break the next one's; and one that another server had confirmed: this one may have lost it. */
+/* Hand a lock to a waiter of the same locker, without a request to the server. The lock keeps its value,
+ * which then belongs to the other claim. Each hand-over uses the next fencing number of the numbers that
+ * the grant reserved at the server, so no other grant gets the same number. A grant reserves several
+ * numbers only while hand-overs are requested, so the first request is refused. The lock is released to
+ * the server instead
+ *   - after LK_REDIS_PASS_RESERVE - 1 hand-overs, so that other processes do not starve;
+ *   - if the server has the holder's info, because a break of this holder must not hit the next
+ *     holder;
+ *   - if another server confirmed the lease, because the present server may have lost the lock. */
 locker_status lk_redis_pass(void *self, locker_claim *from, locker_claim *to)
 {
     lk_redis *r = self;

@@ -1,9 +1,10 @@
-/* renew.c: extending many leases by few commands: a script compares and extends 256 locks at a
- * time, or 64 shared ones or permits, and all its calls travel together. An answer finds its claims through slots that a release, a
- * withdraw or a hand-over clears or turns to another claim, so it never touches a claim that is gone.
- * A claim may be in several that are under way: core asks again while a slow server has not answered, and
- * each answer counts from its own sending.
- */
+/* renew.c: renew many leases with few commands. A script compares and extends 256 locks at a time, or 64
+ * shared locks or permits. All commands of a renewal travel together.
+ *
+ * An answer finds its claims through references. A release or a withdraw clears a reference, and a
+ * hand-over redirects it to another claim, so an answer never touches an ended claim. A claim may be in
+ * several renewals in flight, because core requests another renewal while a slow server has not answered.
+ * Each answer counts from the time when its own request was sent. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -11,45 +12,44 @@
 #include "net/command.h"
 
 enum {
-    BATCH_MAX = 256,          /* leases in one command, for which a server takes a third of a millisecond */
-    SHARED_MAX = 64,          /* ... of shared locks and permits, for which it takes up to one */
-    AT_ONCE = 2 * BATCH_MAX,  /* are under way: with more, whatever else is asked for would wait for them */
-    FAR_AWAY = 64 * BATCH_MAX /* ... where the way is long, one command in each millisecond */
+    BATCH_MAX = 256,          /* leases in a command; a server works on them for a third of a ms */
+    SHARED_MAX = 64,          /* shared locks or permits in a command, for up to 1 ms */
+    AT_ONCE = 2 * BATCH_MAX,  /* usual limit of leases in flight: other requests would wait behind more */
+    FAR_AWAY = 64 * BATCH_MAX /* limit at a distant server, with 1 ms between commands */
 };
 
 static const int64_t apart_ns = LK_MS;
 static const int64_t patience_least_ns = 250 * LK_MS;
 
-/* What the script's answer says. One function sets it: answered_locked(). */
+/* The result of the script's answer. Only answered_locked() sets it. */
 typedef enum {
-    RESULT_NONE,    /* nothing: no lease is extended, and core asks again */
-    RESULT_RENEWED, /* the claims that the renewal still refers to have their leases at the server */
+    RESULT_NONE,    /* no lease is extended, and core requests another renewal */
+    RESULT_RENEWED, /* the server has extended the leases of the claims that are still referred to */
     RESULT_UNKNOWN, /* the server does not know the script */
     RESULT_MOVED    /* another server has the slot now */
 } renewal_result;
 
-/* Whether enough replicas have what the script wrote (wait_locked, wait_done_locked). */
+/* Progress of the check that enough replicas have the script's writes (wait_locked, wait_done_locked). */
 typedef enum { REPLICAS_UNPROVEN, REPLICAS_ASKED, REPLICAS_PROVEN } replicas_step;
 
 struct renewal {
     lk_redis_node *node;
-    lk_redis_pipeline *on; /* it was sent */
-    lk_list link;          /* in lk_redis_renewals.waiting, until it is sent */
-    int64_t sent;          /* before the command could have been sent */
-    unsigned leaps;        /* how often a server's clock had leapt by then */
-    uint16_t slot;         /* of a cluster: of all of them */
-    size_t load;           /* so many of them are counted as under way */
-    unsigned hops;         /* how often another server was said to have the slot */
-    bool
-        is_read; /* the script's answer. Until then the renewal stays, also if the connection and the WAIT end */
+    lk_redis_pipeline *on; /* the connection on which it was sent */
+    lk_list link;          /* link in lk_redis_renewals.waiting until it is sent */
+    int64_t sent;          /* a time before the command was sent */
+    unsigned leaps;        /* lk_redis_shared.leaps at that time */
+    uint16_t slot;         /* in a cluster: the slot of all its locks */
+    size_t load;           /* its part of under_way */
+    unsigned hops;         /* number of redirections to other servers */
+    bool is_read;          /* True once the answer or its loss is known; the renewal stays until then */
     renewal_result result;
     replicas_step replicas;
-    lk_list flight; /* of the renewals that one WAIT is about */
-    bool migrating; /* its slot is being migrated; it is one alone */
-    bool shares;    /* all its claims are among several that hold their locks */
-    bool whole;     /* the script's text was sent */
+    lk_list flight; /* link in the list of renewals that one WAIT covers */
+    bool migrating; /* True if the slot is being migrated; the renewal then has one claim. */
+    bool shares;    /* True if all its claims have shared locks or permits. */
+    bool whole;     /* True if the script's text was sent. */
     size_t count;
-    lk_redis_renewed ref[]; /* so many at first */
+    lk_redis_renewed ref[]; /* `count` references at first */
 };
 
 static void refer_locked(lk_redis_renewed *slot, locker_claim *claim) LK_REDIS_LOCKED
@@ -59,7 +59,7 @@ static void refer_locked(lk_redis_renewed *slot, locker_claim *claim) LK_REDIS_L
     data->renewals = slot;
 }
 
-/* Its claim, which it does not refer to any more; NULL: none. */
+/* Clear a reference. Return its claim; NULL: none. */
 static locker_claim *take_locked(lk_redis_renewed *slot) LK_REDIS_LOCKED
 {
     locker_claim *claim = slot->claim;
@@ -88,7 +88,8 @@ static bool of_one_length(const struct renewal *n)
     return i == n->count;
 }
 
-/* The command, with the arguments of lua/renew.lua; answers its end. Every slot holds a claim. */
+/* Write the command with the arguments of lua/renew.lua, and return its end. Every reference must have a
+ * claim. */
 static char *put_command_locked(lk_redis *r, const struct renewal *n, const char *script, bool whole,
                                 char *out) LK_REDIS_LOCKED
 {
@@ -99,7 +100,7 @@ static char *put_command_locked(lk_redis *r, const struct renewal *n, const char
     for (size_t i = 0; i < n->count; i++)
         out = lk_redis_batch_keys(r, n->ref[i].claim, n->shares ? LK_REDIS_QUEUE : LK_REDIS_INFO, out);
     out = lk_redis_put_line(out, '$', n->count * LK_REDIS_VALUE_LEN);
-    for (size_t i = 0; i < n->count; i++, out += LK_REDIS_VALUE_LEN) /* its NUL is written over */
+    for (size_t i = 0; i < n->count; i++, out += LK_REDIS_VALUE_LEN) /* the next text overwrites the NUL */
         lk_redis_value_text(&r->values, lk_redis_claim_of(n->ref[i].claim)->number, out);
     out = lk_redis_put_end(out);
     for (size_t i = 0; i < lengths; i++)
@@ -107,7 +108,7 @@ static char *put_command_locked(lk_redis *r, const struct renewal *n, const char
     return out;
 }
 
-/* What carries them; where it can't be had, or is silent, what carries all else. */
+/* Return the connection for renewals. If it is down or silent, return the command connection. */
 static lk_redis_pipeline *carrier_locked(const lk_redis_node *node) LK_REDIS_LOCKED
 {
     const lk_redis_pipeline *const own = node->renewing;
@@ -118,15 +119,16 @@ static lk_redis_pipeline *carrier_locked(const lk_redis_node *node) LK_REDIS_LOC
 static void script_done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED;
 static void wait_done_locked(void *context, redisReply *reply) LK_REDIS_LOCKED;
 
-/* Renewals whose scripts stand one behind the other on a connection, and a WAIT behind them, which tells of all that they have
- * written. */
+/* Renewals that were sent one behind the other on a connection, and the WAIT behind them, which covers all
+ * their writes. */
 typedef struct {
     lk_redis_node *node;
     lk_list renewals;
 } flight;
 
-/* The replicas are to have them too. Without an answer to that nothing is extended. `sent` is empty afterwards. A WAIT holds up
- * every command behind it, so with `wait_replicas` renewals always have a connection of their own. */
+/* Send WAIT for the renewals in `sent`, and empty this list. Without an answer to WAIT no lease is
+ * extended. WAIT delays every command behind it, so with `wait_replicas` renewals always have their own
+ * connection. */
 static void wait_locked(lk_redis_node *node, lk_redis_pipeline *on, lk_list *sent) LK_REDIS_LOCKED
 {
     char count[LK_REDIS_NUMBER_MAX], bound[LK_REDIS_NUMBER_MAX];
@@ -151,7 +153,7 @@ static void wait_locked(lk_redis_node *node, lk_redis_pipeline *on, lk_list *sen
         free(f);
 }
 
-/* The same for one. */
+/* Send WAIT for a single renewal. */
 static void wait_for_one_locked(struct renewal *n) LK_REDIS_LOCKED
 {
     lk_list sent;
@@ -162,7 +164,8 @@ static void wait_for_one_locked(struct renewal *n) LK_REDIS_LOCKED
     wait_locked(n->node, n->on, &sent);
 }
 
-/* How long nothing may come: so that one more renewal can go over another connection and be answered. A WAIT is silent itself. */
+/* Return for how long the server may be silent, in ns. After that there must be time for another renewal
+ * over another connection, and for its answer. A server that waits for replicas (WAIT) is silent too. */
 static int64_t patience_locked(const struct renewal *n) LK_REDIS_LOCKED
 {
     const lk_redis_settings *const set = &n->node->r->set;
@@ -205,13 +208,15 @@ static bool submit_locked(struct renewal *n) LK_REDIS_LOCKED
     return true;
 }
 
-/* One that is over brings no lock back. */
+/* Return false if a renewal must not extend this lease. With `recovery`, a renewal would restore the lock
+ * of an expired lease. */
 static bool may_renew_locked(const lk_redis *r, const locker_claim *claim) LK_REDIS_LOCKED
 {
     return r->recovery.mark == NULL || lk_redis_now(&r->shared) < lk_redis_claim_of(claim)->valid_until;
 }
 
-/* Leave out the claims that are gone; the slots close up. */
+/* Remove the references to ended claims and, with `recovery`, to claims with an expired lease. Close the
+ * gaps. */
 static void compact_locked(struct renewal *n) LK_REDIS_LOCKED
 {
     size_t kept = 0;
@@ -227,15 +232,15 @@ static void compact_locked(struct renewal *n) LK_REDIS_LOCKED
     n->count = kept;
 }
 
-/* Those that the script did not find are lost, whatever replicas have. */
+/* Report the leases that the script did not find as lost, whatever the replicas have. */
 static void tell_lost_locked(struct renewal *n, const char *answers) LK_REDIS_LOCKED
 {
     lk_redis *r = n->node->r;
     for (size_t i = 0; i < n->count; i++) {
         locker_claim *claim = answers[i] != '1' ? take_locked(&n->ref[i]) : NULL;
-        if (claim == NULL || answers[i] == '-') /* nothing is known of that one */
+        if (claim == NULL || answers[i] == '-') /* '-': the answer says nothing about this lock */
             continue;
-        lk_redis_claim_renewals_to_locked(lk_redis_claim_of(claim), NULL); /* it is lost but once */
+        lk_redis_claim_renewals_to_locked(lk_redis_claim_of(claim), NULL); /* report the loss only once */
         r->shared.svc->lease_lost(r->shared.svc, claim,
                                   "its key at the server was deleted or replaced, or has expired");
     }
@@ -244,7 +249,7 @@ static void tell_lost_locked(struct renewal *n, const char *answers) LK_REDIS_LO
 static void extend_locked(struct renewal *n) LK_REDIS_LOCKED
 {
     lk_redis *r = n->node->r;
-    /* they may have been confirmed before a clock's leap that has been seen since: they are renewed again */
+    /* a clock's leap was seen since: the server may have extended the leases before it, so renew again */
     const bool is_of_before = n->leaps != LK_READ(r->shared.leaps);
     for (size_t i = 0; i < n->count; i++) {
         locker_claim *claim = take_locked(&n->ref[i]);
@@ -260,26 +265,27 @@ static void extend_locked(struct renewal *n) LK_REDIS_LOCKED
         if (until > data->valid_until)
             data->valid_until = until;
         data->era = n->migrating ? 0 : lk_redis_era(n->node->commands);
-        if (r->map != NULL && data->noted) /* word of a break comes from who has the slot now */
+        if (r->map != NULL && data->noted) /* a break's message comes from the server that has the slot now */
             lk_redis_net_subscribe_locked(lk_redis_node_of(r, data->slot)->net, data->slot, false);
         r->shared.svc->lease_extended(r->shared.svc, claim, until);
     }
 }
 
-/* Whether another command may go: none of a server whose answers take longer than its work has to wait for that. */
+/* Return true if another command may be sent. At a distant server, answers take longer than the work, so
+ * renewals need not wait for earlier answers. */
 static bool has_room_locked(const lk_redis_node *node, int64_t now) LK_REDIS_LOCKED
 {
     const size_t under_way = node->renewals.under_way[carrier_locked(node) == node->renewing];
     return under_way < AT_ONCE || (under_way < FAR_AWAY && now >= node->renewals.next_at);
 }
 
-/* How many leases go in one command; `shares`: of shared locks or permits. */
+/* Return how many leases fit in a command. `shares`: leases of shared locks or permits. */
 static size_t batch_max(bool shares)
 {
     return shares ? SHARED_MAX : BATCH_MAX;
 }
 
-/* What the leases of the command count for as load, in leases of locks that one alone holds. */
+/* Return the load of a renewal: the number of exclusive locks that would take the server the same time. */
 static size_t load_of(const struct renewal *n)
 {
     return n->count * (BATCH_MAX / batch_max(n->shares));
@@ -293,7 +299,8 @@ static void count_locked(struct renewal *n, size_t load) LK_REDIS_LOCKED
     *under_way += load;
 }
 
-/* Send what waits, as far as there is room. Without a connection it goes: no answer is no extension, and core asks again. */
+/* Send the waiting renewals, as far as the server has room. Without a connection, drop them: no lease is
+ * extended, and core requests another renewal. */
 static void send_locked(lk_redis_node *node, int64_t now) LK_REDIS_LOCKED
 {
     if (lk_list_empty(&node->renewals.waiting))
@@ -329,20 +336,22 @@ int64_t lk_redis_renewals_run_locked(lk_redis_node *node, int64_t now)
     return full || lk_list_empty(&node->renewals.waiting) ? LOCKER_NEVER : node->renewals.next_at;
 }
 
-/* To whom has the slot now. */
+/* Queue the renewal for the server that has the slot now. */
 static void follow_locked(struct renewal *n) LK_REDIS_LOCKED
 {
     n->node = lk_redis_node_of(n->node->r, n->slot);
     lk_list_append(&n->node->renewals.waiting, &n->link);
-    lk_redis_attend(n->node->r); /* another's connection is pumped now */
+    lk_redis_attend(n->node->r); /* the keeper must pump the other server's connection */
 }
 
-/* All that is to come has come. */
+/* Finish a renewal after its last answer: extend the leases, or send it again if the script or the slot
+ * was not known. */
 static void end_locked(struct renewal *n) LK_REDIS_LOCKED
 {
     lk_redis_node *const node = n->node;
     count_locked(n, 0);
-    if (node->r->shared.closing) { /* core's clock and services may be gone, as a thread outlives the close */
+    /* core's clock and services may be gone, because the thread that reconnects may outlive close */
+    if (node->r->shared.closing) {
         free_locked(n);
         return;
     }
@@ -420,7 +429,7 @@ static void renew_migrating_locked(struct renewal *n) LK_REDIS_LOCKED
     }
 }
 
-/* Return what the script's answer says, and act on it. NULL: no answer came. */
+/* Return the result of the script's answer, and act on it. `reply` NULL: no answer came. */
 static renewal_result answered_locked(struct renewal *n, redisReply *reply) LK_REDIS_LOCKED
 {
     lk_redis *const r = n->node->r;
@@ -480,7 +489,7 @@ static void wait_done_locked(void *context, redisReply *reply)
     free(f);
 }
 
-/* False: no memory. */
+/* Create a renewal and queue it. Return false if memory ran out. */
 static bool begin_locked(lk_redis_node *node, locker_claim *const *grants, size_t count) LK_REDIS_LOCKED
 {
     struct renewal *n = malloc(sizeof *n + count * sizeof n->ref[0]);
@@ -506,7 +515,7 @@ void lk_redis_renew_now_locked(lk_redis *r, locker_claim *grant)
 void lk_redis_renew_noted_locked(lk_redis_node *node)
 {
     lk_redis *const r = node->r;
-    locker_claim *batches[2][BATCH_MAX]; /* of those that several hold, and of the others */
+    locker_claim *batches[2][BATCH_MAX]; /* [0]: of shared locks and permits, [1]: of other locks */
     size_t counts[2] = {0};
     for (lk_redis_claim *data = NULL; (data = lk_redis_claims_after_locked(&r->claims, data)) != NULL;) {
         if (!data->noted || !data->core->renewed || !lk_redis_claim_is_held(data))
@@ -525,7 +534,7 @@ void lk_redis_renew_noted_locked(lk_redis_node *node)
     send_locked(node, lk_redis_now(&r->shared));
 }
 
-/* What goes in one command stands together. */
+/* Compare two claims so that sorting groups the claims of a command. */
 static int by_command(const void *a, const void *b)
 {
     const locker_claim *const one = *(locker_claim *const *)a, *const other = *(locker_claim *const *)b;
@@ -533,7 +542,8 @@ static int by_command(const void *a, const void *b)
     return kinds != 0 ? kinds : (int)lk_redis_claim_of(one)->slot - (int)lk_redis_claim_of(other)->slot;
 }
 
-/* Whether they are to be sorted before. The hashes tell that something was shared here. */
+/* Return true if the claims need sorting: in a cluster, or if some of them have shared locks or permits. A
+ * known hash of the shared scripts means that shared locks were used here. */
 static bool are_mixed(const lk_redis *r, locker_claim *const *grants, size_t count)
 {
     size_t i = 0;
@@ -546,7 +556,7 @@ static bool are_mixed(const lk_redis *r, locker_claim *const *grants, size_t cou
     return i < count;
 }
 
-/* How many of them, from the first, go in one command. */
+/* Return how many of the claims, from the first, go in one command. */
 static size_t batch(const lk_redis *r, locker_claim *const *grants, size_t count)
 {
     const size_t most = batch_max(!locker_claim_is_plain(grants[0]));
@@ -568,13 +578,13 @@ void lk_redis_renew(void *self, locker_claim *const *grants, size_t count)
         grants = sorted;
     }
     lk_redis_lock(&r->shared);
-    if (r->recovery.mark != NULL) /* what the server has lost is brought back in time, or not at all */
+    if (r->recovery.mark != NULL) /* holders must restore lost locks before their deadlines */
         lk_redis_net_hurry_locked(r->nodes->net);
     for (size_t from = 0, size; from < count; from += size) {
         lk_redis_node *const node = lk_redis_node_of(r, lk_redis_claim_of(grants[from])->slot);
         size = batch(r, grants + from, count - from);
         if (carrier_locked(node)->state != LK_REDIS_UP)
-            lk_redis_net_wanted_locked(node->net); /* of a cluster, it may not have been asked for before */
+            lk_redis_net_wanted_locked(node->net); /* perhaps its first request */
         else if (!begin_locked(node, grants + from, size))
             break;
     }
