@@ -103,12 +103,11 @@ int lk_cli_parse(int argc, char **argv, lk_common *common, const char *letters, 
 int lk_cli_one_key(int argc, char **argv, const lk_common *common, const char **key);
 int lk_cli_no_argument(int argc, char **argv, const lk_common *common);
 
-/** Read a whole number from `min` to `max`; complains with the option's name. False: it was none. */
-bool lk_cli_number(const char *subcommand, const char *option, const char *text, long min, long max,
-                   long *out);
+/** Read a whole number from `min` to `max`. Return LK_GO_ON, or LK_EXIT_USAGE after a message that names the option. */
+int lk_cli_number(const char *subcommand, const char *option, const char *text, int min, int max, int *out);
 
-/** Read a duration; complains with the option's name. False: it was none. */
-bool lk_cli_duration(const char *subcommand, const char *option, const char *text, int64_t *ms);
+/** Read a duration. Return LK_GO_ON, or LK_EXIT_USAGE after a message that names the option. */
+int lk_cli_duration(const char *subcommand, const char *option, const char *text, int64_t *ms);
 
 /** The exit code for a failure of the library. */
 int lk_cli_exit_for(locker_status status);

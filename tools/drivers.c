@@ -36,15 +36,10 @@ static const char *sentence(const locker_semantics *s, size_t i)
 
 static const char *scope_name(locker_scope scope)
 {
-    switch (scope) {
-    case LOCKER_SCOPE_PROCESS:
-        return "process";
-    case LOCKER_SCOPE_HOST:
-        return "host";
-    case LOCKER_SCOPE_NETWORK:
-        return "network";
-    }
-    return "unknown";
+    return scope == LOCKER_SCOPE_PROCESS   ? "process"
+           : scope == LOCKER_SCOPE_HOST    ? "host"
+           : scope == LOCKER_SCOPE_NETWORK ? "network"
+                                           : "unknown";
 }
 
 static const char *fairness_name(locker_fairness fairness)
@@ -99,7 +94,6 @@ static void hear(pid_t child, int pipe_end, char *why, size_t size)
  * it. */
 static void find_problem(const locker_driver_info *d, char *why, size_t size)
 {
-    why[0] = '\0';
     if (d->problem != NULL || d->module == NULL) {
         (void)snprintf(why, size, "%s", d->problem != NULL ? d->problem : "");
         return;
@@ -217,8 +211,7 @@ static void print_parameters(const locker_parameter *p)
 
 static void print_row(const char *label, const char *text)
 {
-    const int at = printf("  %-16s ", label);
-    lk_cli_wrap(stdout, text, at, LK_CLI_WIDTH);
+    lk_cli_wrap(stdout, text, printf("  %-16s ", label), LK_CLI_WIDTH);
 }
 
 static void print_promises(const locker_semantics *s)

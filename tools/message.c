@@ -25,21 +25,21 @@ static bool has_room(void)
 }
 
 /* One write for a line, so that lines of several processes on one terminal stay whole. */
-static void print_line(const char *before, const char *format, va_list args, const char *after)
+static void print_line(const char *format, va_list args, const char *after)
 {
     char said[1024], text[1024];
     if (vsnprintf(said, sizeof said, format, args) < 0)
         said[0] = '\0';
     lk_printable(text, sizeof text, said);
     if (!atomic_load_explicit(&hurried, memory_order_relaxed) || has_room())
-        fprintf(stderr, "%s%s%s\n", before, text, after);
+        fprintf(stderr, "locker: %s%s\n", text, after);
 }
 
 void lk_cli_message(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    print_line("locker: ", format, args, "");
+    print_line(format, args, "");
     va_end(args);
 }
 
@@ -50,7 +50,7 @@ int lk_cli_usage(const char *subcommand, const char *format, ...)
              subcommand ? " --help" : "");
     va_list args;
     va_start(args, format);
-    print_line("locker: ", format, args, after);
+    print_line(format, args, after);
     va_end(args);
     return LK_EXIT_USAGE;
 }
@@ -70,33 +70,15 @@ int lk_cli_finish_output(int code)
 
 int lk_cli_exit_for(locker_status status)
 {
-    switch (status) {
-    case LOCKER_OK:
-        return LK_EXIT_OK;
-    case LOCKER_BUSY:
-    case LOCKER_TIMEOUT:
-        return LK_EXIT_CONFLICT;
-    case LOCKER_LOST:
-        return LK_EXIT_LOST;
-    case LOCKER_INVALID:
-        return LK_EXIT_USAGE;
-    case LOCKER_UNKNOWN:
-    case LOCKER_UNAVAILABLE:
-        return LK_EXIT_UNAVAILABLE;
-    case LOCKER_DENIED:
-        return LK_EXIT_DENIED;
-    case LOCKER_CONFIG:
-    case LOCKER_UNSUPPORTED:
-        return LK_EXIT_CONFIG;
-    case LOCKER_NOMEM:
-        return LK_EXIT_SYSTEM;
-    case LOCKER_CANCELED:
-    case LOCKER_PROTOCOL:
-    case LOCKER_CLOSED:
-    case LOCKER_FORKED:
-        break;
-    }
-    return LK_EXIT_INTERNAL;
+    static const int codes[] = {
+        [LOCKER_BUSY] = LK_EXIT_CONFLICT,       [LOCKER_TIMEOUT] = LK_EXIT_CONFLICT,
+        [LOCKER_LOST] = LK_EXIT_LOST,           [LOCKER_INVALID] = LK_EXIT_USAGE,
+        [LOCKER_UNKNOWN] = LK_EXIT_UNAVAILABLE, [LOCKER_UNAVAILABLE] = LK_EXIT_UNAVAILABLE,
+        [LOCKER_DENIED] = LK_EXIT_DENIED,       [LOCKER_CONFIG] = LK_EXIT_CONFIG,
+        [LOCKER_UNSUPPORTED] = LK_EXIT_CONFIG,  [LOCKER_NOMEM] = LK_EXIT_SYSTEM,
+    };
+    const bool listed = status < sizeof codes / sizeof codes[0] && codes[status] != 0;
+    return status == LOCKER_OK ? LK_EXIT_OK : listed ? codes[status] : LK_EXIT_INTERNAL;
 }
 
 int lk_cli_fail(locker_status status, const locker_error *err)

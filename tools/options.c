@@ -62,33 +62,28 @@ int lk_cli_common_option(lk_common *common, int option, char **argv)
     }
 }
 
-bool lk_cli_number(const char *subcommand, const char *option, const char *text, long min, long max,
-                   long *out)
+int lk_cli_number(const char *subcommand, const char *option, const char *text, int min, int max, int *out)
 {
     char *end = NULL;
     errno = 0;
     const long value = strtol(text, &end, 10);
     /* strtol() takes leading blanks and a plus sign, which here are mistakes. */
     if (strspn(text, "-0123456789") != strlen(text) || end == text || *end || errno || value < min ||
-        value > max) {
-        lk_cli_usage(subcommand, "%s must be a whole number from %ld to %ld, not '%s'", option, min, max,
-                     lk_cli_quotable(text));
-        return false;
-    }
-    *out = value;
-    return true;
+        value > max)
+        return lk_cli_usage(subcommand, "%s must be a whole number from %d to %d, not '%s'", option, min, max,
+                            lk_cli_quotable(text));
+    *out = (int)value;
+    return LK_GO_ON;
 }
 
-bool lk_cli_duration(const char *subcommand, const char *option, const char *text, int64_t *ms)
+int lk_cli_duration(const char *subcommand, const char *option, const char *text, int64_t *ms)
 {
     locker_error err;
     if (locker_parse_duration(text, ms, &err) == LOCKER_OK)
-        return true;
+        return LK_GO_ON;
     if (lk_cli_quotable(text) != text)
-        lk_cli_usage(subcommand, "%s takes a duration, not '%s'", option, lk_cli_quotable(text));
-    else
-        lk_cli_usage(subcommand, "%s: %s", option, err.text);
-    return false;
+        return lk_cli_usage(subcommand, "%s takes a duration, not '%s'", option, lk_cli_quotable(text));
+    return lk_cli_usage(subcommand, "%s: %s", option, err.text);
 }
 
 int lk_cli_parse(int argc, char **argv, lk_common *common, const char *letters, const struct option *table,

@@ -12,7 +12,7 @@ static int take(int option, const lk_common *common, void *count)
 {
     if (option != 'c')
         return LK_NOT_MINE;
-    return lk_cli_number(common->subcommand, "--count", optarg, 1, 1000000, count) ? LK_GO_ON : LK_EXIT_USAGE;
+    return lk_cli_number(common->subcommand, "--count", optarg, 1, 1000000, count);
 }
 
 static void count_in(summary *s, int64_t us)
@@ -41,7 +41,7 @@ static int print_summary(const lk_common *common, const char *backend, const sum
     return lk_cli_finish_output(LK_EXIT_OK);
 }
 
-static int ping(const lk_common *common, locker *l, long count)
+static int ping(const lk_common *common, locker *l, int count)
 {
     summary s = {0};
     char backend[64];
@@ -50,7 +50,7 @@ static int ping(const lk_common *common, locker *l, long count)
         char place[LK_CLI_PLACE];
         printf("%s\n", lk_cli_place(common, l, place));
     }
-    for (long i = 0; i < count; i++) {
+    for (int i = 0; i < count; i++) {
         int64_t us = 0;
         locker_error err;
         const locker_status status = locker_ping(l, &us, &err);
@@ -70,7 +70,7 @@ int lk_cli_ping(int argc, char **argv)
                                           {"count", required_argument, NULL, 'c'},
                                           {NULL, 0, NULL, 0}};
     lk_common common = {.subcommand = "ping"};
-    long count = 1;
+    int count = 1;
     locker *l = NULL;
     int code = lk_cli_parse(argc, argv, &common, LK_COMMON_LETTERS "c:", table, take, &count);
     if (code == LK_GO_ON)

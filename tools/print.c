@@ -35,26 +35,21 @@ static size_t line_length(const char *text, int room)
     return columns_of(text, end) <= room ? end : length;
 }
 
-static void wrap(FILE *out, const char *text, int at, int width)
+void lk_cli_wrap(FILE *out, const char *text, int at, int width)
 {
     const int least = 20;
     const int room = width - at > least ? width - at : least;
-    while (*text) {
-        const size_t length = line_length(text, room);
-        fprintf(out, "%.*s\n", (int)length, text);
-        text += length + strspn(text + length, " ");
-        if (*text)
-            fprintf(out, "%*s", at, "");
-    }
-}
-
-void lk_cli_wrap(FILE *out, const char *text, int at, int width)
-{
     const size_t size = 4 * strlen(text) + 1;
     char *const clean = malloc(size);
     if (clean)
         lk_printable(clean, size, text);
-    wrap(out, clean ? clean : "(out of memory)", at, width);
+    for (const char *rest = clean ? clean : "(out of memory)"; *rest;) {
+        const size_t length = line_length(rest, room);
+        fprintf(out, "%.*s\n", (int)length, rest);
+        rest += length + strspn(rest + length, " ");
+        if (*rest)
+            fprintf(out, "%*s", at, "");
+    }
     free(clean);
 }
 

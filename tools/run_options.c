@@ -21,12 +21,12 @@ const char *lk_run_signal_name(int number, char *out, size_t size)
     return out;
 }
 
-static bool parse_on_lost(const char *text, int *number)
+static int take_on_lost(const char *text, int *number)
 {
     const char *name = strncasecmp(text, "SIG", 3) == 0 ? text + 3 : text;
     if (strcasecmp(text, "ignore") == 0) {
         *number = 0;
-        return true;
+        return LK_GO_ON;
     }
     for (int i = 1; i < NSIG; i++) {
         const char *known = sigabbrev_np(i);
@@ -35,97 +35,71 @@ static bool parse_on_lost(const char *text, int *number)
             continue;
         if (strcasecmp(name, known) == 0) {
             *number = i;
-            return true;
+            return LK_GO_ON;
         }
     }
-    lk_cli_usage(me,
-                 "--on-lost must be term, ignore or the name of a signal that can end a process, not '%s'",
-                 lk_cli_quotable(text));
-    return false;
+    return lk_cli_usage(
+        me, "--on-lost must be term, ignore or the name of a signal that can end a process, not '%s'",
+        lk_cli_quotable(text));
 }
 
-static bool parse_owner(const char *text, const char **owner)
+static int take_owner(const char *text, const char **owner)
 {
     size_t length = strlen(text);
     for (const char *c = text; *c; c++)
         if ((unsigned char)*c < 0x20 || *c == 0x7f)
             length = 0;
-    if (length == 0 || length > LOCKER_OWNER_MAX) {
-        lk_cli_usage(me, "--owner must be 1 to %d bytes without control characters", (int)LOCKER_OWNER_MAX);
-        return false;
-    }
+    if (length == 0 || length > LOCKER_OWNER_MAX)
+        return lk_cli_usage(me, "--owner must be 1 to %d bytes without control characters",
+                            (int)LOCKER_OWNER_MAX);
     *owner = text;
-    return true;
+    return LK_GO_ON;
 }
 
 /* The caller's descriptor is copied, because closing 1 or 2 for the command would take its output away. */
-static bool parse_status_fd(const char *text, int *fd)
+static int take_status_fd(const char *text, int *fd)
 {
-    long number;
-    if (!lk_cli_number(me, "--status-fd", text, 0, 1000000, &number))
-        return false;
-    const int flags = fcntl((int)number, F_GETFL);
-    if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY) {
-        lk_cli_usage(me, "--status-fd: descriptor %ld is not open for writing", number);
-        return false;
-    }
+    int number;
+    const int code = lk_cli_number(me, "--status-fd", text, 0, 1000000, &number);
+    if (code != LK_GO_ON)
+        return code;
+    const int flags = fcntl(number, F_GETFL);
+    if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY)
+        return lk_cli_usage(me, "--status-fd: descriptor %d is not open for writing", number);
     if (*fd >= 0)
         close(*fd);
-    *fd = fcntl((int)number, F_DUPFD_CLOEXEC, 3);
+    *fd = fcntl(number, F_DUPFD_CLOEXEC, 3);
     if (*fd < 0) {
-        lk_cli_message("--status-fd: cannot copy descriptor %ld: %s", number, strerror(errno));
-        return false;
+        lk_cli_message("--status-fd: cannot copy descriptor %d: %s", number, strerror(errno));
+        return LK_EXIT_USAGE;
     }
     if (number > STDERR_FILENO)
-        fcntl((int)number, F_SETFD, FD_CLOEXEC);
-    return true;
+        fcntl(number, F_SETFD, FD_CLOEXEC);
+    return LK_GO_ON;
 }
 
-static bool parse_positive(const char *option, const char *text, int64_t *ms)
+static int take_ttl(const char *text, int64_t *ms)
 {
-    if (!lk_cli_duration(me, option, text, ms))
-        return false;
-    if (*ms > 0)
-        return true;
-    lk_cli_usage(me, "%s must be at least 1ms, not '%s'", option, text);
-    return false;
-}
-
-static bool parse_exit_code(const char *option, const char *text, int *code)
-{
-    long number;
-    if (!lk_cli_number(me, option, text, 0, 255, &number))
-        return false;
-    *code = (int)number;
-    return true;
-}
-
-static bool parse_permits(const char *text, int32_t *permits)
-{
-    long number;
-    if (!lk_cli_number(me, "--permits", text, 1, LOCKER_PERMITS_MAX, &number))
-        return false;
-    *permits = (int32_t)number;
-    return true;
+    const int code = lk_cli_duration(me, "--ttl", text, ms);
+    if (code == LK_GO_ON && *ms <= 0)
+        return lk_cli_usage(me, "--ttl must be at least 1ms, not '%s'", text);
+    return code;
 }
 
 /* keys[0] is the KEY, which comes last. */
-static bool add_key(lk_run_options *o, const char *key)
+static int take_key(lk_run_options *o, const char *key)
 {
-    if (o->key_count == LOCKER_KEYS_MAX) {
-        lk_cli_usage(me, "at most %d keys can be taken at once", (int)LOCKER_KEYS_MAX);
-        return false;
-    }
+    if (o->key_count == LOCKER_KEYS_MAX)
+        return lk_cli_usage(me, "at most %d keys can be taken at once", (int)LOCKER_KEYS_MAX);
     o->keys[o->key_count++] = key;
-    return true;
+    return LK_GO_ON;
 }
 
 /* What the options say, and which of two that exclude each other were given. */
 typedef struct {
     lk_run_options *o;
-    bool nonblock, wait;
-    const char
-        *of_watching; /* an option about what locker does while the command runs; NULL: none was given */
+    bool wait;
+    const char *of_watching; /* an option for the time while the command runs; NULL: none was given */
 } reading;
 
 static int take(int option, const lk_common *common, void *into)
@@ -133,65 +107,53 @@ static int take(int option, const lk_common *common, void *into)
     (void)common;
     reading *s = into;
     lk_run_options *o = s->o;
-    bool good = true;
     switch (option) {
     case 'n':
-        s->nonblock = true;
-        break;
+        o->nonblock = true;
+        return LK_GO_ON;
     case 'w':
         s->wait = true;
-        good = lk_cli_duration(me, "--wait", optarg, &o->wait_ms);
-        break;
+        return lk_cli_duration(me, "--wait", optarg, &o->wait_ms);
     case 'E':
-        good = parse_exit_code("--conflict-exit-code", optarg, &o->conflict_exit);
-        break;
+        return lk_cli_number(me, "--conflict-exit-code", optarg, 0, 255, &o->conflict_exit);
     case 't':
-        good = parse_positive("--ttl", optarg, &o->ttl_ms);
-        break;
+        return take_ttl(optarg, &o->ttl_ms);
     case 'k':
         s->of_watching = "--kill-after";
-        good = lk_cli_duration(me, "--kill-after", optarg, &o->kill_after_ms);
-        break;
+        return lk_cli_duration(me, "--kill-after", optarg, &o->kill_after_ms);
     case 'c':
         o->shell[2] = optarg;
-        break;
+        return LK_GO_ON;
     case LK_OPT_ON_LOST:
         s->of_watching = "--on-lost";
-        good = parse_on_lost(optarg, &o->lost_signal);
-        break;
+        return take_on_lost(optarg, &o->lost_signal);
     case LK_OPT_LOST_EXIT_CODE:
         s->of_watching = "--lost-exit-code";
-        good = parse_exit_code("--lost-exit-code", optarg, &o->lost_exit);
-        break;
+        return lk_cli_number(me, "--lost-exit-code", optarg, 0, 255, &o->lost_exit);
     case LK_OPT_OWNER:
-        good = parse_owner(optarg, &o->owner);
-        break;
+        return take_owner(optarg, &o->owner);
     case 's':
         o->mode = LOCKER_SHARED;
-        break;
+        return LK_GO_ON;
     case 'p':
-        good = parse_permits(optarg, &o->permits);
-        break;
+        return lk_cli_number(me, "--permits", optarg, 1, LOCKER_PERMITS_MAX, &o->permits);
     case LK_OPT_ALSO:
-        good = add_key(o, optarg);
-        break;
+        return take_key(o, optarg);
     case 'F':
         o->no_fork = true;
-        break;
+        return LK_GO_ON;
     case LK_OPT_FOREGROUND:
         o->foreground = true;
-        break;
+        return LK_GO_ON;
     case LK_OPT_WAIT_DESCENDANTS:
         s->of_watching = "--wait-descendants";
         o->wait_descendants = true;
-        break;
+        return LK_GO_ON;
     case LK_OPT_STATUS_FD:
-        good = parse_status_fd(optarg, &o->status_fd);
-        break;
+        return take_status_fd(optarg, &o->status_fd);
     default:
         return LK_NOT_MINE;
     }
-    return good ? LK_GO_ON : LK_EXIT_USAGE;
 }
 
 /* KEY [--] COMMAND [ARG...], or KEY alone with -c; KEY -c STRING, as flock(1) has it, is taken too. */
@@ -238,7 +200,7 @@ int lk_run_kill_after_too_long(int64_t most_ms)
 static int check(const reading *s)
 {
     lk_run_options *o = s->o;
-    if (s->nonblock && s->wait && o->wait_ms != 0)
+    if (o->nonblock && s->wait && o->wait_ms != 0)
         return lk_cli_usage(me, "--nonblock and --wait exclude each other; remove either");
     if (o->mode == LOCKER_SHARED && o->permits > 0)
         return lk_cli_usage(me, "--shared and --permits exclude each other; remove either");
@@ -247,8 +209,7 @@ static int check(const reading *s)
                             "--no-fork and %s exclude each other, because after exec nothing "
                             "supervises the command; remove either",
                             s->of_watching);
-    o->nonblock = s->nonblock;
-    if (s->nonblock)
+    if (o->nonblock)
         o->wait_ms = 0;
     /* What the service leaves of it is looked at after the grant. */
     if (o->ttl_ms > 0 && o->kill_after_ms > o->ttl_ms - o->ttl_ms / LK_RUN_RENEWALS)

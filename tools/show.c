@@ -20,8 +20,7 @@ static void print_queue(const locker_info *info)
 
 static void print_row(const char *label, const char *text)
 {
-    const int at = printf("  %-10s ", label);
-    lk_cli_wrap(stdout, text, at, LK_CLI_WIDTH);
+    lk_cli_wrap(stdout, text, printf("  %-10s ", label), LK_CLI_WIDTH);
 }
 
 /* One of several who share the key, or have its permits. */

@@ -267,7 +267,7 @@ static void run_cell(comparing *c, const lk_scenario *scenario, lk_backend *back
     for (int run = 1; run <= c->choices.runs && result->verdict != LK_VERDICT_NOT_RUN; run++) {
         lk_cell cell = {.backend = backend, .result = result, .run = run, .quick = c->choices.quick};
 
-        lk_progress_say(&c->progress, "%s on %s, run %d of %ld", scenario->name, backend->column->name, run,
+        lk_progress_say(&c->progress, "%s on %s, run %d of %d", scenario->name, backend->column->name, run,
                         c->choices.runs);
         const lk_verdict before = result->verdict;
 
@@ -380,7 +380,7 @@ static void begin(comparing *c, int argc, char **argv)
     say_machine(c->found.machine, sizeof c->found.machine);
     say_date(c->found.date, sizeof c->found.date);
     snprintf(c->found.locker_version, sizeof c->found.locker_version, "%s", locker_version());
-    c->found.runs = (int)c->choices.runs;
+    c->found.runs = c->choices.runs;
     c->found.quick = c->choices.quick;
     c->found.columns = room(columns, sizeof *c->found.columns);
     c->found.rows = room(c->choices.scenarios_len, sizeof *c->found.rows);

@@ -101,7 +101,7 @@ static int take_option(int option, lk_common *common, char **argv, lk_choices *c
     case 's':
         return take_scenario(choices, optarg);
     case 'n':
-        return lk_cli_number(compare, "--runs", optarg, 1, 1000, &choices->runs) ? LK_GO_ON : LK_EXIT_USAGE;
+        return lk_cli_number(compare, "--runs", optarg, 1, 1000, &choices->runs);
     case OPT_SPAWN:
         return take_kinds(choices, optarg);
     case OPT_HTML:

@@ -17,7 +17,7 @@ typedef struct {
     const lk_scenario *scenarios[LK_SCENARIOS_MAX]; /**< --scenario, else all */
     size_t scenarios_len;
     const char *html, *json; /**< files; NULL: none */
-    long runs;
+    int runs;
     bool quick, quiet, list;
 } lk_choices;
 

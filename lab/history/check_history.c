@@ -57,10 +57,10 @@ static int promise(struct options *options, char *word)
     if (!where)
         return lk_cli_usage(options->common.subcommand, "--promise %s takes no limit", word);
     int64_t ms;
-    if (!lk_cli_duration(options->common.subcommand, "--promise", limit, &ms))
-        return LK_EXIT_USAGE;
-    *where = ms * 1000000;
-    return LK_GO_ON;
+    const int code = lk_cli_duration(options->common.subcommand, "--promise", limit, &ms);
+    if (code == LK_GO_ON)
+        *where = ms * 1000000;
+    return code;
 }
 
 static int allow(struct options *options, char *word)
