@@ -8,6 +8,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "run_parts.h"
@@ -131,7 +132,8 @@ static int run_command(lk_run *r)
     /* What the command left running was protected by the lock as well. */
     if (lost && r->options.lost_signal)
         lk_run_tree_kill(r);
-    lk_run_child_let_go();
+    while (waitpid(-1, NULL, WNOHANG) > 0) /* after the last signal: another process may get the number now */
+        continue;
     lk_run_unwatch(r);
     lk_cli_hurry(false);
     if (lost && !r->system_error)

@@ -16,21 +16,16 @@
 
 #include "run_parts.h"
 
-static bool have_terminal(int terminal)
+static bool is_in_foreground(int terminal, pid_t group)
 {
-    return terminal >= 0 && tcgetpgrp(terminal) == getpgrp();
-}
-
-static bool has_terminal(const lk_run_child *child)
-{
-    return child->terminal >= 0 && tcgetpgrp(child->terminal) == child->pid;
+    return terminal >= 0 && tcgetpgrp(terminal) == group;
 }
 
 static void lend_terminal(lk_run_child *child)
 {
-    if (have_terminal(child->terminal))
+    if (is_in_foreground(child->terminal, getpgrp()))
         tcsetpgrp(child->terminal, child->pid);
-    child->lent = has_terminal(child);
+    child->lent = is_in_foreground(child->terminal, child->pid);
 }
 
 /* A shell that was the command may have given the terminal to a job of its own. */
@@ -98,21 +93,21 @@ int lk_run_child_start(lk_run_child *child, const lk_run *r, char **environment)
         child->terminal = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
     /* In a pipeline the others of our group may need the terminal (a pager, say): it is lent when the command
      * asks for it. */
-    const bool lend = have_terminal(child->terminal) && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+    const bool lend =
+        is_in_foreground(child->terminal, getpgrp()) && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
     becoming b = {.r = r,
                   .environment = environment,
                   .parent = getpid(),
                   .terminal = lend ? child->terminal : -1,
                   .answer = fds[1]};
+    child->exec_pipe = fds[0];
     child->pid = spawn(&b);
+    const int error = errno;
     close(fds[1]);
     if (child->pid < 0) {
-        const int error = errno;
-        close(fds[0]);
         lk_run_child_finish(child);
         return error;
     }
-    child->exec_pipe = fds[0];
     if (child->group)
         setpgid(child->pid, child->pid);
     /* The child took the terminal before exec. A shell may have given it to a job of its own by now. */
@@ -135,7 +130,7 @@ static bool hear(idtype_t whom, pid_t pid, int of, siginfo_t *info)
 static void end(lk_run_child *child, const siginfo_t *info)
 {
     child->ended = true;
-    child->had_terminal = has_terminal(child);
+    child->had_terminal = is_in_foreground(child->terminal, child->pid);
     child->stopped_by = 0;
     child->code = info->si_code == CLD_EXITED ? info->si_status : 0;
     child->signal = info->si_code == CLD_EXITED ? 0 : info->si_status;
@@ -178,12 +173,9 @@ void lk_run_child_read_exec(lk_run_child *child)
  * not part of a job that a shell could continue. */
 static bool stop_ourselves(void)
 {
-    sigset_t stop;
-    sigemptyset(&stop);
-    sigaddset(&stop, SIGTSTP);
     kill(0, SIGTSTP);
-    pthread_sigmask(SIG_UNBLOCK, &stop, NULL);
-    pthread_sigmask(SIG_BLOCK, &stop, NULL);
+    lk_run_signal_mask(SIG_UNBLOCK, SIGTSTP);
+    lk_run_signal_mask(SIG_BLOCK, SIGTSTP);
     sigset_t pending;
     /* CONT is blocked, so it is pending if it was what let us go on. */
     return sigpending(&pending) == 0 && sigismember(&pending, SIGCONT) == 1;
@@ -211,7 +203,7 @@ bool lk_run_child_stop_along(lk_run_child *child)
     const bool wants_terminal = by == SIGTTIN || by == SIGTTOU;
     if (child->terminal < 0 || (by != SIGTSTP && !wants_terminal))
         return false; /* somebody stopped it who will continue it too */
-    if (wants_terminal && have_terminal(child->terminal))
+    if (wants_terminal && is_in_foreground(child->terminal, getpgrp()))
         return true;
     take_terminal_back(child);
     if (!stop_ourselves() && wants_terminal)
@@ -234,10 +226,4 @@ void lk_run_child_finish(lk_run_child *child)
     if (child->exec_pipe >= 0)
         close(child->exec_pipe);
     child->terminal = child->exec_pipe = -1;
-}
-
-void lk_run_child_let_go(void)
-{
-    while (waitpid(-1, NULL, WNOHANG) > 0)
-        continue;
 }

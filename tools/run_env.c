@@ -67,8 +67,7 @@ static int check_line(const lk_run *r, const char *key, uint64_t token, int32_t 
 static int check_key(const lk_run *r, const char *key)
 {
     const char *line = secure_getenv("LOCKER_HELD_KEYS"), *driver = locker_get_semantics(r->l)->driver;
-    int32_t mine =
-        0; /* permits of the key that ancestors have: a further one is free or is another's, who will release it */
+    int32_t mine = 0; /* permits of the key that ancestors have; another process will release the others */
     int code = LK_EXIT_OK;
     while (line && *line && !code) {
         const size_t length = strcspn(line, "\n");
@@ -96,45 +95,34 @@ static bool is_ours(const char *variable)
     return false;
 }
 
-/* No password is passed on: LOCKER_URI loses the one that it has, or goes as a whole where it is not to be
- * seen which part that is. A copy; NULL with *failed when out of memory, NULL without: leave the variable
- * out. */
-static char *without_password(const char *variable, bool *failed)
+/* Copy LOCKER_URI without its password. Leave it out (*copy stays NULL) if we cannot tell which part is the password. Return false
+ * if memory ran out. */
+static bool copy_without_password(const char *variable, char **copy)
 {
     const char *hosts = strstr(variable, "://"), *at = strrchr(variable, '@');
-    char *copy = NULL;
-    *failed = false;
     if (strcasestr(variable, "password=") != NULL) /* a parameter that there isn't */
-        return NULL;
-    if (at == NULL) {
-        copy = strdup(variable);
-        *failed = copy == NULL;
-        return copy;
-    }
+        return true;
+    if (at == NULL)
+        return (*copy = strdup(variable)) != NULL;
     if (hosts == NULL)
-        return NULL;
+        return true;
     hosts += 3;
-    const char *end = hosts + strcspn(hosts, "/?#");
-    if (at > end)
-        return NULL;
+    if (at > hosts + strcspn(hosts, "/?#"))
+        return true;
     const char *colon = memchr(hosts, ':', (size_t)(at - hosts));
     if (colon == NULL)
         colon = at;
-    *failed = asprintf(&copy, "%.*s%s", (int)(colon - variable), variable, colon == hosts ? at + 1 : at) < 0;
-    return *failed ? NULL : copy;
+    return asprintf(copy, "%.*s%s", (int)(colon - variable), variable, colon == hosts ? at + 1 : at) >= 0;
 }
 
-/* NULL with *failed when out of memory, NULL without: leave the variable out. */
-static char *inherit(const char *variable, bool *failed)
+/* Copy a variable of our environment, unless the command is not to have it: then *copy stays NULL. Return false if memory ran out. */
+static bool inherit(const char *variable, char **copy)
 {
-    *failed = false;
     if (is_ours(variable))
-        return NULL;
+        return true;
     if (strncmp(variable, "LOCKER_URI=", strlen("LOCKER_URI=")) == 0)
-        return without_password(variable, failed);
-    char *copy = strdup(variable);
-    *failed = copy == NULL;
-    return copy;
+        return copy_without_password(variable, copy);
+    return (*copy = strdup(variable)) != NULL;
 }
 
 uint64_t lk_run_token(const lk_run *r)
@@ -190,14 +178,12 @@ char **lk_run_environment(const lk_run *r)
     char **copy = calloc(count + OURS + 1, sizeof *copy);
     if (!copy)
         return NULL;
-    for (size_t i = 0; i < count && !failed; i++)
-        if ((copy[n] = inherit(environ[i], &failed)) != NULL)
-            n++;
-    if (failed) {
-        lk_run_environment_free(copy);
-        return NULL;
+    for (size_t i = 0; i < count && !failed; i++) {
+        failed = !inherit(environ[i], &copy[n]);
+        n += failed || copy[n] != NULL;
     }
-    failed = asprintf(&copy[n++], "LOCKER_HELD=1") < 0 || asprintf(&copy[n++], "LOCKER_KEY=%s", key) < 0 ||
+    failed = failed || asprintf(&copy[n++], "LOCKER_HELD=1") < 0 ||
+             asprintf(&copy[n++], "LOCKER_KEY=%s", key) < 0 ||
              asprintf(&copy[n++], "LOCKER_TOKEN=%llu", token) < 0 ||
              asprintf(&copy[n++], "LOCKER_OWNER=%s", locker_handle_owner(r->held)) < 0 ||
              asprintf(&copy[n++], "LOCKER_BACKEND=%s", r->backend) < 0 ||
@@ -206,7 +192,7 @@ char **lk_run_environment(const lk_run *r)
               asprintf(&copy[n++], "LOCKER_SLOT=%d", (int)locker_handle_slot(r->held)) < 0) ||
              !add_keys(r, copy, &n);
     if (failed) {
-        copy[n > 0 ? n - 1 : 0] = NULL; /* undefined after a failed asprintf() */
+        copy[n - 1] = NULL; /* undefined after a failed asprintf() */
         lk_run_environment_free(copy);
         return NULL;
     }

@@ -52,11 +52,10 @@ void lk_run_event(const lk_run *r, const char *name, const char *format, ...)
     json_decref(rest);
     char *const text = r->options.status_fd >= 0 ? json_dumps(object, JSON_COMPACT) : NULL;
     char *line = NULL;
-    const int length = text ? asprintf(&line, "%s\n", text) : -1;
-    if (length > 0)
-        write_line(r->options.status_fd, line, (size_t)length);
-    if (length >= 0)
+    if (text && asprintf(&line, "%s\n", text) >= 0) {
+        write_line(r->options.status_fd, line, strlen(line));
         free(line);
+    }
     free(text);
     json_decref(object);
 }

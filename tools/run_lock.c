@@ -1,13 +1,20 @@
-/* run_lock.c: takes the lock, or says why it can't be had, and releases it. */
+/* run_lock.c: takes the lock, or says why it can't be had and who holds it, and releases it. */
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/time.h>
 #include <unistd.h>
 
 #include "run_parts.h"
 
-enum { KILL_AFTER_DEFAULT_MS = 5000, MARGIN_MS = 100, OPENING_MS = 1000 };
+enum { KILL_AFTER_DEFAULT_MS = 5000, MARGIN_MS = 100, OPENING_MS = 1000, TELL_AFTER_MS = 2000 };
+
+struct timespec lk_run_timespec(int64_t ms)
+{
+    return (struct timespec){.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
+}
 
 const char *lk_run_advice(int error)
 {
@@ -20,6 +27,75 @@ const char *lk_run_advice(int error)
     default:
         return "";
     }
+}
+
+/* Write " by OWNER since TIME (3m ago)", with the number of waiters; nothing if the service does not say. Return `out`. */
+static const char *holder_words(const lk_run *r, char *out, size_t size)
+{
+    locker_info info = LOCKER_INFO_INIT;
+    int n = 0;
+    out[0] = '\0';
+    locker_error err;
+    if (locker_show(r->l, r->options.key, &info, &err) == LOCKER_OK && info.held) {
+        char owner[LK_CLI_CLEAN];
+        n = snprintf(out, size, " by %s",
+                     info.owner[0] ? lk_cli_clean(info.owner, owner) : "a holder that is not known");
+        if (info.holders_len > 1)
+            n += snprintf(out + n, size - (size_t)n, " and %zu more", info.holders_len - 1);
+        char since[96];
+        if (lk_cli_since_words(info.since_unix_ms, since, sizeof since))
+            n += snprintf(out + n, size - (size_t)n, " since %s", since);
+        if (info.waiters > 0)
+            snprintf(out + n, size - (size_t)n, "; %lld waiting", (long long)info.waiters);
+    }
+    locker_info_clear(&info);
+    return out;
+}
+
+/* A wait names the holder once, from a thread of its own, so that the place in the queue is kept. */
+static void *tell(void *context)
+{
+    lk_run *r = context;
+    struct pollfd stop = {.fd = r->teller.stop_fd, .events = POLLIN};
+    if (poll(&stop, 1, TELL_AFTER_MS) != 0)
+        return NULL;
+    char words[512];
+    holder_words(r, words, sizeof words);
+    if (!atomic_load_explicit(&r->teller.over, memory_order_relaxed))
+        lk_cli_message("waiting for '%s'%s%s", r->options.key, words[0] ? ", held" : "", words);
+    return NULL;
+}
+
+/* Start the thread. If that fails, nothing is printed. */
+static void start_teller(lk_run *r)
+{
+    lk_run_teller *t = &r->teller;
+    sigset_t all, before;
+    t->stop_fd = eventfd(0, EFD_CLOEXEC);
+    /* It may outlive the wait, when signals are the loop's; what it let through would end us then. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    t->started = t->stop_fd >= 0 && pthread_create(&t->thread, NULL, tell, r) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!t->started && t->stop_fd >= 0)
+        close(t->stop_fd);
+}
+
+/* Print nothing from now on. Does not block. */
+static void hush_teller(lk_run_teller *t)
+{
+    if (t->started && !atomic_exchange_explicit(&t->over, true, memory_order_relaxed))
+        eventfd_write(t->stop_fd, 1);
+}
+
+void lk_run_teller_end(lk_run_teller *t)
+{
+    if (!t->started)
+        return;
+    hush_teller(t);
+    pthread_join(t->thread, NULL);
+    close(t->stop_fd);
+    t->started = false;
 }
 
 static locker_status take(lk_run *r, const locker_lock_options *options, locker_error *err)
@@ -52,9 +128,9 @@ static locker_status ask_for_lock(lk_run *r, locker_cancel *cancel, locker_error
     if (o->common.verbose)
         lk_cli_message("waiting for '%s': %s", o->key, err->text);
     if (!o->common.quiet && (o->common.verbose || isatty(STDERR_FILENO)))
-        lk_run_teller_start(r);
+        start_teller(r);
     status = take(r, &options, err);
-    lk_run_teller_hush(&r->teller);
+    hush_teller(&r->teller);
     return status;
 }
 
@@ -63,7 +139,7 @@ static void say_conflict(const lk_run *r, locker_status status, const locker_err
 {
     const lk_run_options *o = &r->options;
     char holder[512];
-    lk_run_holder_words(r, holder, sizeof holder);
+    holder_words(r, holder, sizeof holder);
     char words[32], place[LK_CLI_PLACE];
     lk_cli_place(&o->common, r->l, place);
     if (o->key_count > 1) /* it need not be the first that is held */
@@ -271,12 +347,7 @@ static bool unlock_within(unlocking *u, int64_t ms)
         unlock(u);
         return true;
     }
-    struct timespec end;
-    clock_gettime(CLOCK_MONOTONIC, &end);
-    end.tv_sec += (time_t)(ms / 1000);
-    end.tv_nsec += (long)(ms % 1000) * 1000000;
-    end.tv_sec += end.tv_nsec / 1000000000;
-    end.tv_nsec %= 1000000000;
+    const struct timespec end = lk_run_timespec(lk_cli_now_ms(CLOCK_MONOTONIC) + ms);
     return pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &end) == 0;
 }
 

@@ -3,13 +3,12 @@
  *   run_options.c   reads the command line
  *   run_events.c    JSON lines for --status-fd
  *   run_signals.c   which signals we take and what the command inherits; ends the wait on a signal
- *   run_holder.c    says who holds the lock that is not to be had
  *   run_env.c       the command's environment, and refusing to wait for oneself
- *   run_lock.c      takes the lock, and releases it
+ *   run_lock.c      takes the lock, or says who holds it, and releases it
  *   run_child.c     starts the command, sends signals to it, stops and continues with it, reaps it
  *   run_tree.c      finds, signals and ends everything that the command started
- *   run_guard.c     kills the command just before the lease ends, from a thread of its own
- *   run_supervise.c the loop while it runs: signals, the child's end, the lease's deadline
+ *   run_supervise.c the loop while the command runs: signals, the child's end, the lease's deadline. A thread of its own,
+ *                   the guard, kills the command just before the lease ends
  *   run.c           calls these parts in order, or with --no-fork becomes the command; returns the exit code
  *
  * Three threads: the main one; until the lock is held, one that turns a signal into the wait's end; and, for
@@ -123,19 +122,17 @@ typedef struct {
     int64_t began_ms; /**< when the wait began, of CLOCK_MONOTONIC */
     int64_t ttl_ms;   /**< 0: no lease */
     int64_t kill_after_ms;
-    int64_t margin_ms; /**< how long before the deadline KILL is sent */
-    int64_t
-        deadline_ms; /**< the lease's, of CLOCK_BOOTTIME, before the command starts; -1: there is no lease */
-    bool lost;       /**< the lock was lost while the command ran */
-    bool stopped;    /**< the command was signalled because the lock was lost or about to be */
+    int64_t margin_ms;       /**< how long before the deadline KILL is sent */
+    int64_t deadline_ms;     /**< the lease's, of CLOCK_BOOTTIME, before the command starts; -1: no lease */
+    bool lost;               /**< the lock was lost while the command ran */
+    bool stopped;            /**< the command was signalled because the lock was lost or about to be */
     int signal_fd, timer_fd; /**< what the loop reads; -1: not open */
     int system_error; /**< errno if the supervisor could not be started (the command has been killed); else 0 */
     lk_run_tree tree;
     lk_run_guard guard;
-    int ended_by; /**< the signal that ended the command or the wait; 0: none */
-    bool
-        from_terminal; /**< the command had the terminal then, so our own process group did not get the signal */
-    bool abandoned;    /**< the service does not answer to the release: exit without waiting for it */
+    int ended_by;       /**< the signal that ended the command or the wait; 0: none */
+    bool from_terminal; /**< the command had the terminal then, so our process group got no signal */
+    bool abandoned;     /**< the service does not answer to the release: exit without waiting for it */
 } lk_run;
 
 /* ------------------------------------------------------------------ options ---- */
@@ -163,6 +160,9 @@ void lk_run_event(const lk_run *r, const char *name, const char *format, ...);
 /** Block what we take, before any thread exists. `foreground`: leave the terminal's stop signal alone. */
 void lk_run_signals_take(lk_run_signals *signals, bool foreground);
 
+/** Block or unblock a signal (SIG_BLOCK, SIG_UNBLOCK) on this thread. Async-signal-safe. */
+void lk_run_signal_mask(int how, int number);
+
 /** Let Ctrl-Z stop us (true, while waiting) or have the loop read it (false). */
 void lk_run_signals_stoppable(const lk_run_signals *signals, bool stoppable);
 
@@ -185,20 +185,6 @@ int lk_run_wait_end(const lk_run_signals *signals);
 /** Forget what came while we waited and is not for us: USR1, USR2, WINCH. */
 void lk_run_signals_forget(const lk_run_signals *signals);
 
-/* ------------------------------------------------------------------ the holder ---- */
-
-/** " by OWNER since TIME (3m ago)", with who waits; empty when the service doesn't say. Returns `out`. */
-const char *lk_run_holder_words(const lk_run *r, char *out, size_t size);
-
-/** Start it. Where that fails, nothing is told. */
-void lk_run_teller_start(lk_run *r);
-
-/** Say nothing from now on. Doesn't block. */
-void lk_run_teller_hush(lk_run_teller *teller);
-
-/** End it, if it was started. Blocks while it asks the service. */
-void lk_run_teller_end(lk_run_teller *teller);
-
 /* ------------------------------------------------------------------ environment ---- */
 
 /** Whether one of our ancestors holds this very lock, so that waiting for it would never end. Returns 0, or
@@ -213,6 +199,12 @@ char **lk_run_environment(const lk_run *r);
 void lk_run_environment_free(char **environment);
 
 /* ------------------------------------------------------------------ the lock ---- */
+
+/** A time in ms for the system's calls. */
+struct timespec lk_run_timespec(int64_t ms);
+
+/** End the thread that says who holds the lock, if it was started. Blocks while it asks the service. */
+void lk_run_teller_end(lk_run_teller *teller);
 
 /** What to do about a limit of the system, for the end of a message; "" when it is none. */
 const char *lk_run_advice(int error);
@@ -232,7 +224,7 @@ typedef struct lk_run_child {
     int terminal;      /**< the controlling terminal; -1: none, or --foreground */
     int exec_pipe;     /**< readable when exec worked (end of file) or failed (an errno); -1: settled */
     int exec_error;    /**< errno of a failed exec, or 0 */
-    bool ended;        /**< a zombie, until lk_run_child_let_go() */
+    bool ended;        /**< a zombie, until run.c reaps it after the last signal */
     int code;          /**< valid when ended: its exit code; 0 when a signal ended it */
     int signal;        /**< valid when ended: the signal that ended it, or 0 */
     bool lent;         /**< it got the terminal */
@@ -267,9 +259,6 @@ void lk_run_child_continue(lk_run_child *child);
 /** Take the terminal back, and close what is ours. */
 void lk_run_child_finish(lk_run_child *child);
 
-/** Reap it, behind the last signal: its number is anybody's from then on. */
-void lk_run_child_let_go(void);
-
 /* ------------------------------------------------------------------ the tree ---- */
 
 /** Become the parent of orphans. Called before the command starts. Returns 0 or an errno. */
@@ -290,22 +279,6 @@ void lk_run_tree_kill_known(lk_run *r);
 bool lk_run_tree_kill(lk_run *r);
 
 void lk_run_tree_end(lk_run *r);
-
-/* ------------------------------------------------------------------ the guard ---- */
-
-/** Start the thread, before the command: without it nobody is sure to end the command in time. Nothing is started where the
- * lock's loss is to be ignored. Returns 0 or an errno. */
-int lk_run_guard_begin(lk_run *r);
-
-/** The command runs: from here on kill it, with its process group, just before the lock's deadline, whatever the loop is busy
- * with: a walk, or a message that nobody reads. */
-void lk_run_guard_watch(lk_run *r, const lk_run_child *child);
-
-/** Kill at this moment instead (of CLOCK_BOOTTIME), unless the lock was renewed since; -1: just before the deadline again. */
-void lk_run_guard_set(lk_run *r, int64_t kill_at_ms);
-
-/** From here on it kills nothing. Also after begin failed. */
-void lk_run_guard_end(lk_run *r);
 
 /* ------------------------------------------------------------------ the loop ---- */
 

@@ -20,16 +20,26 @@ static void add_unless_ignored(sigset_t *set, int number)
     sigaddset(set, number);
 }
 
+/* What is forwarded to the command. The first ENDINGS of these ask a program to end. */
+static const int forwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH};
+enum { ENDINGS = 4, FORWARDED = sizeof forwarded / sizeof forwarded[0] };
+
+void lk_run_signal_mask(int how, int number)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, number);
+    pthread_sigmask(how, &set, NULL);
+}
+
 void lk_run_signals_take(lk_run_signals *s, bool foreground)
 {
-    static const int endings[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
-    static const int forwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH};
     struct sigaction ignore = {.sa_handler = SIG_IGN}, standard = {.sa_handler = SIG_DFL};
     sigemptyset(&s->endings);
     sigemptyset(&s->watched);
-    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++)
-        add_unless_ignored(&s->endings, endings[i]);
-    for (size_t i = 0; i < sizeof forwarded / sizeof forwarded[0]; i++)
+    for (size_t i = 0; i < ENDINGS; i++)
+        add_unless_ignored(&s->endings, forwarded[i]);
+    for (size_t i = 0; i < FORWARDED; i++)
         add_unless_ignored(&s->watched, forwarded[i]);
     sigaddset(&s->watched, SIGCHLD);
     sigaddset(&s->watched, SIGCONT);
@@ -47,23 +57,19 @@ void lk_run_signals_take(lk_run_signals *s, bool foreground)
 
 void lk_run_signals_stoppable(const lk_run_signals *s, bool stoppable)
 {
-    sigset_t set;
-    sigemptyset(&set);
     if (sigismember(&s->watched, SIGTSTP))
-        sigaddset(&set, SIGTSTP);
-    pthread_sigmask(stoppable ? SIG_UNBLOCK : SIG_BLOCK, &set, NULL);
+        lk_run_signal_mask(stoppable ? SIG_UNBLOCK : SIG_BLOCK, SIGTSTP);
 }
 
 void lk_run_signals_forget(const lk_run_signals *s)
 {
     const struct timespec now = {0, 0};
-    static const int numbers[] = {SIGUSR1, SIGUSR2, SIGWINCH};
     sigset_t unneeded;
     /* Endings that come between the wait and the command's start are forwarded; they stay. */
     sigemptyset(&unneeded);
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
-        if (sigismember(&s->watched, numbers[i]) == 1)
-            sigaddset(&unneeded, numbers[i]);
+    for (size_t i = ENDINGS; i < FORWARDED; i++)
+        if (sigismember(&s->watched, forwarded[i]) == 1)
+            sigaddset(&unneeded, forwarded[i]);
     while (sigtimedwait(&unneeded, NULL, &now) > 0)
         continue;
 }
@@ -79,17 +85,14 @@ void lk_run_die_of(int number)
 {
     const struct rlimit none = {0, 0};
     const struct sigaction standard = {.sa_handler = SIG_DFL};
-    sigset_t set;
     if (number != SIGINT && number != SIGQUIT)
         return;
-    prctl(PR_SET_DUMPABLE,
-          0); /* a core file would be ours, and the limit does not keep a program from taking it */
+    /* A core file would show our memory. A limit of zero does not stop a program that takes core files. */
+    prctl(PR_SET_DUMPABLE, 0);
     setrlimit(RLIMIT_CORE, &none);
     sigaction(number, &standard, NULL);
-    sigemptyset(&set);
-    sigaddset(&set, number);
     kill(getpid(), number);
-    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+    lk_run_signal_mask(SIG_UNBLOCK, number);
 }
 
 /* While we wait for the lock; for the handler. */
@@ -131,15 +134,11 @@ static void reap_orphans(int number)
 static void take_orphans(bool take)
 {
     const struct sigaction action = {.sa_handler = take ? reap_orphans : SIG_DFL, .sa_flags = SA_RESTART};
-    sigset_t set;
     if (getpid() != 1)
         return;
-    sigemptyset(&set);
-    sigaddset(&set, SIGCHLD);
     sigaction(SIGCHLD, &action, NULL);
-    pthread_sigmask(take ? SIG_UNBLOCK : SIG_BLOCK, &set, NULL);
-    reap_orphans(
-        SIGCHLD); /* those that ended before we became this program, of which no signal comes any more */
+    lk_run_signal_mask(take ? SIG_UNBLOCK : SIG_BLOCK, SIGCHLD);
+    reap_orphans(SIGCHLD); /* no signal comes for those that ended before we became this program */
 }
 
 int lk_run_wait_begin(const lk_run_signals *s)

@@ -14,7 +14,7 @@
  * gets one of two equal signals. */
 #include <errno.h>
 #include <poll.h>
-#include <string.h>
+#include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -41,11 +41,10 @@ typedef struct {
     int64_t losing_at_ms, kill_at_ms; /* valid while losing */
     int64_t asked_at_ms; /* when the command was told to end, or was ended, by a signal; NEVER: it was not */
     int64_t ended_at_ms; /* when the command ended; NEVER: it has not */
-    int64_t
-        walk_at_ms; /* when the next walk through the processes is due; what ends meanwhile wakes us more often */
-    int only_refused;      /* how many times in a row KILL found none but processes that we may not signal */
-    bool killed;           /* everything got KILL once */
-    sigset_t held_back;    /* signals for the command, which is stopped until held_until_ms */
+    int64_t walk_at_ms;  /* when the next walk through the processes is due; an end of one wakes us before */
+    int only_refused;    /* how many times in a row KILL found none but processes that we may not signal */
+    bool killed;         /* everything got KILL once */
+    sigset_t held_back;  /* signals for the command, which is stopped until held_until_ms */
     int64_t held_until_ms; /* NEVER: nothing is held back */
 } loop;
 
@@ -59,6 +58,114 @@ static int64_t at_least(int64_t value, int64_t floor)
 {
     return value > floor ? value : floor;
 }
+
+/* Set a timer; NEVER disarms it. */
+static void set_timer(int fd, int flags, int64_t ms)
+{
+    const struct itimerspec when = {.it_value = lk_run_timespec(ms == NEVER ? 0 : at_least(ms, 1))};
+    timerfd_settime(fd, flags, &when, NULL);
+}
+
+/* ------------------------------------------------------------------ the guard ----
+ * It kills the command just before the lease ends, from a thread of its own. The loop can be late: a walk through many processes
+ * takes its time on a busy machine, and a message blocks when nothing reads the terminal or the pipe. So the thread runs before the
+ * command does. By itself it goes by the deadline; the loop only passes another time to it. */
+
+/* When KILL is due, of CLOCK_BOOTTIME; NEVER. A renewal that the loop has not seen yet moves it on. `deadline`: the latest that
+ * this thread knows of; NEVER: none. */
+static int64_t due_at(lk_run *r, int64_t *deadline)
+{
+    const int64_t now = now_ms(), remaining = locker_handle_remaining_ms(r->held),
+                  kill_at = atomic_load_explicit(&r->guard.kill_at_ms, memory_order_relaxed);
+    if (remaining > 0)
+        *deadline = now + remaining;
+    if (kill_at == NEVER && *deadline != NEVER)
+        return *deadline - r->margin_ms;
+    if (kill_at != NEVER && kill_at <= now && remaining > r->margin_ms)
+        return now + remaining - r->margin_ms;
+    return kill_at;
+}
+
+static void *keep_guard(void *context)
+{
+    lk_run *const r = context;
+    lk_run_guard *const g = &r->guard;
+    struct pollfd fds[] = {{.fd = g->wake_fd, .events = POLLIN}, {.fd = g->timer_fd, .events = POLLIN}};
+    int64_t deadline = r->deadline_ms;
+    while (!atomic_load_explicit(&g->over, memory_order_relaxed)) {
+        const lk_run_child *const child = atomic_load_explicit(&g->child, memory_order_acquire);
+        const int64_t at = child ? due_at(r, &deadline) : NEVER;
+        eventfd_t ignored;
+        if (at != NEVER && at <= now_ms()) {
+            g->fired = true; /* before anybody can see the command's end */
+            lk_run_child_signal(child, SIGKILL);
+            return NULL;
+        }
+        set_timer(g->timer_fd, TFD_TIMER_ABSTIME, at);
+        if (poll(fds, 2, -1) > 0 && fds[0].revents)
+            eventfd_read(g->wake_fd, &ignored);
+    }
+    return NULL;
+}
+
+/* Start the thread, before the command: without it the command may not end in time. Start nothing if the lock's loss is to be
+ * ignored. Return 0 or an errno. */
+static int begin_guard(lk_run *r)
+{
+    lk_run_guard *const g = &r->guard;
+    sigset_t all, before;
+    atomic_store_explicit(&g->kill_at_ms, NEVER, memory_order_relaxed);
+    if (r->options.lost_signal == 0) /* nothing is done about a loss */
+        return 0;
+    if ((g->wake_fd = eventfd(0, EFD_CLOEXEC)) < 0 ||
+        (g->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC)) < 0)
+        return errno;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int error = pthread_create(&g->thread, NULL, keep_guard, r);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    g->started = error == 0;
+    return error;
+}
+
+static void wake(const lk_run_guard *g)
+{
+    if (g->started)
+        eventfd_write(g->wake_fd, 1);
+}
+
+/* The command runs: from now on kill it, with its process group, just before the lock's deadline. */
+static void guard_child(lk_run *r, const lk_run_child *child)
+{
+    atomic_store_explicit(&r->guard.child, child, memory_order_release);
+    wake(&r->guard);
+}
+
+/* Kill at this moment instead (of CLOCK_BOOTTIME), unless the lock was renewed since; NEVER: just before the deadline again. */
+static void set_guard(lk_run *r, int64_t kill_at_ms)
+{
+    atomic_store_explicit(&r->guard.kill_at_ms, kill_at_ms, memory_order_relaxed);
+    wake(&r->guard);
+}
+
+/* Kill nothing from now on. Also after begin_guard() failed. */
+static void end_guard(lk_run *r)
+{
+    lk_run_guard *const g = &r->guard;
+    if (g->started) {
+        atomic_store_explicit(&g->over, true, memory_order_relaxed);
+        wake(g);
+        pthread_join(g->thread, NULL);
+    }
+    g->started = false;
+    if (g->wake_fd >= 0)
+        close(g->wake_fd);
+    if (g->timer_fd >= 0)
+        close(g->timer_fd);
+    g->wake_fd = g->timer_fd = -1;
+}
+
+/* ------------------------------------------------------------------ the loop ---- */
 
 /* Send what was held back, and let the command run. */
 static void let_through(loop *p)
@@ -97,7 +204,7 @@ static void begin_losing(loop *p, int64_t now, int64_t remaining)
                                     : now + r->kill_after_ms;
     if (number != 0) { /* before anybody is told of it, who may be slow to read */
         p->run->stopped = true;
-        lk_run_guard_set(p->run, p->kill_at_ms);
+        set_guard(p->run, p->kill_at_ms);
         if (p->kill_at_ms <= now) /* and before it can act on CONT */
             lk_run_child_signal(p->child, SIGKILL);
         lk_run_child_signal(p->child, number);
@@ -136,7 +243,7 @@ static int64_t keep_deadline(loop *p)
         note_deadline(p, now + remaining);
     if (!p->run->lost && (remaining < 0 || remaining > term_at)) {
         if (p->losing) {
-            lk_run_guard_set(p->run, NEVER);
+            set_guard(p->run, NEVER);
             if (!r->options.common.quiet)
                 lk_cli_message("the lock '%s' was renewed after all", r->options.key);
         }
@@ -215,18 +322,6 @@ static int64_t keep(loop *p)
     return next;
 }
 
-static void set_timer(const loop *p, int64_t ms)
-{
-    struct itimerspec when;
-    memset(&when, 0, sizeof when);
-    if (ms != NEVER) {
-        ms = at_least(ms, 1); /* zero would disarm it */
-        when.it_value.tv_sec = (time_t)(ms / 1000);
-        when.it_value.tv_nsec = (long)(ms % 1000) * 1000000;
-    }
-    timerfd_settime(p->run->timer_fd, 0, &when, NULL);
-}
-
 /* The deadline comes first: a command whose lock went while it was stopped must not run on. */
 static void continue_command(loop *p)
 {
@@ -300,8 +395,8 @@ static bool over(const loop *p)
         return p->child->ended;
     if (!lk_run_tree_lives(r))
         return true;
-    return r->lost &&
-           p->only_refused >= REFUSED_WALKS; /* what we may not end is not waited for when the lock is gone */
+    /* When the lock is gone, we do not wait for processes that we may not end. */
+    return r->lost && p->only_refused >= REFUSED_WALKS;
 }
 
 static int wait_for_something(loop *p, int64_t ms)
@@ -310,7 +405,7 @@ static int wait_for_something(loop *p, int64_t ms)
                                    [TIMER] = {.fd = p->run->timer_fd, .events = POLLIN},
                                    [LOST] = {.fd = p->lost_fd, .events = POLLIN},
                                    [EXEC] = {.fd = p->child->exec_pipe, .events = POLLIN}};
-    set_timer(p, ms);
+    set_timer(p->run->timer_fd, 0, ms);
     if (poll(fds, FD_COUNT, -1) < 0)
         return errno == EINTR ? 0 : errno;
     uint64_t expirations;
@@ -347,12 +442,12 @@ int lk_run_watch(lk_run *r)
     if (locker_handle_fd(r->held) >= 0 &&
         (r->signal_fd = signalfd(-1, &r->signals.watched, SFD_CLOEXEC | SFD_NONBLOCK)) >= 0)
         r->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
-    return r->timer_fd >= 0 ? lk_run_guard_begin(r) : errno;
+    return r->timer_fd >= 0 ? begin_guard(r) : errno;
 }
 
 void lk_run_unwatch(lk_run *r)
 {
-    lk_run_guard_end(r);
+    end_guard(r);
     if (r->signal_fd >= 0)
         close(r->signal_fd);
     if (r->timer_fd >= 0)
@@ -373,13 +468,13 @@ void lk_run_supervise(lk_run *r, lk_run_child *child)
     sigemptyset(&p.held_back);
     r->tree.command = child->pid;
     lk_cli_hurry(true);
-    lk_run_guard_watch(r, child);
-    for (int64_t next = keep(&p); !error && !over(&p);
-         next = keep(&p)) /* a loss is acted on before the command's end */
+    guard_child(r, child);
+    /* A loss is acted on before the command's end. */
+    for (int64_t next = keep(&p); !error && !over(&p); next = keep(&p))
         error = wait_for_something(&p, next);
     if (error)
         give_up(&p, error);
-    lk_run_guard_end(r);
+    end_guard(r);
     if (child->exec_pipe >= 0)
         lk_run_child_read_exec(child);
 }

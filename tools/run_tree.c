@@ -34,13 +34,7 @@ static bool have_living_child(void)
 /* Read /proc/NAME/stat: "PID (COMMAND) STATE PARENT GROUP ...". False: there is no such process any more. */
 static bool read_process(int proc, const char *name, lk_run_process *p)
 {
-    enum {
-        PARENT = 4,
-        GROUP = 5,
-        SESSION = 6,
-        THREADS = 20,
-        START = 22
-    }; /* as proc_pid_stat(5) counts the fields */
+    enum { PARENT = 4, GROUP = 5, SESSION = 6, THREADS = 20, START = 22 }; /* fields of proc_pid_stat(5) */
     char path[32], text[1024];
     snprintf(path, sizeof path, "%.10s/stat", name);
     const int fd = openat(proc, path, O_RDONLY | O_CLOEXEC);
@@ -48,8 +42,7 @@ static bool read_process(int proc, const char *name, lk_run_process *p)
     if (fd >= 0)
         close(fd);
     text[length > 0 ? length : 0] = '\0';
-    char *const open = strchr(text, '('), *const end =
-                                              strrchr(text, ')'); /* the command may have both in it */
+    char *const open = strchr(text, '('), *const end = strrchr(text, ')'); /* COMMAND may hold both */
     if (!open || !end)
         return false;
     *p = (lk_run_process){.pid = (pid_t)strtol(name, NULL, 10)};
@@ -70,10 +63,8 @@ static bool read_process(int proc, const char *name, lk_run_process *p)
     p->group = (pid_t)fields[GROUP];
     p->session = (pid_t)fields[SESSION];
     p->start = fields[START];
-    const long threads = (long)fields[THREADS];
-    p->threads = threads;
-    p->zombie =
-        (state == 'Z' || state == 'X') && threads <= 1; /* with more the first thread alone has ended */
+    p->threads = (long)fields[THREADS];
+    p->zombie = (state == 'Z' || state == 'X') && p->threads <= 1; /* else only the first thread has ended */
     return true;
 }
 
@@ -93,6 +84,17 @@ static void *room_for(void *list, size_t count, size_t *room, size_t size)
     if (grown)
         *room = more;
     return grown;
+}
+
+/* Add a process to `found`. False: out of memory. */
+static bool add_found(lk_run_tree *t, lk_run_process p)
+{
+    lk_run_process *const grown = room_for(t->found, t->found_count, &t->found_room, sizeof p);
+    if (!grown)
+        return false;
+    t->found = grown;
+    t->found[t->found_count++] = p;
+    return true;
 }
 
 /* What is remembered of that process; NULL: nothing yet. */
@@ -147,15 +149,11 @@ static void read_all(lk_run_tree *t)
     if (!t->proc)
         return;
     rewinddir(t->proc);
-    for (const struct dirent *entry; !is_late(t) && (entry = readdir(t->proc)) != NULL;) {
-        lk_run_process *const grown = room_for(t->found, t->found_count, &t->found_room, sizeof *t->found);
-        if (!grown)
+    lk_run_process p;
+    for (const struct dirent *entry; !is_late(t) && (entry = readdir(t->proc)) != NULL;)
+        if (isdigit((unsigned char)entry->d_name[0]) && read_process(dirfd(t->proc), entry->d_name, &p) &&
+            !add_found(t, p))
             break;
-        t->found = grown;
-        if (isdigit((unsigned char)entry->d_name[0]) &&
-            read_process(dirfd(t->proc), entry->d_name, &t->found[t->found_count]))
-            t->found_count++;
-    }
 }
 
 static void sort(lk_run_tree *t)
@@ -214,14 +212,9 @@ static bool add_list(lk_run_tree *t, pid_t parent, const char *thread)
             close(fd);
         return false;
     }
-    for (char number[16]; fscanf(list, "%15s", number) == 1;) {
-        lk_run_process *const grown = room_for(t->found, t->found_count, &t->found_room, sizeof *t->found);
-        if (!grown)
+    for (int pid; fscanf(list, "%d", &pid) == 1;)
+        if (!add_found(t, (lk_run_process){.pid = pid, .parent = parent}))
             break;
-        t->found = grown;
-        t->found[t->found_count++] =
-            (lk_run_process){.pid = (pid_t)strtol(number, NULL, 10), .parent = parent};
-    }
     fclose(list);
     return true;
 }
