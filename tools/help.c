@@ -223,26 +223,23 @@ static const char compare_help[] =
 
 static const struct {
     const char *name, *text;
-    bool common; /* whether it takes the options that choose a lock service */
+    const char *common; /* the options that choose a lock service, or "" */
     const char *end;
 } texts[] = {
-    {"run", run_help, true, run_help_end}, {"show", show_help, true, ""},
-    {"break", break_help, true, ""},       {"ping", ping_help, true, ""},
-    {"drivers", drivers_help, false, ""},  {"check-history", check_history_help, false, ""},
-    {"compare", compare_help, false, ""},
+    {"help", general_help, common_help, ""}, {"run", run_help, common_help, run_help_end},
+    {"show", show_help, common_help, ""},    {"break", break_help, common_help, ""},
+    {"ping", ping_help, common_help, ""},    {"drivers", drivers_help, "", ""},
+    {"compare", compare_help, "", ""},       {"check-history", check_history_help, "", ""},
 };
 
 int lk_cli_help(const char *subcommand)
 {
-    if (!subcommand || strcmp(subcommand, "help") == 0) {
-        printf("%s%s", general_help, common_help);
-        return lk_cli_finish_output(LK_EXIT_OK);
-    }
+    const char *const name = subcommand ? subcommand : "help";
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        if (strcmp(texts[i].name, subcommand) != 0)
+        if (strcmp(texts[i].name, name) != 0)
             continue;
-        printf("%s%s%s", texts[i].text, texts[i].common ? common_help : "", texts[i].end);
+        printf("%s%s%s", texts[i].text, texts[i].common, texts[i].end);
         return lk_cli_finish_output(LK_EXIT_OK);
     }
-    return lk_cli_usage(NULL, "there is no subcommand '%s'", lk_cli_quotable(subcommand));
+    return lk_cli_usage(NULL, "there is no subcommand '%s'", lk_cli_quotable(name));
 }

@@ -47,14 +47,15 @@ static bool is_full(locker_status status, const locker_error *err)
     return status == LOCKER_UNAVAILABLE && err->os_error == EUSERS;
 }
 
+/* Open the service, trying again until then while it is full. */
 static locker_status open_until(const lk_common *common, const locker_options *options, int64_t until_ms,
                                 lk_cli_full_fn full, locker **out, locker_error *err)
 {
-    for (bool again = false;; again = true) {
+    for (;; full = NULL) {
         const locker_status status = open_by(common, options, out, err);
         if (!is_full(status, err) || lk_cli_now_ms(CLOCK_MONOTONIC) >= until_ms)
             return status;
-        if (full != NULL && !again)
+        if (full != NULL)
             full(common, err);
         (void)nanosleep(&(struct timespec){.tv_nsec = AGAIN_MS * 1000000L}, NULL);
     }

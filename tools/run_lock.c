@@ -18,15 +18,9 @@ struct timespec lk_run_timespec(int64_t ms)
 
 const char *lk_run_advice(int error)
 {
-    switch (error) {
-    case EMFILE:
-    case ENFILE:
+    if (error == EMFILE || error == ENFILE)
         return "; raise the limit on open files (ulimit -n)";
-    case EAGAIN:
-        return "; raise the limit on processes and threads (ulimit -u)";
-    default:
-        return "";
-    }
+    return error == EAGAIN ? "; raise the limit on processes and threads (ulimit -u)" : "";
 }
 
 /* Write " by OWNER since TIME (3m ago)", with the number of waiters; nothing if the service does not say. Return `out`. */
@@ -199,18 +193,6 @@ static int fix_times(lk_run *r)
     return LK_EXIT_OK;
 }
 
-/* A lock that another process can't see excludes nobody: this command is the only one in its process. */
-static int check_scope(const lk_run *r)
-{
-    if (locker_get_semantics(r->l)->scope != LOCKER_SCOPE_PROCESS)
-        return LK_EXIT_OK;
-    lk_cli_message(
-        "%s: its locks are visible only to this process, so they exclude no other command; use file: "
-        "or a service",
-        r->backend);
-    return LK_EXIT_CONFIG;
-}
-
 /* Name the command in the label that the library makes where none is configured. `locker show` then says who holds the lock,
  * not that some `locker run` does. */
 static void name_after_command(const lk_run_options *o)
@@ -219,15 +201,19 @@ static void name_after_command(const lk_run_options *o)
     program_invocation_short_name = slash != NULL && slash[1] != '\0' ? slash + 1 : o->command[0];
 }
 
-/* After exec nothing renews a lease. */
-static int check_exec(const lk_run *r)
+/* Refuse a service whose locks would not protect the command. Return the exit code. */
+static int check_service(const lk_run *r)
 {
-    if (!r->options.no_fork || locker_keeps_over_exec(r->l))
+    const char *why;
+    if (locker_get_semantics(r->l)->scope == LOCKER_SCOPE_PROCESS)
+        why =
+            "its locks are visible only to this process, so they exclude no other command; use file: or a service";
+    else if (r->options.no_fork && !locker_keeps_over_exec(r->l))
+        why = "--no-fork needs a lock that lasts without renewal, as file: has, because nothing renews a "
+              "lock after exec; remove --no-fork, or use file:";
+    else
         return LK_EXIT_OK;
-    lk_cli_message(
-        "%s: --no-fork needs a lock that lasts without renewal, as file: has, because nothing renews a "
-        "lock after exec; remove --no-fork, or use file:",
-        r->backend);
+    lk_cli_message("%s: %s", r->backend, why);
     return LK_EXIT_CONFIG;
 }
 
@@ -302,10 +288,8 @@ int lk_run_acquire(lk_run *r)
     int code = lk_cli_open_until(&o->common, o->owner, o->ttl_ms, opening_until(r), wait_to_open, &r->l);
     if (!code) {
         lk_cli_backend(r->l, r->backend, sizeof r->backend);
-        code = check_scope(r);
+        code = check_service(r);
     }
-    if (!code)
-        code = check_exec(r);
     if (!code)
         code = lk_run_check_nested(r);
     if (o->wait_ms > 0)

@@ -31,9 +31,8 @@ static int take_on_lost(const char *text, int *number)
     for (int i = 1; i < NSIG; i++) {
         const char *known = sigabbrev_np(i);
         /* Signals that stop or continue would leave it running, or hanging, without the lock. */
-        if (!known || i == SIGSTOP || i == SIGTSTP || i == SIGTTIN || i == SIGTTOU || i == SIGCONT)
-            continue;
-        if (strcasecmp(name, known) == 0) {
+        const bool ends = i != SIGSTOP && i != SIGTSTP && i != SIGTTIN && i != SIGTTOU && i != SIGCONT;
+        if (ends && known && strcasecmp(name, known) == 0) {
             *number = i;
             return LK_GO_ON;
         }

@@ -211,15 +211,15 @@ static void begin_losing(loop *p, int64_t now, int64_t remaining)
         let_through(p); /* a stopped process can't act on a signal */
     }
     lk_run_event(r, "lost", "{s:I}", "remaining_ms", (json_int_t)remaining);
-    char name[32];
-    lk_run_signal_name(number, name, sizeof name);
+    char name[32], then[64] = "the command continues, as --on-lost says";
+    if (number != 0)
+        snprintf(then, sizeof then, "sending %s to the command",
+                 lk_run_signal_name(number, name, sizeof name));
     if (!r->options.common.quiet && remaining == 0)
-        lk_cli_message("lost the lock '%s'; %s%s%s", key, number ? "sending " : "the command continues",
-                       number ? name : "", number ? " to the command" : ", as --on-lost says");
+        lk_cli_message("lost the lock '%s'; %s", key, then);
     else if (!r->options.common.quiet)
-        lk_cli_message("cannot renew the lock '%s', which ends in %lldms; %s%s%s", key, (long long)remaining,
-                       number ? "sending " : "the command continues", number ? name : "",
-                       number ? " to the command" : ", as --on-lost says");
+        lk_cli_message("cannot renew the lock '%s', which ends in %lldms; %s", key, (long long)remaining,
+                       then);
 }
 
 static void note_deadline(loop *p, int64_t deadline)

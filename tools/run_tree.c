@@ -7,7 +7,6 @@
  * and end can be missed by every walk; it stays in its process group, and a signal to a group misses none.
  * A direct child keeps its number until we reap it, here or in run_child.c. Another process is signalled through a pidfd,
  * after a second look at /proc has shown that the pidfd is that of the process that the walk found. */
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -31,13 +30,13 @@ static bool have_living_child(void)
     return waitid(P_ALL, 0, &info, WSTOPPED | WNOHANG | WNOWAIT) == 0;
 }
 
-/* Read /proc/NAME/stat: "PID (COMMAND) STATE PARENT GROUP ...". False: there is no such process any more. */
-static bool read_process(int proc, const char *name, lk_run_process *p)
+/* Read /proc/PID/stat: "PID (COMMAND) STATE PARENT GROUP ...". False: there is no such process any more. */
+static bool read_process(const lk_run_tree *t, pid_t pid, lk_run_process *p)
 {
     enum { PARENT = 4, GROUP = 5, SESSION = 6, THREADS = 20, START = 22 }; /* fields of proc_pid_stat(5) */
     char path[32], text[1024];
-    snprintf(path, sizeof path, "%.10s/stat", name);
-    const int fd = openat(proc, path, O_RDONLY | O_CLOEXEC);
+    snprintf(path, sizeof path, "%d/stat", (int)pid);
+    const int fd = openat(dirfd(t->proc), path, O_RDONLY | O_CLOEXEC);
     const ssize_t length = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
     if (fd >= 0)
         close(fd);
@@ -45,7 +44,7 @@ static bool read_process(int proc, const char *name, lk_run_process *p)
     char *const open = strchr(text, '('), *const end = strrchr(text, ')'); /* COMMAND may hold both */
     if (!open || !end)
         return false;
-    *p = (lk_run_process){.pid = (pid_t)strtol(name, NULL, 10)};
+    *p = (lk_run_process){.pid = pid};
     *end = '\0';
     snprintf(p->command, sizeof p->command, "%s", open + 1);
     char *at = end + 2; /* " STATE PARENT ..." */
@@ -142,6 +141,12 @@ static bool is_late(const lk_run_tree *t)
     return t->until_ms != 0 && lk_cli_now_ms(CLOCK_BOOTTIME) >= t->until_ms;
 }
 
+/* The process or thread that an entry of /proc is about; 0: none. */
+static pid_t number_of(const struct dirent *entry)
+{
+    return (pid_t)strtol(entry->d_name, NULL, 10);
+}
+
 /* Read all processes of the machine. */
 static void read_all(lk_run_tree *t)
 {
@@ -151,8 +156,7 @@ static void read_all(lk_run_tree *t)
     rewinddir(t->proc);
     lk_run_process p;
     for (const struct dirent *entry; !is_late(t) && (entry = readdir(t->proc)) != NULL;)
-        if (isdigit((unsigned char)entry->d_name[0]) && read_process(dirfd(t->proc), entry->d_name, &p) &&
-            !add_found(t, p))
+        if (number_of(entry) > 0 && read_process(t, number_of(entry), &p) && !add_found(t, p))
             break;
 }
 
@@ -201,10 +205,10 @@ static void search_all(lk_run_tree *t)
 }
 
 /* Add what that list has: only the numbers of the processes and of their parent. False: there is no such list. */
-static bool add_list(lk_run_tree *t, pid_t parent, const char *thread)
+static bool add_list(lk_run_tree *t, pid_t parent, pid_t thread)
 {
     char path[64];
-    snprintf(path, sizeof path, "%d/task/%s/children", (int)parent, thread);
+    snprintf(path, sizeof path, "%d/task/%d/children", (int)parent, (int)thread);
     const int fd = openat(dirfd(t->proc), path, O_RDONLY | O_CLOEXEC);
     FILE *const list = fd >= 0 ? fdopen(fd, "r") : NULL;
     if (!list) {
@@ -224,17 +228,16 @@ static bool add_children(lk_run_tree *t, pid_t parent, bool alone)
 {
     char path[32];
     bool any = false;
-    snprintf(path, sizeof path, "%d", (int)parent);
     if (alone)
-        return add_list(t, parent, path);
+        return add_list(t, parent, parent);
     snprintf(path, sizeof path, "%d/task", (int)parent);
     const int fd = openat(dirfd(t->proc), path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *const threads = fd >= 0 ? fdopendir(fd) : NULL;
     if (!threads && fd >= 0)
         close(fd);
     for (const struct dirent *entry; threads && (entry = readdir(threads)) != NULL;)
-        if (isdigit((unsigned char)entry->d_name[0]))
-            any = add_list(t, parent, entry->d_name) || any;
+        if (number_of(entry) > 0)
+            any = add_list(t, parent, number_of(entry)) || any;
     if (threads)
         closedir(threads);
     return any;
@@ -249,10 +252,8 @@ static bool search_down(lk_run_tree *t)
         return !t->proc;
     for (size_t i = 0; i < t->found_count && !is_late(t); i++) {
         const pid_t parent = t->found[i].parent;
-        char name[16];
         lk_run_process p;
-        snprintf(name, sizeof name, "%d", (int)t->found[i].pid);
-        if (!read_process(dirfd(t->proc), name, &p)) {
+        if (!read_process(t, t->found[i].pid, &p)) {
             if (parent != getpid()) /* it has ended, and is no zombie of ours */
                 continue;
             /* another user's, with hidepid of proc(5) */
@@ -332,11 +333,9 @@ static int send_signal(const lk_run_tree *t, const lk_run_process *p, int number
     const int fd = pidfd_open(p->pid, 0);
     if (fd < 0)
         return errno == EMFILE || errno == ENFILE ? kill(p->pid, number) : -1;
-    char name[16];
     lk_run_process now;
-    snprintf(name, sizeof name, "%d", (int)p->pid);
     int result = 0;
-    if (read_process(dirfd(t->proc), name, &now) && now.start == p->start)
+    if (read_process(t, p->pid, &now) && now.start == p->start)
         result = pidfd_send_signal(fd, number, NULL, 0);
     const int error = errno;
     close(fd);
