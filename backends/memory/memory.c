@@ -19,11 +19,10 @@ typedef struct {
      * doesn't know yet */
     enum { NEW, QUEUED, HANDED, GRANTED } state;
     lk_table_link in_space; /* of one that has the seat */
-    lk_list
-        others; /* of one that has the seat: who holds the key beside it. Of permits: by slot, the least first */
-    lk_list queue; /* of one that has the seat: who waits */
-    lk_list link;  /* in others, or in the queue */
-    int64_t since; /* of a holder: when it was granted; its claim's is core's from then on */
+    lk_list others; /* of one that has the seat: the other holders; of permits: in order of their slots */
+    lk_list queue;  /* of one that has the seat: who waits */
+    lk_list link;   /* in others, or in the queue */
+    int64_t since;  /* of a holder: when it was granted; its claim's is core's from then on */
     locker_claim *claim;
     const locker_services *svc; /* of its locker, for waking */
 } place;
@@ -83,10 +82,8 @@ static void sit_locked(space *s, place *p) LK_REQUIRES(s->mutex)
 /* The least slot that is free, and in *before who has the next greater one; the list's own link: nobody. */
 static int32_t free_slot_locked(const place *seat, lk_list **before)
 {
-    int32_t slot = 0;
+    int32_t slot = seat->claim->slot == 0 ? 1 : 0;
     *before = (lk_list *)(uintptr_t)&seat->others;
-    if (seat->claim->slot == 0)
-        slot++;
     LK_EACH(place, other, link, &seat->others) {
         if (other->claim->slot > slot) {
             *before = &other->link;
@@ -115,24 +112,6 @@ static bool sit_beside_locked(place *seat, place *p)
     return true;
 }
 
-/* It has the key no more: one of the others has the seat then. NULL: nobody has it. */
-static place *leave_locked(space *s, place *seat, place *old) LK_REQUIRES(s->mutex)
-{
-    if (seat != old) {
-        lk_list_remove(&old->link);
-        return seat;
-    }
-    lk_list *const next = lk_list_take(&old->others);
-    lk_table_remove(&s->held, &old->in_space);
-    if (next == NULL)
-        return NULL;
-    place *const p = LK_CONTAINER(next, place, link);
-    sit_locked(s, p);
-    lk_list_splice(&p->others, &old->others);
-    lk_list_splice(&p->queue, &old->queue);
-    return p;
-}
-
 /* The first of the queue enter, as far as they can. Core knows nothing of these yet: one that is broken before asks once more. */
 static void admit_locked(space *s, place *seat) LK_REQUIRES(s->mutex)
 {
@@ -147,41 +126,30 @@ static void admit_locked(space *s, place *seat) LK_REQUIRES(s->mutex)
     }
 }
 
-/* Nobody holds the key: the first of the queue has it and its seat. */
-static void succeed_locked(space *s, place *old) LK_REQUIRES(s->mutex)
+/* End the hold or the wait of a place. Its seat goes to another holder, else to the first waiter. The waiters behind it enter, as
+ * far as they can. */
+static void leave_locked(space *s, place *old) LK_REQUIRES(s->mutex)
 {
-    lk_list *const first = lk_list_take(&old->queue);
-    if (first == NULL)
+    if (lk_list_linked(&old->link)) { /* it has no seat: it holds the key beside the seat, or waits */
+        lk_list_remove(&old->link);
+        admit_locked(s, seat_of_locked(s, old));
         return;
-    place *const p = LK_CONTAINER(first, place, link);
-    p->claim->slot = 0;
-    sit_locked(s, p);
-    lk_list_splice(&p->queue, &old->queue);
-    grant_locked(s, p, p->svc->clock->now(p->svc->clock->context));
-    p->svc->wake(p->svc, p->claim);
-    admit_locked(s, p);
-}
-
-/* It holds the key no more. */
-static void hand_over_locked(space *s, place *old) LK_REQUIRES(s->mutex)
-{
-    const bool has_seat = !lk_list_linked(&old->link);
-    if (has_seat && lk_list_empty(&old->others) && lk_list_empty(&old->queue)) {
-        lk_table_remove(&s->held, &old->in_space);
-        return; /* as mostly */
     }
-    place *const seat = leave_locked(s, has_seat ? old : seat_of_locked(s, old), old);
-    if (seat != NULL)
-        admit_locked(s, seat);
-    else
-        succeed_locked(s, old);
-}
-
-/* It waits no more: those behind it may have waited for it alone. */
-static void leave_queue_locked(space *s, place *p) LK_REQUIRES(s->mutex)
-{
-    lk_list_remove(&p->link);
-    admit_locked(s, seat_of_locked(s, p));
+    lk_table_remove(&s->held, &old->in_space);
+    lk_list *const holder = lk_list_take(&old->others);
+    lk_list *const next = holder != NULL ? holder : lk_list_take(&old->queue);
+    if (next == NULL)
+        return; /* the usual case */
+    place *const p = LK_CONTAINER(next, place, link);
+    sit_locked(s, p);
+    lk_list_splice(&p->others, &old->others);
+    lk_list_splice(&p->queue, &old->queue);
+    if (holder == NULL) {
+        p->claim->slot = 0;
+        grant_locked(s, p, p->svc->clock->now(p->svc->clock->context));
+        p->svc->wake(p->svc, p->claim);
+    }
+    admit_locked(s, p);
 }
 
 static space *space_find_locked(const char *name) LK_REQUIRES(spaces_mutex)
@@ -337,10 +305,8 @@ static locker_status let_go(space *s, place *p)
 {
     locker_status status = LOCKER_OK;
     lk_mutex_lock(&s->mutex);
-    if (p->state == QUEUED)
-        leave_queue_locked(s, p);
-    else if (p->state == GRANTED || p->state == HANDED)
-        hand_over_locked(s, p);
+    if (p->state != NEW)
+        leave_locked(s, p);
     else
         status = LOCKER_LOST;
     lk_mutex_unlock(&s->mutex);
@@ -468,7 +434,7 @@ static locker_status memory_break(void *self, const char *key, size_t key_len,
     for (place *p; status == LOCKER_OK && seat != NULL && (p = named_locked(seat, only, newest)) != NULL;
          seat = find_locked(s, key, key_len, hash)) {
         lose_locked(p);
-        hand_over_locked(s, p);
+        leave_locked(s, p);
     }
     lk_mutex_unlock(&s->mutex);
     return status != LOCKER_INVALID ? status : locker_error_set(err, status, 0, "'%s' has no holder", key);
