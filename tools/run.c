@@ -153,7 +153,7 @@ static int become_command(lk_run *r)
     int code;
     char **const environment = lk_run_environment(r);
     const locker_status status = locker_handle_keep_over_exec(r->held, &err);
-    lk_run_teller_end(&r->teller); /* it may be about to print a line */
+    lk_run_thread_end(&r->teller); /* it may be about to print a line */
     if (!environment) {
         lk_cli_message("cannot start the command: %s", strerror(ENOMEM));
         code = LK_EXIT_SYSTEM;
@@ -209,7 +209,7 @@ int lk_cli_run(int argc, char **argv)
         lk_run_signals_forget(&r.signals);
         code = r.options.no_fork ? become_command(&r) : run_command(&r);
     }
-    lk_run_teller_end(&r.teller);
+    lk_run_thread_end(&r.teller);
     if (!r.abandoned) {
         locker_handle_free(r.held);
         locker_close(r.l);

@@ -3,7 +3,6 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -50,7 +49,7 @@ static const char *holder_words(const lk_run *r, char *out, size_t size)
 static void *tell(void *context)
 {
     lk_run *r = context;
-    struct pollfd stop = {.fd = r->teller.stop_fd, .events = POLLIN};
+    struct pollfd stop = {.fd = r->teller.wake_fd, .events = POLLIN};
     if (poll(&stop, 1, TELL_AFTER_MS) != 0)
         return NULL;
     char words[512];
@@ -58,38 +57,6 @@ static void *tell(void *context)
     if (!atomic_load_explicit(&r->teller.over, memory_order_relaxed))
         lk_cli_message("waiting for '%s'%s%s", r->options.key, words[0] ? ", held" : "", words);
     return NULL;
-}
-
-/* Start the thread. If that fails, nothing is printed. */
-static void start_teller(lk_run *r)
-{
-    lk_run_teller *t = &r->teller;
-    sigset_t all, before;
-    t->stop_fd = eventfd(0, EFD_CLOEXEC);
-    /* It may outlive the wait, when signals are the loop's; what it let through would end us then. */
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    t->started = t->stop_fd >= 0 && pthread_create(&t->thread, NULL, tell, r) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (!t->started && t->stop_fd >= 0)
-        close(t->stop_fd);
-}
-
-/* Print nothing from now on. Does not block. */
-static void hush_teller(lk_run_teller *t)
-{
-    if (t->started && !atomic_exchange_explicit(&t->over, true, memory_order_relaxed))
-        eventfd_write(t->stop_fd, 1);
-}
-
-void lk_run_teller_end(lk_run_teller *t)
-{
-    if (!t->started)
-        return;
-    hush_teller(t);
-    pthread_join(t->thread, NULL);
-    close(t->stop_fd);
-    t->started = false;
 }
 
 static locker_status take(lk_run *r, const locker_lock_options *options, locker_error *err)
@@ -122,9 +89,9 @@ static locker_status ask_for_lock(lk_run *r, locker_cancel *cancel, locker_error
     if (o->common.verbose)
         lk_cli_message("waiting for '%s': %s", o->key, err->text);
     if (!o->common.quiet && (o->common.verbose || isatty(STDERR_FILENO)))
-        start_teller(r);
+        lk_run_thread_start(&r->teller, tell, r); /* if that fails, nothing is printed */
     status = take(r, &options, err);
-    hush_teller(&r->teller);
+    lk_run_thread_stop(&r->teller);
     return status;
 }
 

@@ -55,13 +55,13 @@ typedef struct {
     sigset_t watched; /**< what the loop reads: endings and all that is forwarded, CHLD, CONT, TSTP */
 } lk_run_signals;
 
-/** Says once, after 2 s of waiting, whom the wait is for. */
+/** A thread beside the main one. No signal is delivered to it. */
 typedef struct {
     pthread_t thread;
-    int stop_fd; /**< readable when nobody waits any more */
+    int wake_fd; /**< valid while started: readable when there is something new for the thread, or when it is to end */
     bool started;
-    _Atomic bool over; /**< nobody waits any more; relaxed: it orders nothing */
-} lk_run_teller;
+    _Atomic bool over; /**< true if the thread is to end; relaxed: wake_fd orders it */
+} lk_run_thread;
 
 /** A process, as /proc shows it. */
 typedef struct {
@@ -101,21 +101,19 @@ typedef struct {
 
 /** Kills the command in time. */
 typedef struct {
-    pthread_t thread;
-    int wake_fd;  /**< readable when there is another time, or an end; -1: not open */
-    int timer_fd; /**< of CLOCK_BOOTTIME, as deadlines are; -1: not open */
-    bool started;
+    lk_run_thread thread;
+    int timer_fd;                             /**< of CLOCK_BOOTTIME, as deadlines are; -1: not open */
     const struct lk_run_child *_Atomic child; /**< release and acquire; NULL: not started yet */
     _Atomic bool fired;                       /**< it has killed the command: the lock counts as lost */
-    _Atomic bool over;                        /**< these two are relaxed: wake_fd orders them */
-    _Atomic int64_t kill_at_ms;               /**< -1: just before the lock's deadline */
+    _Atomic int64_t
+        kill_at_ms; /**< -1: just before the lock's deadline; relaxed: the thread's wake_fd orders it */
 } lk_run_guard;
 
 /** One call of locker run. What belongs to the lock is set once that is held. */
 typedef struct {
     lk_run_options options;
     lk_run_signals signals;
-    lk_run_teller teller;
+    lk_run_thread teller; /**< says once, after 2 s of waiting, which holder the wait is for */
     locker *l;
     char backend[64];
     locker_handle *held;
@@ -163,6 +161,18 @@ void lk_run_signals_take(lk_run_signals *signals, bool foreground);
 /** Block or unblock a signal (SIG_BLOCK, SIG_UNBLOCK) on this thread. Async-signal-safe. */
 void lk_run_signal_mask(int how, int number);
 
+/** Start a thread. Returns 0 or an errno. */
+int lk_run_thread_start(lk_run_thread *thread, void *(*run)(void *r), lk_run *r);
+
+/** Wake the thread up, if it was started. Does not block. */
+void lk_run_thread_wake(const lk_run_thread *thread);
+
+/** Tell the thread to end, if it was started. Does not block. */
+void lk_run_thread_stop(lk_run_thread *thread);
+
+/** Stop the thread, and wait for its end, if it was started. */
+void lk_run_thread_end(lk_run_thread *thread);
+
 /** Let Ctrl-Z stop us (true, while waiting) or have the loop read it (false). */
 void lk_run_signals_stoppable(const lk_run_signals *signals, bool stoppable);
 
@@ -202,9 +212,6 @@ void lk_run_environment_free(char **environment);
 
 /** A time in ms for the system's calls. */
 struct timespec lk_run_timespec(int64_t ms);
-
-/** End the thread that says who holds the lock, if it was started. Blocks while it asks the service. */
-void lk_run_teller_end(lk_run_teller *teller);
 
 /** What to do about a limit of the system, for the end of a message; "" when it is none. */
 const char *lk_run_advice(int error);

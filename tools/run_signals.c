@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -53,6 +54,45 @@ void lk_run_signals_take(lk_run_signals *s, bool foreground)
      * reaped. */
     sigaction(SIGPIPE, &ignore, &s->inherited_pipe);
     sigaction(SIGCHLD, &standard, &s->inherited_child);
+}
+
+int lk_run_thread_start(lk_run_thread *t, void *(*run)(void *r), lk_run *r)
+{
+    sigset_t all, before;
+    t->wake_fd = eventfd(0, EFD_CLOEXEC);
+    if (t->wake_fd < 0)
+        return errno;
+    /* The thread may outlive the wait for the lock. A signal that it took then would end us. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int error = pthread_create(&t->thread, NULL, run, r);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    t->started = error == 0;
+    if (!t->started)
+        close(t->wake_fd);
+    return error;
+}
+
+void lk_run_thread_wake(const lk_run_thread *t)
+{
+    if (t->started)
+        eventfd_write(t->wake_fd, 1);
+}
+
+void lk_run_thread_stop(lk_run_thread *t)
+{
+    atomic_store_explicit(&t->over, true, memory_order_relaxed);
+    lk_run_thread_wake(t);
+}
+
+void lk_run_thread_end(lk_run_thread *t)
+{
+    if (!t->started)
+        return;
+    lk_run_thread_stop(t);
+    pthread_join(t->thread, NULL);
+    close(t->wake_fd);
+    t->started = false;
 }
 
 void lk_run_signals_stoppable(const lk_run_signals *s, bool stoppable)

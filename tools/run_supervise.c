@@ -90,9 +90,10 @@ static void *keep_guard(void *context)
 {
     lk_run *const r = context;
     lk_run_guard *const g = &r->guard;
-    struct pollfd fds[] = {{.fd = g->wake_fd, .events = POLLIN}, {.fd = g->timer_fd, .events = POLLIN}};
+    struct pollfd fds[] = {{.fd = g->thread.wake_fd, .events = POLLIN},
+                           {.fd = g->timer_fd, .events = POLLIN}};
     int64_t deadline = r->deadline_ms;
-    while (!atomic_load_explicit(&g->over, memory_order_relaxed)) {
+    while (!atomic_load_explicit(&g->thread.over, memory_order_relaxed)) {
         const lk_run_child *const child = atomic_load_explicit(&g->child, memory_order_acquire);
         const int64_t at = child ? due_at(r, &deadline) : NEVER;
         eventfd_t ignored;
@@ -103,7 +104,7 @@ static void *keep_guard(void *context)
         }
         set_timer(g->timer_fd, TFD_TIMER_ABSTIME, at);
         if (poll(fds, 2, -1) > 0 && fds[0].revents)
-            eventfd_read(g->wake_fd, &ignored);
+            eventfd_read(g->thread.wake_fd, &ignored);
     }
     return NULL;
 }
@@ -113,56 +114,35 @@ static void *keep_guard(void *context)
 static int begin_guard(lk_run *r)
 {
     lk_run_guard *const g = &r->guard;
-    sigset_t all, before;
     atomic_store_explicit(&g->kill_at_ms, NEVER, memory_order_relaxed);
     if (r->options.lost_signal == 0) /* nothing is done about a loss */
         return 0;
-    if ((g->wake_fd = eventfd(0, EFD_CLOEXEC)) < 0 ||
-        (g->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC)) < 0)
-        return errno;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int error = pthread_create(&g->thread, NULL, keep_guard, r);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    g->started = error == 0;
-    return error;
-}
-
-static void wake(const lk_run_guard *g)
-{
-    if (g->started)
-        eventfd_write(g->wake_fd, 1);
+    g->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC);
+    return g->timer_fd >= 0 ? lk_run_thread_start(&g->thread, keep_guard, r) : errno;
 }
 
 /* The command runs: from now on kill it, with its process group, just before the lock's deadline. */
 static void guard_child(lk_run *r, const lk_run_child *child)
 {
     atomic_store_explicit(&r->guard.child, child, memory_order_release);
-    wake(&r->guard);
+    lk_run_thread_wake(&r->guard.thread);
 }
 
 /* Kill at this moment instead (of CLOCK_BOOTTIME), unless the lock was renewed since; NEVER: just before the deadline again. */
 static void set_guard(lk_run *r, int64_t kill_at_ms)
 {
     atomic_store_explicit(&r->guard.kill_at_ms, kill_at_ms, memory_order_relaxed);
-    wake(&r->guard);
+    lk_run_thread_wake(&r->guard.thread);
 }
 
 /* Kill nothing from now on. Also after begin_guard() failed. */
 static void end_guard(lk_run *r)
 {
     lk_run_guard *const g = &r->guard;
-    if (g->started) {
-        atomic_store_explicit(&g->over, true, memory_order_relaxed);
-        wake(g);
-        pthread_join(g->thread, NULL);
-    }
-    g->started = false;
-    if (g->wake_fd >= 0)
-        close(g->wake_fd);
+    lk_run_thread_end(&g->thread);
     if (g->timer_fd >= 0)
         close(g->timer_fd);
-    g->wake_fd = g->timer_fd = -1;
+    g->timer_fd = -1;
 }
 
 /* ------------------------------------------------------------------ the loop ---- */
@@ -435,7 +415,7 @@ int lk_run_watch(lk_run *r)
 {
     const int64_t remaining = locker_handle_remaining_ms(r->held);
     r->deadline_ms = remaining < 0 ? NEVER : now_ms() + remaining;
-    r->timer_fd = r->signal_fd = r->guard.wake_fd = r->guard.timer_fd = -1;
+    r->timer_fd = r->signal_fd = r->guard.timer_fd = -1;
     const int error = lk_run_tree_begin(r);
     if (error)
         return error;
