@@ -42,21 +42,9 @@ static const char *scope_name(locker_scope scope)
                                            : "unknown";
 }
 
-static const char *fairness_name(locker_fairness fairness)
-{
-    return fairness == LOCKER_FAIR_GLOBAL ? "global" : "local";
-}
-
 static const char *order_name(locker_order order)
 {
     return order == LOCKER_ORDER_ARRIVAL ? "arrival" : order == LOCKER_ORDER_LOCAL ? "local" : "none";
-}
-
-static const char *order_words(locker_order order)
-{
-    return order == LOCKER_ORDER_ARRIVAL ? "in order of arrival over all processes"
-           : order == LOCKER_ORDER_LOCAL ? "in order inside a process; no writer starves"
-                                         : "none";
 }
 
 static const char *yes_or_no(bool is_so)
@@ -128,11 +116,11 @@ static json_t *driver_json(const locker_driver_info *d)
     const locker_semantics *s = d->semantics;
     char problem[LOCKER_ERROR_TEXT_MAX];
     find_problem(d, problem, sizeof problem);
-    json_t *semantics =
-        json_pack("{s:s, s:s, s:b, s:b, s:b, s:b, s:b, s:s, s:I}", "scope", scope_name(s->scope), "fairness",
-                  fairness_name(s->fairness), "leases", s->leases, "tokens_persist", s->tokens_persist,
-                  "survives_restart", s->survives_restart, "can_break", s->can_break, "quorum", s->quorum,
-                  "shared", order_name(s->shared), "permits_most", (json_int_t)s->permits_most);
+    json_t *semantics = json_pack(
+        "{s:s, s:s, s:b, s:b, s:b, s:b, s:b, s:s, s:I}", "scope", scope_name(s->scope), "fairness",
+        s->fairness == LOCKER_FAIR_GLOBAL ? "global" : "local", "leases", s->leases, "tokens_persist",
+        s->tokens_persist, "survives_restart", s->survives_restart, "can_break", s->can_break, "quorum",
+        s->quorum, "shared", order_name(s->shared), "permits_most", (json_int_t)s->permits_most);
     for (size_t i = 0; i < sizeof sentences / sizeof sentences[0]; i++)
         json_object_set_new(semantics, sentences[i].name, lk_cli_json_text(sentence(s, i)));
     /* a module's text, or where it lies, need not be UTF-8 */
@@ -223,7 +211,10 @@ static void print_promises(const locker_semantics *s)
     print_row("waiters served", s->fairness == LOCKER_FAIR_GLOBAL
                                     ? "in order of arrival over all processes"
                                     : "in order of arrival inside a process, in any order among processes");
-    print_row("shared locks", order_words(s->shared));
+    print_row("shared locks", s->shared == LOCKER_ORDER_ARRIVAL ? "in order of arrival over all processes"
+                              : s->shared == LOCKER_ORDER_LOCAL
+                                  ? "in order inside a process; no writer starves"
+                                  : "none");
     print_row("permits", permits);
     print_row("leases", yes_or_no(s->leases));
     print_row("can be broken", yes_or_no(s->can_break));

@@ -7,29 +7,16 @@
 
 #include "cli.h"
 
-enum { PATH_SIZE = 4096 };
-
-/* The directory of this program, with its slash. False: /proc does not tell. */
-static bool own_directory(char out[PATH_SIZE])
+/* Execute the program in a directory, which is absolute or relative to the directory of this command. On return errno says why that
+ * failed. */
+static void execute_in(const char *directory, char **argv)
 {
-    const ssize_t length = readlink("/proc/self/exe", out, PATH_SIZE - 1);
-    if (length < 0)
-        return false;
-    out[length] = '\0';
-    char *slash = strrchr(out, '/');
-    if (!slash)
-        return false;
-    slash[1] = '\0';
-    return true;
-}
-
-/* Become the program; on return errno says why not. `directory` is as seen from the command, or absolute. */
-static void become(const char *directory, char **argv)
-{
-    char own[PATH_SIZE] = "";
-    if (directory[0] != '/' && !own_directory(own))
+    char own[4096] = "", path[2 * sizeof own];
+    if (directory[0] != '/' && readlink("/proc/self/exe", own, sizeof own - 1) < 0)
         return;
-    char path[2 * PATH_SIZE];
+    char *const slash = strrchr(own, '/');
+    if (slash)
+        slash[1] = '\0';
     snprintf(path, sizeof path, "%s%s/%s", own, directory, argv[0]);
     execv(path, argv);
 }
@@ -46,7 +33,7 @@ static int run_program(int argc, char **argv)
     snprintf(program, sizeof program, "locker-%s", name);
     argv[0] = program;
     for (size_t i = 0; i < sizeof directories / sizeof directories[0]; i++) {
-        become(directories[i], argv);
+        execute_in(directories[i], argv);
         if (errno != ENOENT) {
             lk_cli_message("cannot start %s, the program of '%s': %s", program, name, strerror(errno));
             return LK_EXIT_SYSTEM;

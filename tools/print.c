@@ -133,14 +133,14 @@ json_t *lk_cli_info_json(const char *key, const locker_info *info)
         json_array_append_new(
             queue, json_pack("{s:o, s:s}", "owner", owner_json(w->owner), "mode", lk_cli_mode_name(w->mode)));
     }
-    return json_pack(
-        "{s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o}", "key", lk_cli_json_text(key), "held",
-        info->held, "owner", info->held && info->owner[0] ? lk_cli_json_text(info->owner) : json_null(),
-        "since_unix_ms", known(info->held && info->since_unix_ms >= 0, info->since_unix_ms), "remaining_ms",
-        known(info->held && info->remaining_ms >= 0, info->remaining_ms), "token",
-        known(info->token != 0, (int64_t)info->token), "waiters", known(info->waiters >= 0, info->waiters),
-        "queue", queue, "mode", lk_cli_mode_name(info->mode), "permits",
-        known(info->permits > 0, info->permits), "holders", holders_json(info));
+    return json_pack("{s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o}", "key", lk_cli_json_text(key),
+                     "held", info->held, "owner", owner_json(info->held ? info->owner : ""), "since_unix_ms",
+                     known(info->held && info->since_unix_ms >= 0, info->since_unix_ms), "remaining_ms",
+                     known(info->held && info->remaining_ms >= 0, info->remaining_ms), "token",
+                     known(info->token != 0, (int64_t)info->token), "waiters",
+                     known(info->waiters >= 0, info->waiters), "queue", queue, "mode",
+                     lk_cli_mode_name(info->mode), "permits", known(info->permits > 0, info->permits),
+                     "holders", holders_json(info));
 }
 
 const char *lk_cli_time_words(int64_t ms, char *out, size_t size)

@@ -94,40 +94,32 @@ static int take_key(lk_run_options *o, const char *key)
     return LK_GO_ON;
 }
 
-/* What the options say, and which of two that exclude each other were given. */
-typedef struct {
-    lk_run_options *o;
-    bool wait;
-    const char *of_watching; /* an option for the time while the command runs; NULL: none was given */
-} reading;
-
 static int take(int option, const lk_common *common, void *into)
 {
     (void)common;
-    reading *s = into;
-    lk_run_options *o = s->o;
+    lk_run_options *o = into;
     switch (option) {
     case 'n':
         o->nonblock = true;
         return LK_GO_ON;
     case 'w':
-        s->wait = true;
+        o->wait_given = true;
         return lk_cli_duration(me, "--wait", optarg, &o->wait_ms);
     case 'E':
         return lk_cli_number(me, "--conflict-exit-code", optarg, 0, 255, &o->conflict_exit);
     case 't':
         return take_ttl(optarg, &o->ttl_ms);
     case 'k':
-        s->of_watching = "--kill-after";
+        o->of_watching = "--kill-after";
         return lk_cli_duration(me, "--kill-after", optarg, &o->kill_after_ms);
     case 'c':
         o->shell[2] = optarg;
         return LK_GO_ON;
     case LK_OPT_ON_LOST:
-        s->of_watching = "--on-lost";
+        o->of_watching = "--on-lost";
         return take_on_lost(optarg, &o->lost_signal);
     case LK_OPT_LOST_EXIT_CODE:
-        s->of_watching = "--lost-exit-code";
+        o->of_watching = "--lost-exit-code";
         return lk_cli_number(me, "--lost-exit-code", optarg, 0, 255, &o->lost_exit);
     case LK_OPT_OWNER:
         return take_owner(optarg, &o->owner);
@@ -145,7 +137,7 @@ static int take(int option, const lk_common *common, void *into)
         o->foreground = true;
         return LK_GO_ON;
     case LK_OPT_WAIT_DESCENDANTS:
-        s->of_watching = "--wait-descendants";
+        o->of_watching = "--wait-descendants";
         o->wait_descendants = true;
         return LK_GO_ON;
     case LK_OPT_STATUS_FD:
@@ -196,18 +188,17 @@ int lk_run_kill_after_too_long(int64_t most_ms)
         (long long)most_ms);
 }
 
-static int check(const reading *s)
+static int check(lk_run_options *o)
 {
-    lk_run_options *o = s->o;
-    if (o->nonblock && s->wait && o->wait_ms != 0)
+    if (o->nonblock && o->wait_given && o->wait_ms != 0)
         return lk_cli_usage(me, "--nonblock and --wait exclude each other; remove either");
     if (o->mode == LOCKER_SHARED && o->permits > 0)
         return lk_cli_usage(me, "--shared and --permits exclude each other; remove either");
-    if (o->no_fork && s->of_watching)
+    if (o->no_fork && o->of_watching)
         return lk_cli_usage(me,
                             "--no-fork and %s exclude each other, because after exec nothing "
                             "supervises the command; remove either",
-                            s->of_watching);
+                            o->of_watching);
     if (o->nonblock)
         o->wait_ms = 0;
     /* What the service leaves of it is looked at after the grant. */
@@ -236,7 +227,6 @@ int lk_run_parse(int argc, char **argv, lk_run_options *o)
                                           {"wait-descendants", no_argument, NULL, LK_OPT_WAIT_DESCENDANTS},
                                           {"status-fd", required_argument, NULL, LK_OPT_STATUS_FD},
                                           {NULL, 0, NULL, 0}};
-    reading s = {.o = o};
     *o = (lk_run_options){.common = {.subcommand = me},
                           .key_count = 1,
                           .wait_ms = -1,
@@ -246,8 +236,8 @@ int lk_run_parse(int argc, char **argv, lk_run_options *o)
                           .lost_signal = SIGTERM,
                           .status_fd = -1};
     /* The plus sign ends the options at KEY, so that those of COMMAND are left alone. */
-    int code = lk_cli_parse(argc, argv, &o->common, "+" LK_COMMON_LETTERS "nw:E:t:k:c:sp:F", table, take, &s);
+    int code = lk_cli_parse(argc, argv, &o->common, "+" LK_COMMON_LETTERS "nw:E:t:k:c:sp:F", table, take, o);
     if (code == LK_GO_ON)
         code = take_arguments(argc, argv, o);
-    return code == LK_GO_ON ? check(&s) : code;
+    return code == LK_GO_ON ? check(o) : code;
 }

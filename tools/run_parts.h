@@ -38,10 +38,12 @@ typedef struct {
     int64_t kill_after_ms; /**< -1: not given */
     int conflict_exit;
     int lost_exit;
-    int lost_signal;   /**< 0: ignore the loss */
-    const char *owner; /**< NULL: the library's default */
-    bool nonblock;     /**< -n */
-    bool no_fork;      /**< become the command by exec */
+    int lost_signal;         /**< 0: ignore the loss */
+    const char *owner;       /**< NULL: the library's default */
+    bool nonblock;           /**< -n */
+    bool wait_given;         /**< -w */
+    const char *of_watching; /**< an option for the time while the command runs; NULL: none was given */
+    bool no_fork;            /**< become the command by exec */
     bool foreground;
     bool wait_descendants; /**< hold the lock until everything that the command started has ended */
     int status_fd;         /**< -1: none; else our own close-on-exec copy */

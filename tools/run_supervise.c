@@ -21,14 +21,8 @@
 
 #include "run_parts.h"
 
-enum {
-    NEVER = -1,
-    WALK_MS = 50,
-    KILL_WALK_MS = 5,
-    SLOW_WALK_MS = 1000,
-    HOLD_BACK_MS = 50,
-    REFUSED_WALKS = 4
-};
+enum { NEVER = -1, REFUSED_WALKS = 4 };
+enum { WALK_MS = 50, KILL_WALK_MS = 5, SLOW_WALK_MS = 1000, HOLD_BACK_MS = 50 };
 
 enum { SIGNALS, TIMER, LOST, EXEC, FD_COUNT };
 
