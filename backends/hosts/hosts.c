@@ -1,4 +1,4 @@
-/* hosts.c: names of hosts, and their addresses. See hosts.h. */
+/* hosts.c: copy the configured hosts, and resolve their names at once or in a thread. */
 #include "hosts.h"
 
 #include <stdlib.h>
@@ -6,18 +6,6 @@
 
 #include "lk_resolve.h"
 #include "lk_thread.h"
-
-/* It has two users while a thread resolves: that, and the instance; the last frees it. */
-struct lk_hosts {
-    const char *names;
-    lk_mutex mutex; /* of a resolution in a thread; inside the driver's */
-    unsigned users LK_GUARDED_BY(mutex);
-    const locker_services *svc LK_GUARDED_BY(mutex); /* NULL: the instance has gone */
-    bool ready LK_GUARDED_BY(mutex);
-    lk_addresses *found LK_GUARDED_BY(mutex);
-    size_t count;
-    lk_host list[]; /* and behind it all texts */
-};
 
 /* ---------------------------------------------------------------- its life ---- */
 static size_t print_text(const lk_host *host, char *text, size_t room)
@@ -73,21 +61,6 @@ void lk_hosts_drop(lk_hosts *h)
     lk_mutex_lock(&h->mutex);
     h->svc = NULL;
     leave(h);
-}
-
-size_t lk_hosts_count(const lk_hosts *h)
-{
-    return h->count;
-}
-
-const lk_host *lk_hosts_at(const lk_hosts *h, size_t index)
-{
-    return &h->list[index];
-}
-
-const char *lk_hosts_names(const lk_hosts *h)
-{
-    return h->names;
 }
 
 /* ---------------------------------------------------------------- resolving ---- */

@@ -7,8 +7,6 @@
 #include "lk_error.h"
 #include "lk_mutex.h"
 
-typedef struct lk_hosts lk_hosts;
-
 typedef struct {
     const char *name; /* or an address */
     const char *text; /* "name:port", an IPv6 address in brackets: for people, and for servers */
@@ -16,7 +14,7 @@ typedef struct {
 } lk_host;
 
 typedef struct {
-    size_t host; /* whose it is: lk_hosts_at() */
+    size_t host; /* whose address it is: an index of lk_hosts.list */
     socklen_t len;
     struct sockaddr_storage address;
 } lk_address;
@@ -27,15 +25,23 @@ typedef struct {
     lk_address list[];
 } lk_addresses;
 
+/* While a thread resolves the names, the hosts have two users: this thread and the instance. The last of them frees the hosts. */
+typedef struct {
+    const char *names; /* the texts of all hosts, with commas; constant, as are `count` and `list` */
+    lk_mutex mutex;    /* taken inside the driver's mutex */
+    unsigned users LK_GUARDED_BY(mutex);
+    const locker_services *svc LK_GUARDED_BY(mutex); /* NULL: the instance has gone */
+    bool ready LK_GUARDED_BY(mutex);                 /* the thread has ended; its result was not taken yet */
+    lk_addresses *found LK_GUARDED_BY(mutex);
+    size_t count;
+    lk_host list[]; /* with the texts behind it */
+} lk_hosts;
+
 /* A copy of the hosts that are configured, or this one. Nobody else sees it yet. NULL: no memory. */
 lk_hosts *lk_hosts_new(const locker_driver_config *config, int default_port) LK_UNCHECKED;
 /* NULL is allowed. A thread that resolves has its own use of it: nothing waits for that. */
 void lk_hosts_drop(lk_hosts *h);
 
-size_t lk_hosts_count(const lk_hosts *h);
-const lk_host *lk_hosts_at(const lk_hosts *h, size_t index);
-/* The texts of all, with commas. */
-const char *lk_hosts_names(const lk_hosts *h);
 /* Whether none has to be resolved. */
 bool lk_hosts_literal(const lk_hosts *h);
 

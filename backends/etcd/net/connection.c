@@ -197,7 +197,7 @@ static void secure_locked(lk_etcd_net *net) LK_REQUIRES(*net)
 /* Return the name for which the certificate must be valid. */
 static const char *host_locked(const lk_etcd_net *net) LK_REQUIRES(*net)
 {
-    return lk_hosts_at(net->hosts, net->endpoints->list[net->endpoint].host)->name;
+    return net->hosts->list[net->endpoints->list[net->endpoint].host].name;
 }
 
 static void connected_locked(lk_etcd_net *net) LK_REQUIRES(*net)
@@ -309,13 +309,13 @@ locker_status lk_etcd_away_locked(const lk_etcd_net *net, locker_error *err)
 {
     const locker_error *const trouble = &net->trouble;
     if (lk_etcd_serves_locked(net) || trouble->status == LOCKER_OK)
-        return lk_unavailable(err, "etcd at %s does not answer%s", lk_hosts_names(net->hosts),
+        return lk_unavailable(err, "etcd at %s does not answer%s", net->hosts->names,
                               net->endpoints->count > 1 ? "; check that a majority of its members is running"
                                                         : advice_locked(net));
     if (net->endpoints->count == 1)
         return locker_error_set(err, trouble->status, trouble->os_error, "%s", trouble->text);
     return locker_error_set(err, trouble->status, trouble->os_error,
-                            "no member of etcd at %s can be used; last error: %s", lk_hosts_names(net->hosts),
+                            "no member of etcd at %s can be used; last error: %s", net->hosts->names,
                             trouble->text);
 }
 

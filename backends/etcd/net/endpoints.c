@@ -82,8 +82,7 @@ locker_status lk_etcd_endpoints_find(lk_etcd_net *net, locker_error *err)
 void lk_etcd_endpoints_replace_locked(lk_etcd_net *net)
 {
     lk_addresses *const before = net->endpoints;
-    net->svc->log(net->svc, LOCKER_LOG_INFO, "etcd: hosts of %s have other addresses now",
-                  lk_hosts_names(net->hosts));
+    net->svc->log(net->svc, LOCKER_LOG_INFO, "etcd: hosts of %s have other addresses now", net->hosts->names);
     go_by_locked(net, net->fresh);
     net->fresh = NULL;
     for (size_t i = 0; i < net->endpoints->count; i++) { /* the earlier ones have all failed */
@@ -125,7 +124,7 @@ void lk_etcd_found_locked(lk_etcd_net *net)
     if (found == NULL)
         return;
     free(net->fresh);
-    net->fresh = merge(found, net->endpoints, lk_hosts_count(net->hosts));
+    net->fresh = merge(found, net->endpoints, net->hosts->count);
     free(found);
     if (net->fresh != NULL && has_all(net->endpoints, net->fresh) && has_all(net->fresh, net->endpoints))
         lk_etcd_found_forget_locked(net); /* the order of the two does not matter */

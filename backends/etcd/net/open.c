@@ -25,7 +25,7 @@ int lk_etcd_net_descriptor(const lk_etcd_net *net)
 
 const char *lk_etcd_net_names(const lk_etcd_net *net)
 {
-    return lk_hosts_names(net->hosts);
+    return net->hosts->names;
 }
 
 /* ---------------------------------------------------------------- settings ---- */

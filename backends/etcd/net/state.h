@@ -157,7 +157,7 @@ static inline bool lk_etcd_serves_locked(const lk_etcd_net *net) LK_REQUIRES(*ne
 
 static inline const char *lk_etcd_here_locked(const lk_etcd_net *net) LK_REQUIRES(*net)
 {
-    return lk_hosts_at(net->hosts, net->endpoints->list[net->endpoint].host)->text;
+    return net->hosts->list[net->endpoints->list[net->endpoint].host].text;
 }
 
 /* ---------------------------------------------------------------- the socket: socket.c ---- */

@@ -115,7 +115,7 @@ locker_status lk_zk_settings_init(lk_zk_settings *s, const locker_driver_config 
     s->hosts = lk_hosts_new(config, DEFAULT_PORT);
     if (status == LOCKER_OK && s->hosts == NULL)
         status = lk_out_of_memory(err);
-    s->names = s->hosts != NULL ? lk_hosts_names(s->hosts) : NULL;
+    s->names = s->hosts != NULL ? s->hosts->names : NULL;
     if (status == LOCKER_OK && s->sasl == NULL)
         status = copy_login(s, config, err);
     return status;
