@@ -12,8 +12,7 @@
 #include "lk_buffer.h"
 #include "lk_mutex.h"
 #include "tls.h"
-#include "tls_files.h"
-#include "tls_words.h"
+#include "tls_openssl.h"
 
 enum {
     NAME_MAX_LEN = 255,
@@ -39,7 +38,6 @@ struct lk_tls {
     bool broken LK_GUARDED_BY(mutex);   /* nothing more can be said on it */
     bool is_up LK_GUARDED_BY(mutex);    /* the handshake is done */
     bool asked LK_GUARDED_BY(mutex);    /* the server has asked for a certificate */
-    bool is_other LK_GUARDED_BY(mutex); /* the handshake has ended without settings->alpn */
     int failure LK_GUARDED_BY(mutex);   /* the errno of what the system refused last; 0: nothing */
     int reason LK_GUARDED_BY(mutex);    /* of OpenSSL, why it is broken; 0: none */
     char wrong[LK_TLS_WORDS] LK_GUARDED_BY(
@@ -47,11 +45,6 @@ struct lk_tls {
 };
 
 /* What OpenSSL calls while a function below has the mutex: the compiler can't follow that. */
-
-static lk_tls *of_bio(BIO *bio)
-{
-    return BIO_get_data(bio);
-}
 
 /* 0: there is no room. -1: tls->failure says why. */
 LK_UNCHECKED static ssize_t send_bytes(lk_tls *tls, const char *data, size_t len)
@@ -67,45 +60,29 @@ LK_UNCHECKED static ssize_t send_bytes(lk_tls *tls, const char *data, size_t len
     return n;
 }
 
-/* False: tls->failure says why. */
-LK_UNCHECKED static bool send_kept(lk_tls *tls)
-{
-    ssize_t n = 1;
-    while (n > 0 && tls->gone < tls->out.len) {
-        n = send_bytes(tls, tls->out.data + tls->gone, tls->out.len - tls->gone);
-        tls->gone += n > 0 ? (size_t)n : 0;
-    }
-    if (tls->gone < tls->out.len)
-        return n == 0;
-    lk_buffer_empty(&tls->out);
-    tls->gone = 0;
-    return true;
-}
-
-/* All is taken, also what finds no room: with a part of a record still to be sent OpenSSL would begin to answer what it reads
- * meanwhile, a change of keys, and break off ("bad length", 3.0). */
+/* Take all bytes. Keep those for which the socket has no room: if a part of a record remained with OpenSSL, OpenSSL would answer
+ * a change of keys that it reads meanwhile, and break off ("bad length", 3.0). */
 LK_UNCHECKED static int write_bytes(BIO *bio, const char *data, int len)
 {
-    lk_tls *tls = of_bio(bio);
+    lk_tls *tls = BIO_get_data(bio);
     BIO_clear_retry_flags(bio);
     const ssize_t n = tls->out.len == 0 ? send_bytes(tls, data, (size_t)len) : 0;
-    const size_t rest = n < 0 ? 0 : (size_t)len - (size_t)n;
-    char *const room = rest > 0 ? lk_buffer_room(&tls->out, rest) : NULL;
-    if (n < 0)
-        return -1;
-    if (rest > 0 && room == NULL) {
+    if (n < 0 || n == len)
+        return (int)n;
+    const size_t rest = (size_t)len - (size_t)n;
+    char *const room = lk_buffer_room(&tls->out, rest);
+    if (room == NULL) {
         tls->failure = ENOMEM;
         return -1;
     }
-    if (rest > 0)
-        memcpy(room, data + n, rest);
+    memcpy(room, data + n, rest);
     tls->out.len += rest;
     return len;
 }
 
 LK_UNCHECKED static int read_bytes(BIO *bio, char *data, int cap)
 {
-    lk_tls *tls = of_bio(bio);
+    lk_tls *tls = BIO_get_data(bio);
     ssize_t n;
     BIO_clear_retry_flags(bio);
     do {
@@ -127,8 +104,9 @@ LK_UNCHECKED static long control(BIO *bio, int what, long number, void *pointer)
 {
     (void)number;
     (void)pointer;
+    const lk_tls *tls = BIO_get_data(bio);
     if (what == BIO_CTRL_EOF)
-        return of_bio(bio)->ended ? 1 : 0;
+        return tls->ended ? 1 : 0;
     return what == BIO_CTRL_FLUSH ? 1 : 0;
 }
 
@@ -219,8 +197,7 @@ static bool make_bio(lk_tls *tls, SSL *ssl)
 /* Files that were changed are used as they are now, as certificates don't last; as they were, while they can't be. */
 static SSL *make_ssl(const lk_tls_settings *settings)
 {
-    locker_error ignored;
-    SSL_CTX *const now = lk_tls_read_files(settings, &ignored);
+    SSL_CTX *const now = lk_tls_read_files(settings, NULL);
     SSL *const ssl = SSL_new(now != NULL ? now : settings->files);
     SSL_CTX_free(now); /* what it is made of keeps it */
     return ssl;
@@ -286,11 +263,9 @@ static locker_status check_release(locker_error *err)
 }
 
 /* A program may end by exit() while a thread of ours still has a handshake to do: OpenSSL is not to clean up beneath it. */
-locker_status lk_tls_init(lk_tls_settings *s, const locker_value values[LK_TLS_PARAMETERS], locker_error *err)
+locker_status lk_tls_open_files(lk_tls_settings *s, locker_error *err)
 {
-    locker_status status = lk_tls_settings_verify(s, values, err);
-    if (status == LOCKER_OK)
-        status = check_release(err);
+    const locker_status status = check_release(err);
     if (status != LOCKER_OK)
         return status;
     if (s->verify == LK_TLS_CA && s->ca == NULL)
@@ -309,14 +284,12 @@ locker_status lk_tls_init(lk_tls_settings *s, const locker_value values[LK_TLS_P
                                      "to the name in the server's certificate");
     (void)OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT, NULL);
     s->files = lk_tls_read_files(s, err);
-    return s->files != NULL ? LOCKER_OK : err != NULL ? err->status : LOCKER_CONFIG;
+    return s->files != NULL ? LOCKER_OK : LOCKER_CONFIG;
 }
 
-void lk_tls_clear(lk_tls_settings *s)
+void lk_tls_close_files(SSL_CTX *files)
 {
-    SSL_CTX_free(s->files);
-    s->files = NULL;
-    lk_tls_settings_clear(s);
+    SSL_CTX_free(files);
 }
 
 /* ------------------------------------------------------------------ speaking ---- */
@@ -348,25 +321,36 @@ static int end_locked(lk_tls *tls) LK_REQUIRES(tls->mutex)
     return tls->ended ? ECONNRESET : EPROTO;
 }
 
-/* Send what was kept. 0, or an errno. */
+/* Send the records that were kept, as far as the socket has room. 0, or an errno. */
 static int flush_locked(lk_tls *tls) LK_REQUIRES(tls->mutex)
 {
-    if (tls->out.len == 0 || send_kept(tls))
-        return 0;
-    tls->broken = true;
-    return tls->failure;
+    ssize_t n = 1;
+    while (n > 0 && tls->gone < tls->out.len) {
+        n = send_bytes(tls, tls->out.data + tls->gone, tls->out.len - tls->gone);
+        tls->gone += n > 0 ? (size_t)n : 0;
+    }
+    if (tls->gone == tls->out.len) {
+        lk_buffer_empty(&tls->out);
+        tls->gone = 0;
+    }
+    tls->broken = tls->broken || n < 0;
+    return n < 0 ? tls->failure : 0;
 }
 
-/* The handshake is done. A server that knows no ALPN has gone on as if nothing had been asked. 0, or an errno. */
+/* Check that the handshake agreed on settings->alpn. A server without ALPN ignores the offer: that is treated as if the server
+ * had sent the alert of a server that refuses the offer. 0, or an errno. */
 static int agree_locked(lk_tls *tls) LK_REQUIRES(tls->mutex)
 {
     const char *const wanted = tls->settings->alpn;
     const unsigned char *got;
     unsigned len;
     SSL_get0_alpn_selected(tls->ssl, &got, &len);
-    tls->is_other = wanted != NULL && (len != strlen(wanted) || memcmp(got, wanted, len) != 0);
-    tls->broken = tls->is_other;
-    return tls->is_other ? EPROTO : 0;
+    if (wanted != NULL && (len != strlen(wanted) || memcmp(got, wanted, len) != 0)) {
+        tls->broken = true;
+        tls->reason = ALERTS_BEGIN + SSL_AD_NO_APPLICATION_PROTOCOL;
+        return EPROTO;
+    }
+    return 0;
 }
 
 int lk_tls_handshake(lk_tls *tls, short *waits)
@@ -389,15 +373,12 @@ ssize_t lk_tls_send(lk_tls *tls, const char *data, size_t len, short *waits, boo
     lk_mutex_lock(&tls->mutex);
     begin_locked(tls);
     int failure = flush_locked(tls);
-    const bool is_full = tls->out.len > 0;
-    *waits = is_full ? POLLOUT : POLLIN;
-    if (failure == 0 && is_full)
+    if (failure == 0 && tls->out.len > 0)
         failure = EAGAIN;
     else if (failure == 0 && len > 0 && SSL_write_ex(tls->ssl, data, len, &sent) != 1)
         failure = end_locked(tls);
     *unsent = tls->out.len > 0;
-    if (*unsent)
-        *waits = POLLOUT;
+    *waits = *unsent ? POLLOUT : POLLIN;
     lk_mutex_unlock(&tls->mutex);
     if (failure == 0)
         return (ssize_t)sent;
@@ -431,24 +412,23 @@ LK_UNCHECKED bool lk_tls_heard(const lk_tls *tls)
 LK_UNCHECKED bool lk_tls_told(const lk_tls *tls, const char *peer, locker_error *err, bool *permanent)
 {
     const int reason = tls->reason;
-    const char *const service = tls->settings->service;
     *permanent = true;
     if (tls->wrong[0] != '\0') {
-        locker_error_set(err, LOCKER_PROTOCOL, 0, "the certificate of %s at %s%s", service, peer, tls->wrong);
+        locker_error_set(err, LOCKER_PROTOCOL, 0, "the certificate of %s at %s%s", tls->settings->service,
+                         peer, tls->wrong);
     } else if (tls->heard && tls->first != ALERT_RECORD && tls->first != HANDSHAKE_RECORD) {
         locker_error_set(
             err, LOCKER_PROTOCOL, 0,
             "the server at %s does not speak TLS; name its TLS port, or %s if you trust the network", peer,
             tls->settings->without_tls);
-    } else if (tls->is_other) {
-        lk_tls_say_other_protocol(tls->settings, peer, err);
     } else if (reason > ALERTS_BEGIN && reason < ALERTS_END) {
         *permanent = lk_tls_say_alert(reason - ALERTS_BEGIN, tls->asked, tls->settings, peer, err);
     } else if (reason != 0 && !tls->is_up) {
         locker_error_set(err, LOCKER_PROTOCOL, 0,
                          "cannot agree on TLS with %s at %s: %s; allow TLS 1.2 "
                          "or 1.3 and common ciphers and keys there",
-                         service, peer, ERR_reason_error_string(ERR_PACK(ERR_LIB_SSL, 0, reason)));
+                         tls->settings->service, peer,
+                         ERR_reason_error_string(ERR_PACK(ERR_LIB_SSL, 0, reason)));
     } else {
         *permanent = false;
         return false;

@@ -8,6 +8,9 @@
 
 typedef struct lk_tls lk_tls;
 
+/* Copy the texts. `values`: the driver's, from the first of these on. False: out of memory; clear it also then. */
+bool lk_tls_settings_copy(lk_tls_settings *settings, const locker_value values[LK_TLS_PARAMETERS]);
+
 /* Check what the settings say, of which lk_tls_settings_copy() has the copies, and read the files that they name: what these
  * hold is used for as long as files that were changed later can't be. CONFIG names the option; UNSUPPORTED: this build has no
  * TLS. */
@@ -15,6 +18,10 @@ locker_status lk_tls_init(lk_tls_settings *settings, const locker_value values[L
                           locker_error *err);
 /* Free what the files said, and the copies. Settings that are all zero are allowed. */
 void lk_tls_clear(lk_tls_settings *settings);
+
+/* The part of lk_tls_init() and of lk_tls_clear() that differs in a build without OpenSSL. */
+locker_status lk_tls_open_files(lk_tls_settings *settings, locker_error *err);
+void lk_tls_close_files(struct ssl_ctx_st *files);
 
 /* TLS over a connected socket, which stays the caller's, to `host`: a name or an address. It reads the files anew, and uses the
  * settings until it is freed. NULL: out of memory. */

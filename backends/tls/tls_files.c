@@ -1,4 +1,4 @@
-/* tls_files.c: see tls_files.h. */
+/* tls_files.c: read the certificate files that the settings name, and explain which one is unusable. */
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/err.h>
@@ -9,7 +9,7 @@
 
 #include "lk_fd.h"
 #include "lk_trust.h"
-#include "tls_files.h"
+#include "tls_openssl.h"
 
 static const char *reason(void)
 {
@@ -113,10 +113,13 @@ static locker_status take_certificate(SSL_CTX *files, const lk_tls_settings *s, 
     return take_key(files, s, err);
 }
 
-/* Whoever is trusted to certify may be an authority below another one, too. Nobody may begin the handshake anew: no service
- * does, and it would mix with what is sent. What is read ahead saves a system call for each answer. */
-static void set_rules(SSL_CTX *files, const lk_tls_settings *s)
+/* Set what is asked of every connection. A trusted authority need not be a root. The server must not renegotiate: no service does,
+ * and a renegotiation would mix with the data that is sent. Reading ahead saves a system call for each answer. */
+static locker_status set_rules(SSL_CTX *files, const lk_tls_settings *s, locker_error *err)
 {
+    if (files == NULL || SSL_CTX_set_min_proto_version(files, TLS1_2_VERSION) != 1)
+        return lk_misconfigured(err, "cannot use OpenSSL: %s; check its configuration, openssl.cnf",
+                                reason());
     X509_VERIFY_PARAM *const rules = SSL_CTX_get0_param(files);
     (void)X509_VERIFY_PARAM_set_flags(rules, X509_V_FLAG_PARTIAL_CHAIN);
     SSL_CTX_set_verify(files, s->verify == LK_TLS_NONE ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, NULL);
@@ -125,19 +128,16 @@ static void set_rules(SSL_CTX *files, const lk_tls_settings *s)
                                       SSL_MODE_RELEASE_BUFFERS | SSL_MODE_AUTO_RETRY);
     (void)SSL_CTX_set_session_cache_mode(files, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_read_ahead(files, 1);
+    return LOCKER_OK;
 }
 
 SSL_CTX *lk_tls_read_files(const lk_tls_settings *s, locker_error *err)
 {
     ERR_clear_error();
-    SSL_CTX *files = SSL_CTX_new(TLS_client_method());
-    if (files == NULL || SSL_CTX_set_min_proto_version(files, TLS1_2_VERSION) != 1) {
-        SSL_CTX_free(files);
-        lk_misconfigured(err, "cannot use OpenSSL: %s; check its configuration, openssl.cnf", reason());
-        return NULL;
-    }
-    set_rules(files, s);
-    locker_status status = take_authorities(files, s, err);
+    SSL_CTX *const files = SSL_CTX_new(TLS_client_method());
+    locker_status status = set_rules(files, s, err);
+    if (status == LOCKER_OK)
+        status = take_authorities(files, s, err);
     if (status == LOCKER_OK)
         status = take_certificate(files, s, err);
     ERR_clear_error();

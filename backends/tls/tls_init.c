@@ -1,8 +1,8 @@
-/* tls_settings.c: see tls_settings.h. */
+/* tls_init.c: the settings of TLS that need no OpenSSL: copy, check and free them. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "tls_settings.h"
+#include "tls.h"
 
 /* The order of LK_TLS_PARAMETER_ROWS. */
 enum { VERIFY, CA, CERT, KEY, NAME, COUNT };
@@ -24,25 +24,24 @@ bool lk_tls_settings_copy(lk_tls_settings *s, const locker_value v[LK_TLS_PARAME
            copy(&s->key, v[KEY].text) && copy(&s->name, v[NAME].text);
 }
 
-locker_status lk_tls_settings_verify(lk_tls_settings *s, const locker_value v[LK_TLS_PARAMETERS],
-                                     locker_error *err)
+locker_status lk_tls_init(lk_tls_settings *s, const locker_value v[LK_TLS_PARAMETERS], locker_error *err)
 {
     static const char *const words[] = {[LK_TLS_NAME] = "name", [LK_TLS_CA] = "ca", [LK_TLS_NONE] = "none"};
     const char *const text = v[VERIFY].text;
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         if (strcmp(text, words[i]) == 0) {
             s->verify = (lk_tls_verify)i;
-            return LOCKER_OK;
+            return lk_tls_open_files(s, err);
         }
     }
     return lk_misconfigured(err, "tls_verify is '%.40s'; set it to name, ca or none", text);
 }
 
-void lk_tls_settings_clear(lk_tls_settings *s)
+void lk_tls_clear(lk_tls_settings *s)
 {
-    char **const texts[] = {&s->ca, &s->cert, &s->key, &s->name};
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        free(*texts[i]);
-        *texts[i] = NULL;
-    }
+    lk_tls_close_files(s->files);
+    free(s->ca);
+    free(s->cert);
+    free(s->key);
+    free(s->name);
 }
