@@ -205,7 +205,7 @@ bool lk_etcd_place_ask_locked(lk_etcd *e, lk_etcd_place *p)
 {
     lk_etcd_txn_of t;
     lk_etcd_key slot;
-    if (lk_etcd_in_flight(p->ask) || lk_list_linked(&p->turn))
+    if (lk_etcd_in_flight(p->ask) || lk_etcd_in_flight(p->removal) || lk_list_linked(&p->turn))
         return true;
     p->asked = what_to_ask(p);
     if (p->asked == LK_ETCD_TAKE &&

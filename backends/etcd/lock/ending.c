@@ -38,7 +38,7 @@ static void deleted_locked(lk_etcd *e, void *context, const lk_etcd_reply *reply
     p->spent = p->spent || reply->status != LK_ETCD_OK;
     if (!p->unanswered && reply->status != LK_ETCD_OK) {
         lk_etcd_place_step(p, LK_ETCD_FAILED);
-        p->removal = LK_ETCD_FLIGHT_REFUSED;
+        p->removal = lk_etcd_may_come(p->removal) ? LK_ETCD_FLIGHT_LOST_REFUSED : LK_ETCD_FLIGHT_REFUSED;
         (void)lk_etcd_error(reply, "releasing a lock", p->base, &p->error);
     } else if (!p->unanswered) {
         lk_etcd_place_step(p, LK_ETCD_GONE);
@@ -70,7 +70,7 @@ static bool is_left(const lk_etcd_place *p)
 void lk_etcd_place_delete_locked(lk_etcd *e, lk_etcd_place *p)
 {
     lk_etcd_txn_of t;
-    const bool over = p->removal == LK_ETCD_FLIGHT_REFUSED || lk_etcd_now_of(e) >= p->left_until;
+    const bool over = p->removal >= LK_ETCD_FLIGHT_REFUSED || lk_etcd_now_of(e) >= p->left_until;
     if (lk_etcd_in_flight(p->ask) || lk_etcd_in_flight(p->removal))
         return;
     if (!is_left(p) || (p->claim == NULL && over)) {

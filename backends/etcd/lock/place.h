@@ -35,9 +35,10 @@ typedef enum {
     LK_ETCD_FLIGHT_IDLE, /* none is in flight, and the results of all are known */
     LK_ETCD_FLIGHT_SENT, /* one is in flight */
     LK_ETCD_FLIGHT_LOST, /* none is in flight; one had no answer, and may have been or may be carried out */
-    LK_ETCD_FLIGHT_REPEATED, /* one is in flight; one before it had no answer */
-    LK_ETCD_FLIGHT_DONE,     /* of the delete: the servers carried it out */
-    LK_ETCD_FLIGHT_REFUSED   /* of the delete: the servers refuse it */
+    LK_ETCD_FLIGHT_REPEATED,    /* one is in flight; one before it had no answer */
+    LK_ETCD_FLIGHT_DONE,        /* of the delete: the servers carried it out */
+    LK_ETCD_FLIGHT_REFUSED,     /* of the delete: the servers refuse it */
+    LK_ETCD_FLIGHT_LOST_REFUSED /* of the delete: the servers refuse it; one before it had no answer */
 } lk_etcd_flight;
 
 static inline bool lk_etcd_in_flight(lk_etcd_flight flight)
@@ -48,7 +49,8 @@ static inline bool lk_etcd_in_flight(lk_etcd_flight flight)
 /* Return true if a request without an answer may be carried out yet, or may have been. */
 static inline bool lk_etcd_may_come(lk_etcd_flight flight)
 {
-    return flight == LK_ETCD_FLIGHT_LOST || flight == LK_ETCD_FLIGHT_REPEATED;
+    return flight == LK_ETCD_FLIGHT_LOST || flight == LK_ETCD_FLIGHT_REPEATED ||
+           flight == LK_ETCD_FLIGHT_LOST_REFUSED;
 }
 
 static inline void lk_etcd_flight_sent(lk_etcd_flight *flight)

@@ -89,6 +89,7 @@ typedef struct {
     unsigned leaps;      /* lk_redis_shared.leaps when the last attempt was sent */
     int64_t valid_until; /* the local deadline; once granted: of the latest confirmation (guarded) */
     int64_t since;       /* when the lock was granted; set before the claim enters the list of notes */
+    int64_t note_at;     /* no note is sent before then: the slot was being migrated; else 0 (guarded) */
     /* how long the lock had been handed over from holder to holder before this grant, in us; 0: it was
      * free */
     int64_t direct_us;

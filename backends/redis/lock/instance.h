@@ -372,8 +372,8 @@ lk_redis_node *lk_redis_node_at_locked(lk_redis *r, const char *peer) LK_REDIS_L
  *
  * A migration may take minutes, which is longer than a lease. So a holder's renewal or release, elsewhere
  * one script, is here a command for each key. Attempts, queries and breaks are answered UNAVAILABLE until
- * the migration is over. A release hands the lock to no waiter and notifies no waiter. The waiters make
- * another attempt when they are subscribed at the target. */
+ * the migration is over. A release hands the lock to no waiter, but
+ * notifies the first waiter to make another attempt. */
 
 /* Send a command of one key of this slot, follow its redirections, and wait for the answer, like
  * lk_redis_ask(). The outcome is ANSWERED also if the redirections do not end. */
@@ -385,6 +385,9 @@ lk_redis_outcome lk_redis_migrating_ask(lk_redis *r, uint16_t slot, lk_redis_cal
 typedef void (*lk_redis_migrating_done)(void *context, redisReply *reply, lk_redis_pipeline *on);
 void lk_redis_migrating_submit_locked(lk_redis *r, uint16_t slot, const lk_redis_command *a,
                                       lk_redis_migrating_done done, void *context) LK_REDIS_LOCKED;
+/* The lock was released: notify the first waiter of its queue to try. If that waiter has ended, the next waiter's poll finds the
+ * lock free. */
+void lk_redis_migrating_call_first_locked(lk_redis *r, uint16_t slot, lk_redis_keys *keys) LK_REDIS_LOCKED;
 
 /* ------------------------------------------------------------------ a clock that gains ---- */
 

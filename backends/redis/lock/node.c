@@ -322,3 +322,56 @@ void lk_redis_migrating_submit_locked(lk_redis *r, uint16_t slot, const lk_redis
     e->len = (size_t)(lk_redis_command_put(a, e->bytes) - e->bytes);
     go_locked(e, at, false);
 }
+
+/* The first waiter of a queue, which is read to notify it. */
+typedef struct {
+    lk_redis *r;
+    uint16_t slot;
+    char lock[];
+} summons;
+
+/* Copy 32 hex digits from a text that has a space behind them. Return false for another text. */
+static bool read_name(const char *text, char name[LK_REDIS_VALUE_LEN + 1])
+{
+    if (strspn(text, "0123456789abcdef") != LK_REDIS_VALUE_LEN || text[LK_REDIS_VALUE_LEN] != ' ')
+        return false;
+    memcpy(name, text, LK_REDIS_VALUE_LEN);
+    name[LK_REDIS_VALUE_LEN] = '\0';
+    return true;
+}
+
+/* Notify the waiter "instance value ttl numbers owner", by a message that hands no lock over. */
+static void first_known_locked(void *context, redisReply *reply, lk_redis_pipeline *on) LK_REDIS_LOCKED
+{
+    summons *const s = context;
+    const redisReply *const first =
+        reply != NULL && reply->type == REDIS_REPLY_ARRAY && reply->elements == 1 ? reply->element[0] : NULL;
+    char inst[LK_REDIS_VALUE_LEN + 1], value[LK_REDIS_VALUE_LEN + 1], tag[sizeof(uint64_t) + 1] = "";
+    (void)on;
+    if (first != NULL && first->type == REDIS_REPLY_STRING && read_name(first->str, inst) &&
+        read_name(first->str + LK_REDIS_VALUE_LEN + 1, value)) {
+        const size_t room = strlen(s->lock) + LK_REDIS_VALUE_LEN + 16;
+        char channel[LK_REDIS_CHANNEL_MAX], *const text = malloc(room);
+        *lk_redis_tag_put(tag, lk_redis_slot_tag(&s->r->slots, s->slot)) = '\0';
+        (void)snprintf(channel, sizeof channel, "locker:wake:%s%s", inst, tag);
+        if (text != NULL)
+            (void)snprintf(text, room, "%s 0/0 0 %s", value, s->lock);
+        const lk_redis_command a = LK_REDIS_COMMAND("SPUBLISH", channel, text != NULL ? text : "");
+        if (text != NULL)
+            lk_redis_migrating_submit_locked(s->r, s->slot, &a, NULL, NULL);
+        free(text);
+    }
+    free(s);
+}
+
+void lk_redis_migrating_call_first_locked(lk_redis *r, uint16_t slot, lk_redis_keys *keys)
+{
+    summons *const s = malloc(sizeof *s + keys->len + 1);
+    if (s == NULL)
+        return;
+    *s = (summons){.r = r, .slot = slot};
+    memcpy(s->lock, keys->lock, keys->len + 1);
+    const lk_redis_command a =
+        LK_REDIS_COMMAND("ZRANGE", lk_redis_keys_companion(keys, LK_REDIS_QUEUE), "0", "0");
+    lk_redis_migrating_submit_locked(r, slot, &a, first_known_locked, s);
+}

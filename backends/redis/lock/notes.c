@@ -78,7 +78,7 @@ static void answered_locked(void *context, redisReply *reply) LK_REDIS_LOCKED
                                      : LK_REDIS_FAULT_NONE;
     const bool migrates = fault == LK_REDIS_FAULT_MIGRATING;
     if (migrates)
-        r->notes.look_at = lk_redis_now(&r->shared) + again_ns;
+        data->note_at = lk_redis_now(&r->shared) + again_ns;
     if (migrates || fault == LK_REDIS_FAULT_MOVED) {
         lk_redis_heed_locked(lk_redis_node_of(r, e->slot), e->slot, reply);
         lk_redis_note_grant(r, data);
@@ -122,8 +122,9 @@ static bool submit_all_locked(lk_redis *r, int64_t until, int64_t *oldest) LK_RE
     *oldest = LOCKER_NEVER;
     drain_locked(&r->notes);
     LK_EACH_SAFE(lk_redis_claim, data, note, &r->notes.grants) {
-        if (data->since > until)
-            *oldest = lk_time_earlier(*oldest, data->since);
+        const int64_t at = lk_time_later(data->since, data->note_at);
+        if (at > until)
+            *oldest = lk_time_earlier(*oldest, at);
         else if (data->valid_until <= lk_redis_now(&r->shared))
             lk_list_remove(&data->note); /* others may have the lock */
         else if (!note_locked(r, data))
@@ -155,7 +156,7 @@ int64_t lk_redis_notes_run_locked(lk_redis *r, int64_t now)
     if (!submit_all_locked(r, now - note_after_ns, &oldest))
         n->look_at = now + again_ns;
     else if (!lk_list_empty(&n->grants) || n->active) /* by itself: a wake-up for each lock would be dear */
-        n->look_at = lk_time_earlier(oldest, now) + note_after_ns;
+        n->look_at = (n->active ? lk_time_earlier(oldest, now) : oldest) + note_after_ns;
     else
         n->look_at = 0;
     n->active = false;

@@ -95,6 +95,8 @@ static void migrating_done_locked(void *context, redisReply *reply, lk_redis_pip
         c->retry_at = lk_redis_now(&c->r->shared) + LK_REDIS_AGAIN_NS;
         lk_redis_attend(c->r);
     }
+    if (reply != NULL && reply->type == REDIS_REPLY_INTEGER && reply->integer == 1)
+        lk_redis_migrating_call_first_locked(c->r, c->slot, &c->keys);
     done_locked(c, reply);
 }
 
@@ -303,12 +305,15 @@ static locker_status read_answer(release *x, const lk_redis_call *call, bool *ag
     return unknown(err);
 }
 
-/* Delete the lock's info without waiting for the answer. If this fails, the info ends with the lease. */
-static void forget_info(release *x)
+/* Delete the lock's info and notify the first waiter, without waiting for answers. If this fails, the info ends with the
+ * lease, and waiters poll. */
+static void follow_up(release *x)
 {
     const lk_redis_command forget = LK_REDIS_COMMAND("DEL", lk_redis_keys_companion(&x->keys, LK_REDIS_INFO));
     lk_redis_lock(&x->r->shared);
-    lk_redis_migrating_submit_locked(x->r, x->data->slot, &forget, NULL, NULL);
+    if (x->what == LK_REDIS_NOTED)
+        lk_redis_migrating_submit_locked(x->r, x->data->slot, &forget, NULL, NULL);
+    lk_redis_migrating_call_first_locked(x->r, x->data->slot, &x->keys);
     lk_redis_pump_unlocking(x->node->commands);
     lk_redis_unlock(&x->r->shared);
 }
@@ -330,8 +335,8 @@ __attribute__((noinline)) static lk_redis_outcome ask_migrating(release *x, lk_r
     lk_redis_call other = *call;
     lk_redis_outcome outcome = lk_redis_migrating_ask(r, x->data->slot, call, &drop, err);
     const bool is_number = outcome == LK_REDIS_CALL_ANSWERED && call->reply->type == REDIS_REPLY_INTEGER;
-    if (is_number && call->reply->integer == 1 && x->what == LK_REDIS_NOTED)
-        forget_info(x);
+    if (is_number && call->reply->integer == 1)
+        follow_up(x);
     if (is_number && call->reply->integer == 0) {
         outcome = lk_redis_migrating_ask(r, x->data->slot, &other, &get, err);
         if (outcome == LK_REDIS_CALL_ANSWERED && other.reply->type == REDIS_REPLY_NIL) {

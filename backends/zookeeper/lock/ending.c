@@ -31,7 +31,11 @@ static void gone_locked(lk_zk *z, lk_zk_node *node) LK_REQUIRES(*z->net)
 {
     if (node->makes_parent && !lk_zk_node_is_permit(node))
         delete_parent_locked(z, node);
-    node->held = lk_zk_node_is_permit(node) ? LK_ZK_WAS_PERMIT : LK_ZK_NO_NODE;
+    node->held =
+        lk_zk_node_is_permit(node) ? LK_ZK_WAS_PERMIT
+        : node->held == LK_ZK_EITHER || node->held == LK_ZK_LEFT_QUEUE || node->held == LK_ZK_WAS_EITHER
+            ? LK_ZK_WAS_EITHER
+            : LK_ZK_NO_NODE;
     lk_zk_node_leave_line_locked(z, node);
     lk_zk_node_timers_stop_locked(node);
     lk_zk_unwatch_locked(z->net, &node->watcher);

@@ -126,7 +126,7 @@ void lk_zk_node_fail_locked(lk_zk *z, lk_zk_node *node, int rc, const char *doin
 void lk_zk_node_found_locked(lk_zk *z, lk_zk_node *node, int32_t sequence)
 {
     node->sequence = sequence;
-    node->held = LK_ZK_PLACE;
+    node->held = node->held == LK_ZK_WAS_EITHER ? LK_ZK_EITHER : LK_ZK_PLACE;
     node->guard = LK_ZK_UNWATCHED;
     z->seen[node->in_queue.hash % LK_ZK_SEEN] = node->in_queue.hash;
     if (node->claim != NULL)

@@ -64,6 +64,7 @@ typedef enum {
 /* What the servers hold of a place, as far as the driver knows. */
 typedef enum {
     LK_ZK_NO_NODE,    /* no node; `step` says if one may come yet */
+    LK_ZK_WAS_EITHER, /* no node is known, but an exchange was sent that may be carried out */
     LK_ZK_PLACE,      /* the node in the queue */
     LK_ZK_EITHER,     /* the node in the queue or the permit: an exchange of the two was sent */
     LK_ZK_LEFT_QUEUE, /* the node in the queue is deleted; the permit may be there */

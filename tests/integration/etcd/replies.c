@@ -1,4 +1,5 @@
 /* replies.c: answers that are lost, or come late, by a proxy: what the server has done is found out, and nothing of it is in the way. */
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -512,7 +513,72 @@ static void the_answers_to_a_close_are_lost(void **state)
     assert_non_null(strstr(said, "found 0 leases"));
 }
 
+/* Refuse a request as a user without the right gets it refused, except for the second key. */
+static size_t refuse_others(const lk_message *request, char *out, size_t size)
+{
+    static const char *const words[] = {"grpc-status", "7", "grpc-message", "etcdserver: permission denied"};
+    static const char second[] = "/bbb/";
+    size_t at = 9;
+    (void)size;
+    for (size_t i = 0; i + sizeof second - 1 <= request->length; i++)
+        if (memcmp(request->bytes + i, second, sizeof second - 1) == 0)
+            return 0;
+    memcpy(out, request->bytes, at); /* a frame's head, with the stream */
+    out[at++] = '\x88';              /* :status 200 */
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        const size_t len = strlen(words[i]);
+        if (i % 2 == 0)
+            out[at++] = 0; /* a header, whose name follows */
+        out[at++] = (char)len;
+        memcpy(out + at, words[i], len);
+        at += len;
+    }
+    out[0] = out[1] = 0;
+    out[2] = (char)(at - 9);
+    out[3] = 1; /* HEADERS */
+    out[4] = 5; /* END_STREAM, END_HEADERS */
+    return at;
+}
+
+typedef struct {
+    locker_handle *held;
+    locker_status status;
+    locker_error err;
+} unlocking;
+
+static void *unlock_all(void *argument)
+{
+    unlocking *const u = argument;
+    u->status = locker_unlock(u->held, &u->err);
+    return NULL;
+}
+
+/* The first delete was carried out, and its answer lost; the second one is refused. A move then finds no key. */
+static void a_refused_release_after_a_lost_answer_is_unknown(void **state)
+{
+    static const char *const keys[] = {"aaa", "bbb", "ccc"};
+    lk_env *const env = *state;
+    locker *const l = lk_open_proxied(env, "/shop?ttl=6s&command_timeout=6s");
+    unlocking u = {.held = NULL};
+    locker_error err;
+    pthread_t thread;
+    assert_ok(locker_lock_all(l, keys, 3, NULL, &u.held, &err), err);
+    lk_etcdctl_require_count(env->etcd, "shop/", 3);
+    lk_proxy_hold(env->proxy, false, true);
+    assert_int_equal(pthread_create(&thread, NULL, unlock_all, &u), 0);
+    lk_etcdctl_require_count(env->etcd, "shop/", 0);
+    lk_proxy_answer(env->proxy, LK_EP_DELETE, refuse_others);
+    lk_proxy_cut_all(env->proxy);
+    lk_proxy_hold(env->proxy, false, false);
+    lk_join(thread, "unlock");
+    assert_status(LOCKER_UNKNOWN, u.status, u.err);
+    locker_handle_free(u.held);
+    lk_proxy_answer(env->proxy, LK_EP_DELETE, NULL);
+    lk_close_locker(l);
+}
+
 static const struct CMUnitTest tests[] = {
+    proxied_test(a_refused_release_after_a_lost_answer_is_unknown),
     proxied_test(leases_whose_state_is_unknown),
     proxied_test(the_answer_to_a_renewal_is_lost),
     proxied_test(a_lease_without_a_caller_is_revoked),

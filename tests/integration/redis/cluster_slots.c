@@ -734,11 +734,29 @@ static void readers_and_permits_wait_until_a_slot_has_migrated(void **state)
     lk_close_locker(a);
 }
 
+/* The waiter would poll after a minute. It is not subscribed again, as its slot stays where it is. */
+static void a_lock_released_before_an_aborted_migration_is_granted_at_once(void **state)
+{
+    struct half h;
+    one_begin(&h, *state, 70);
+    bob = lk_open_cluster(h.cluster, 2, "ttl=10m&poll=1m");
+    lk_locking_start(&h.waiter, bob, h.key, NULL);
+    lk_require(has_queue, &h, "the waiter should stand in the queue");
+    one_move(&h);
+    lk_give(h.held);
+    do_at(h.cluster, h.move.to, "CLUSTER SETSLOT %u STABLE", h.move.slot);
+    do_at(h.cluster, h.move.from, "CLUSTER SETSLOT %u STABLE", h.move.slot);
+    lk_give(lk_locking_grant(&h.waiter));
+    lk_close_locker(bob);
+    one_end();
+}
+
 static const struct CMUnitTest tests[] = {
     cluster_test(a_half_migrated_slot_keeps_locks),
     cluster_test(a_lock_is_released_in_a_half_migrated_slot),
     cluster_test(a_release_in_a_slot_that_moves_reports_a_break),
     cluster_test(a_lock_released_in_a_migrating_slot_is_granted_after_it),
+    cluster_test(a_lock_released_before_an_aborted_migration_is_granted_at_once),
     cluster_test(a_waiter_leaves_its_queue_in_a_migrating_slot),
     cluster_test(a_release_in_a_slot_that_moves_leaves_anothers_lock),
     cluster_test(a_renewal_in_a_slot_that_moves_proves_nothing_to_a_release),
