@@ -27,6 +27,8 @@ static void count_in(summary *s, int64_t us)
 
 static int print_summary(const lk_common *common, const char *backend, const summary *s)
 {
+    if (s->count == 0)
+        return LK_EXIT_OK;
     if (common->json)
         return lk_cli_print_json(json_pack("{s:s, s:I, s:I, s:I, s:I}", "backend", backend, "count",
                                            (json_int_t)s->count, "min_us", (json_int_t)s->min_us, "mean_us",

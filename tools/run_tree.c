@@ -216,8 +216,8 @@ static bool add_list(lk_run_tree *t, pid_t parent, pid_t thread)
             close(fd);
         return false;
     }
-    for (int pid; fscanf(list, "%d", &pid) == 1;)
-        if (!add_found(t, (lk_run_process){.pid = pid, .parent = parent}))
+    for (char number[16]; fscanf(list, "%15s", number) == 1;)
+        if (!add_found(t, (lk_run_process){.pid = (pid_t)strtol(number, NULL, 10), .parent = parent}))
             break;
     fclose(list);
     return true;

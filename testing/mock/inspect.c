@@ -46,9 +46,12 @@ static locker_status describe_queue_locked(const locker_mock *m, const lk_mock_e
     LK_EACH(const lk_mock_place, p, link, &entry->queue)
         n++;
     info->waiters = (int64_t)n;
-    info->queue = n > 0 ? calloc(n, sizeof *info->queue) : NULL;
+    info->queue = NULL;
     info->queue_stride = sizeof *info->queue;
-    if (n > 0 && info->queue == NULL)
+    if (n == 0)
+        return LOCKER_OK;
+    info->queue = calloc(n, sizeof *info->queue);
+    if (info->queue == NULL)
         return LOCKER_NOMEM;
     LK_EACH(const lk_mock_place, p, link, &entry->queue) {
         locker_waiter *const told = &info->queue[info->queue_len++];
