@@ -50,7 +50,7 @@ static lk_redis_command meeting(const lk_redis *r, const char *life, char ms[LK_
     return LK_REDIS_COMMAND("EVAL", lk_redis_recovery_meet_text, "1", r->recovery.mark, life, ms);
 }
 
-/* "RECOVERS ms": of others. */
+/* Read "RECOVERY ms": the `recovery` of other clients. */
 static bool is_another_time(const lk_redis *r, const redisReply *reply, locker_error *err)
 {
     static const char recovers[] = "RECOVERY ";

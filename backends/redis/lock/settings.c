@@ -1,4 +1,4 @@
-/* settings.c: see settings.h. */
+/* settings.c: reading the parameters of an instance. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -133,7 +133,7 @@ end
 
 -- part: counter
 -- needs: numbers time
--- The counter of a slot's fencing numbers is KEYS[3]. The last argument says what its numbers have to be above (fence.h).
+-- The counter of a slot's fencing numbers is KEYS[3]. The last argument says what its numbers have to be above (clock.c).
 local least = tonumber(ARGV[#ARGV])
 
 -- Take `count` numbers. Return the last of them and how many were taken, or the error of a counter that cannot count. More than one are

@@ -38,7 +38,7 @@ end
 
 -- Return true if a holder with this token, whose deadline has not passed, may take the place of the value `v`: if there is no value, or
 -- a lock of ours that is not known to have a greater token. Such a lock is an earlier holder's, whose release the server did not see.
--- A foreign client's value stays: the second half of our values begins with 0 to 7 (value.c), which no UUID's does. `info`: the name of
+-- A foreign client's value stays: the second half of our values begins with 0 to 7 (values.c), which no UUID's does. `info`: the name of
 -- the lock's info.
 local function yields(v, info, token)
   if not v or #v == 33 and string.find(v, '^E%x+$') then return true end

@@ -5,7 +5,7 @@
 -- 1 if the server may know the value, or 0; the least number (take_numbers).
 -- Returns {1, number, slot, epoch} if it holds the lock, also since before: then its lease starts anew. {2, ms, state, the counter} if
 -- it has to wait: as acquire.lua does, also for a hash or an application's data; of permits, the ms are those until the first lease
--- ends. {3, permits, 0, 0} if one of our locks uses the key in another way. No value of ours is a UUID in hex (value.c), as that of a
+-- ends. {3, permits, 0, 0} if one of our locks uses the key in another way. No value of ours is a UUID in hex (values.c), as that of a
 -- foreign client often is.
 local member, waits, may_be_known = ARGV[1], ARGV[2] == '1', ARGV[4] == '1'
 local kind, inst, value, ttl, limit, owner = string.match(member, '^([SP])(%x+) (%x+) (%d+) (%d+) (.*)$')
